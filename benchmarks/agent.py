@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import Evaluator, ToolCallValidity, ToolEfficiency, ToolTrajectory
-from dokimos.evaluators.agent.tool_trajectory import TrajectoryMode
+from dokimos.evaluators._agent.tool_trajectory import TrajectoryMode
 
 TRAJECTORY_BUDGET_MS = 0.25
 VALIDITY_TARGET = 100_000

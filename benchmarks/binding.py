@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import JudgeReplyError
-from dokimos.evaluators.llm.case_sections import material
-from dokimos.evaluators.llm.rating import ReasonedRating, Scale, rating_prompt
-from dokimos.judges.attack.corpus import corpus, spread
-from dokimos.judges.factory import judge as judge_named
-from dokimos.judges.fencing import MARKER
-from dokimos.judges.judge_calls import complete
-from dokimos.judges.protocol import JudgeLM
-from dokimos.judges.reply_parser import parse_reply
-from dokimos.judges.reply_schema import schema_of
-from dokimos.judges.run_call_store import RunCallStore
-from dokimos.judges.run_scope import RunScope, enter_scope
+from dokimos.evaluators._llm.case_sections import material
+from dokimos.evaluators._llm.rating import ReasonedRating, Scale, rating_prompt
+from dokimos.judges._attack.corpus import corpus, spread
+from dokimos.judges._factory import judge as judge_named
+from dokimos.judges._fencing import MARKER
+from dokimos.judges._judge_calls import complete
+from dokimos.judges._protocol import JudgeLM
+from dokimos.judges._reply_parser import parse_reply
+from dokimos.judges._reply_schema import schema_of
+from dokimos.judges._run_call_store import RunCallStore
+from dokimos.judges._run_scope import RunScope, enter_scope
 
 CRITERIA: Final = "The actual output answers the input correctly. The expected output shows a correct answer."
 PARTS: Final = ("input", "actual_output", "expected_output")

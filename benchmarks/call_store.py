@@ -14,8 +14,8 @@ from typing import Any, Final
 from judged import CONCURRENCY, ITEMS, Right, answer, dataset, measured, serving
 
 from dokimos import Experiment
-from dokimos.judges.factory import judge
-from dokimos.judges.run_call_store import RunCallStore
+from dokimos.judges._factory import judge
+from dokimos.judges._run_call_store import RunCallStore
 
 ROUNDS: Final = 11
 BUDGET: Final = 0.25

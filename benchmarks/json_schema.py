@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from timeit import repeat
 
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.json_schema import JsonSchema, compile_schema, find_violations, schema_text
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._json_schema import JsonSchema, compile_schema, find_violations, schema_text
 
 LIMIT_MS = 0.01
 CALLS = 20_000

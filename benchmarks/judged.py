@@ -23,13 +23,13 @@ from typing import Any, Final, Literal
 import aiohttp
 
 from dokimos import Dataset, Example, ExperimentResult, Score
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.llm.base import JudgedEvaluator
-from dokimos.experiment.experiment import Experiment
-from dokimos.judges.ask import ask
-from dokimos.judges.factory import judge
-from dokimos.judges.fencing import fence, fence_rule
-from dokimos.judges.reply_schema import schema_of
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._llm.base import JudgedEvaluator
+from dokimos.experiment._experiment import Experiment
+from dokimos.judges._ask import ask
+from dokimos.judges._factory import judge
+from dokimos.judges._fencing import fence, fence_rule
+from dokimos.judges._reply_schema import schema_of
 
 CONCURRENCY: Final = 64
 ITEMS: Final = 1000

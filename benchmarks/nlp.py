@@ -12,12 +12,12 @@ from statistics import median
 
 from rouge_score.rouge_scorer import RougeScorer
 
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.bleu import Bleu, Chrf
-from dokimos.evaluators.nlp.rouge import Rouge
-from dokimos.evaluators.nlp.token_f1 import TokenF1
-from dokimos.evaluators.nlp.wer import WordErrorRate
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._nlp.bleu import Bleu, Chrf
+from dokimos.evaluators._nlp.rouge import Rouge
+from dokimos.evaluators._nlp.token_f1 import TokenF1
+from dokimos.evaluators._nlp.wer import WordErrorRate
 
 F1_BUDGET_MS = 0.04
 ROUGE_TARGET = 5

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dokimos.optimizer.objective import Measured, Objective
-from dokimos.optimizer.search import Search
-from dokimos.optimizer.space import NumericSpace
-from dokimos.optimizer.suite_bench import split_cases
-from dokimos.optimizer.trial import Candidate, Found, Rewrite
-from dokimos.stats.intervals import clopper_pearson_interval
-from dokimos.suites.optimizer_schema import OptimizerBlock
+from dokimos.optimizer._objective import Measured, Objective
+from dokimos.optimizer._search import Search
+from dokimos.optimizer._space import NumericSpace
+from dokimos.optimizer._suite_bench import split_cases
+from dokimos.optimizer._trial import Candidate, Found, Rewrite
+from dokimos.stats._intervals import clopper_pearson_interval
+from dokimos.suites._optimizer_schema import OptimizerBlock
 
 OBJECTIVE = Objective(weights={"score": 1.0}, parts={}, planned={})
 NUMERIC = {"numeric": [{"path": "model.temperature", "type": "float", "range": [0, 1]}]}

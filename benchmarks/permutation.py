@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from dokimos.comparison import Snapshot, compare_runs
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
-from dokimos.stats.permutation import max_t_test
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot
+from dokimos.stats._permutation import max_t_test
 
 METRICS = 20
 DESIGNS = (

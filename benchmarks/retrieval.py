@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.suites.retrieval.collection import Collection, open_collection
-from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.suites._retrieval.collection import Collection, open_collection
+from dokimos.suites._retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 
 PASSAGES: Final = 10_000
 DIMENSIONS: Final = (384, 1536)

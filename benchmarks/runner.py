@@ -18,11 +18,11 @@ import tracemalloc
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
 
 PARALLELISM: Final = 32
 CPU_BUDGET: Final = {False: 0.03, True: 0.06}

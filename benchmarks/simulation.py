@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos import ConversationTrajectory, Experiment, ExperimentResult, evaluator
-from dokimos.judges.factory import judge
+from dokimos.judges._factory import judge
 from dokimos.simulation import Scenario, Simulation
 
 CONVERSATIONS: Final = 200

@@ -1,7 +1,7 @@
 """Sphinx extension: puts the table of evaluators, made from the registry, where a page asks for it."""
 
 from dokimos.evaluators import registry
-from dokimos.evaluators.needs import needs_of
+from dokimos.evaluators._needs import needs_of
 
 MARK = "<!-- evaluator table -->"
 HEAD = ["| Name | Class | Purpose | Parameters | Needs | Threshold |", "|---|---|---|---|---|---|"]

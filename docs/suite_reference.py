@@ -2,7 +2,7 @@
 
 import json
 
-from dokimos.suites.schema import json_schema
+from dokimos.suites._schema import json_schema
 
 MARK = "<!-- suite reference -->"
 HEAD = ["| Key | Takes | Default | Meaning |", "|---|---|---|---|"]

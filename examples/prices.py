@@ -8,7 +8,7 @@ python examples/prices.py
 from __future__ import annotations
 
 from dokimos import CallMetrics
-from dokimos.judges.prices import Prices, Rate
+from dokimos.judges import Prices, Rate
 
 PRICES = Prices(
     {

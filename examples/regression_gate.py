@@ -19,9 +19,9 @@ from dokimos import (
     RegressionGate,
     compare_runs,
 )
-from dokimos.comparison.reports import export_comparison
+from dokimos.comparison import export_comparison
 from dokimos.evaluators import ExactMatch, TokenF1
-from dokimos.gate.noise_report import noise
+from dokimos.gate import noise
 
 CAPITALS = {
     "France": "Paris", "Japan": "Tokyo", "Italy": "Rome", "Kenya": "Nairobi", "Peru": "Lima",

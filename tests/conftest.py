@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from dokimos.testing import plugin
+from dokimos.testing import _plugin as plugin
 
 # The machine may be busy: how long an example takes says nothing about the code.
 settings.register_profile("dokimos", deadline=None)

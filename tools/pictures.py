@@ -20,9 +20,9 @@ from typing import Any
 from rich.terminal_theme import TerminalTheme
 
 from dokimos import GateConfig, RegressionGate
-from dokimos.gate.verdict import GateVerdict
-from dokimos.reporting.printing import view_of
-from dokimos.reporting.terminal import safe_console
+from dokimos.gate._verdict import GateVerdict
+from dokimos.reporting._printing import view_of
+from dokimos.reporting._terminal import safe_console
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import NormalDist, pvariance
 from typing import Final
 
-from dokimos.stats.agreement import cohen_kappa
-from dokimos.stats.intervals import Interval, wilson_interval
-from dokimos.stats.paired_estimates import constant_interval, paired_rate_interval
-from dokimos.stats.student_t import t_quantile
+from dokimos.stats._agreement import cohen_kappa
+from dokimos.stats._intervals import Interval, wilson_interval
+from dokimos.stats._paired_estimates import constant_interval, paired_rate_interval
+from dokimos.stats._student_t import t_quantile
 
 CONFIDENCE: Final = 0.95
 

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.bootstrap import bootstrap_mean_interval
-from dokimos.stats.intervals import Interval, clopper_pearson_interval, wilson_interval
-from dokimos.stats.paired_estimates import (
+from dokimos.stats._bootstrap import bootstrap_mean_interval
+from dokimos.stats._intervals import Interval, clopper_pearson_interval, wilson_interval
+from dokimos.stats._paired_estimates import (
     clustered_mean_estimate,
     mean_estimate,
     paired_estimate,
     paired_rate_interval,
 )
-from dokimos.stats.ppi import JudgedSample, ppi_mean, ppi_paired_difference
-from dokimos.stats.sequential import anytime_interval
+from dokimos.stats._ppi import JudgedSample, ppi_mean, ppi_paired_difference
+from dokimos.stats._sequential import anytime_interval
 
 Generator = np.random.Generator
 Case = tuple[Interval, float]

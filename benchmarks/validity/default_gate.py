@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from systems import Scores
 from tables import Row, Table, percent, rate_error
 
-from dokimos.comparison.snapshot import EvaluatorFacts, Snapshot
-from dokimos.gate.decision import Decision, decide
-from dokimos.gate.gate_config import GateConfig
-from dokimos.gate.item_guards import RERUNS
-from dokimos.gate.severity import RerunScores
+from dokimos.comparison._snapshot import EvaluatorFacts, Snapshot
+from dokimos.gate._decision import Decision, decide
+from dokimos.gate._gate_config import GateConfig
+from dokimos.gate._item_guards import RERUNS
+from dokimos.gate._severity import RerunScores
 
 ALPHA = 0.05
 ITERATIONS = 199

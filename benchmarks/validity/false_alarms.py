@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from systems import KINDS, Design, Scores, unchanged
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.permutation import max_t_test
+from dokimos.stats._permutation import max_t_test
 
 ALPHA = 0.05
 THRESHOLD = 0.5

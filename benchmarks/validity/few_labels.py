@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
-from dokimos.stats.intervals import Interval, clopper_pearson_interval
-from dokimos.stats.paired_estimates import clustered_mean_estimate, mean_estimate, paired_rate_interval
-from dokimos.stats.ppi import JudgedSample, ppi_mean, ppi_paired_difference
+from dokimos.stats._corrected_rate import VerdictCounts, corrected_rate
+from dokimos.stats._intervals import Interval, clopper_pearson_interval
+from dokimos.stats._paired_estimates import clustered_mean_estimate, mean_estimate, paired_rate_interval
+from dokimos.stats._ppi import JudgedSample, ppi_mean, ppi_paired_difference
 
 Generator = np.random.Generator
 LABELS: Final = (20, 50, 100, 200)

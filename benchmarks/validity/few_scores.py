@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.paired_estimates import clustered_mean_estimate, mean_estimate
-from dokimos.stats.skewed_mean import coverage_of_few
-from dokimos.stats.student_t import t_quantile
+from dokimos.stats._paired_estimates import clustered_mean_estimate, mean_estimate
+from dokimos.stats._skewed_mean import coverage_of_few
+from dokimos.stats._student_t import t_quantile
 
 Values = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Values]

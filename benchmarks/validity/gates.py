@@ -10,9 +10,9 @@ from false_alarms import ALPHA, ITERATIONS, THRESHOLD, guard_one
 from systems import SPREAD, Design, Scores, unchanged
 from tables import Row, Table, percent, rate_error
 
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
-from dokimos.gate.decision import Decision, Guard, decide
-from dokimos.gate.gate_config import GateConfig, Severity
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.gate._decision import Decision, Guard, decide
+from dokimos.gate._gate_config import GateConfig, Severity
 
 NOISES = (0.02, 0.05, 0.1, 0.2)
 SIZES = (20, 100)

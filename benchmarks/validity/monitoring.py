@@ -11,7 +11,7 @@ from statistics import fmean, median, stdev
 import numpy as np
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.e_process import EDetector, EProcess
+from dokimos.stats._e_process import EDetector, EProcess
 
 ALPHA = 0.05
 OBSERVATIONS = 1_000

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Row, Table, percent, rate_error
 
-from dokimos.comparison.comparison_builder import compare_runs
-from dokimos.comparison.config import ComparisonConfig
-from dokimos.comparison.diff import Change
-from dokimos.comparison.planning import Assumption, plan
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison._comparison_builder import compare_runs
+from dokimos.comparison._config import ComparisonConfig
+from dokimos.comparison._diff import Change
+from dokimos.comparison._planning import Assumption, plan
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 
 JUDGE: Final = "Judge"
 PILOT_ITEMS: Final = 1_000

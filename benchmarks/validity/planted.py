@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.mcnemar import mcnemar_p
-from dokimos.stats.permutation import sign_flip_test
-from dokimos.stats.power import Spread, mcnemar_power, paired_power
-from dokimos.stats.verdict_power import VerdictDesign, verdict_power
+from dokimos.stats._mcnemar import mcnemar_p
+from dokimos.stats._permutation import sign_flip_test
+from dokimos.stats._power import Spread, mcnemar_power, paired_power
+from dokimos.stats._verdict_power import VerdictDesign, verdict_power
 
 ALPHA = 0.05
 ITERATIONS = 999

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from tables import Row, Table, percent, rate_error
 
-from dokimos.stats.sequential import SequentialTest
+from dokimos.stats._sequential import SequentialTest
 
 ALPHA = 0.05
 ITEMS = 400

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from run import judged_answers
 
-from dokimos.reporting.console import make_console, print_result
+from dokimos.reporting import make_console, print_result
 
 if __name__ == "__main__":
     print_result(judged_answers("record").run(), make_console())

@@ -13,8 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dokimos import Dataset, EvalTestCase, Example, Experiment, Score, evaluator, export, recorded_task
-from dokimos.core.results import ExperimentResult
+from dokimos import (
+    Dataset,
+    EvalTestCase,
+    Example,
+    Experiment,
+    ExperimentResult,
+    Score,
+    evaluator,
+    export,
+    recorded_task,
+)
 from dokimos.evaluators import (
     MRR,
     NDCG,
@@ -34,8 +43,8 @@ from dokimos.evaluators import (
     TokenF1,
     Tokens,
 )
-from dokimos.judges.cassette_mode import CassetteMode
-from dokimos.reporting.console import make_console, print_result
+from dokimos.judges import CassetteMode
+from dokimos.reporting import make_console, print_result
 
 DATA = Path(__file__).parent / "data"
 CASSETTE = DATA / "judge.cassette.jsonl"

@@ -1,6 +1,7 @@
 """Evaluate applications built on language models, and trust the answer.
 
-Everything public is reachable from here and is imported when it is first used.
+Everything public is reachable from here and is imported when it is first used. `__all__` has three groups:
+what to start with, what results and runs consist of, and what extensions implement.
 """
 
 from __future__ import annotations
@@ -8,187 +9,221 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.version import __version__ as __version__
+from dokimos._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from dokimos import errors as errors
     from dokimos import evaluators as evaluators
     from dokimos import simulation as simulation
-    from dokimos.comparison.comparison_builder import compare_runs as compare_runs
-    from dokimos.comparison.diff import RunComparison as RunComparison
-    from dokimos.core.agent import AgentTrace as AgentTrace
-    from dokimos.core.agent import ToolCall as ToolCall
-    from dokimos.core.agent import ToolDefinition as ToolDefinition
-    from dokimos.core.conversation import ConversationTrajectory as ConversationTrajectory
-    from dokimos.core.conversation import Message as Message
-    from dokimos.core.error_detail import ErrorDetail as ErrorDetail
-    from dokimos.core.example import Example as Example
-    from dokimos.core.metrics import CallMetrics as CallMetrics
-    from dokimos.core.metrics import PriceTable as PriceTable
-    from dokimos.core.provenance import Provenance as Provenance
-    from dokimos.core.results import EvalResult as EvalResult
-    from dokimos.core.results import ExperimentResult as ExperimentResult
-    from dokimos.core.results import ItemResult as ItemResult
-    from dokimos.core.results import RunResult as RunResult
-    from dokimos.core.results import RunStatus as RunStatus
-    from dokimos.core.results import Score as Score
-    from dokimos.core.task_marker import takes_example as takes_example
-    from dokimos.core.task_marker import takes_input as takes_input
-    from dokimos.core.task_result import TaskResult as TaskResult
-    from dokimos.core.test_case import EvalTestCase as EvalTestCase
-    from dokimos.core.wire import from_json as from_json
-    from dokimos.core.wire import to_json as to_json
-    from dokimos.datasets.answer_replay import recorded_task as recorded_task
-    from dokimos.datasets.dataset import Dataset as Dataset
-    from dokimos.datasets.dataset import DatasetStream as DatasetStream
-    from dokimos.datasets.resolver import register_resolver as register_resolver
-    from dokimos.evaluators.base import Evaluator as Evaluator
-    from dokimos.evaluators.function import evaluator as evaluator
-    from dokimos.experiment.experiment import Experiment as Experiment
-    from dokimos.experiment.experiment import evaluate as evaluate
-    from dokimos.experiment.experiment import evaluate_async as evaluate_async
-    from dokimos.experiment.merging import merge_results as merge_results
-    from dokimos.experiment.run_options import RunOptions as RunOptions
-    from dokimos.experiment.task import Task as Task
-    from dokimos.exporters.base import export as export
-    from dokimos.exporters.base import render as render
-    from dokimos.exporters.json import load_result as load_result
-    from dokimos.gate.gate import RegressionGate as RegressionGate
-    from dokimos.gate.gate import assert_no_regression as assert_no_regression
-    from dokimos.gate.gate_config import GateConfig as GateConfig
-    from dokimos.judges.budget import Budget as Budget
-    from dokimos.judges.factory import judge as judge
-    from dokimos.judges.model_task import model_task as model_task
-    from dokimos.judges.protocol import JudgeLM as JudgeLM
-    from dokimos.judges.protocol import JudgeReply as JudgeReply
-    from dokimos.judges.protocol import as_judge as as_judge
-    from dokimos.reporting.memory import MemoryReporter as MemoryReporter
-    from dokimos.reporting.protocol import BaseReporter as BaseReporter
-    from dokimos.reporting.protocol import ReportedStatus as ReportedStatus
-    from dokimos.reporting.protocol import Reporter as Reporter
-    from dokimos.reporting.protocol import RunHandle as RunHandle
-    from dokimos.testing.assertions import assert_eval as assert_eval
-    from dokimos.testing.assertions import assert_scores as assert_scores
+    from dokimos._core.agent import AgentTrace as AgentTrace
+    from dokimos._core.agent import ToolCall as ToolCall
+    from dokimos._core.agent import ToolDefinition as ToolDefinition
+    from dokimos._core.conversation import ConversationTrajectory as ConversationTrajectory
+    from dokimos._core.conversation import Message as Message
+    from dokimos._core.conversation import Role as Role
+    from dokimos._core.conversation import Turn as Turn
+    from dokimos._core.error_detail import ErrorDetail as ErrorDetail
+    from dokimos._core.error_detail import Frame as Frame
+    from dokimos._core.eval_result import EvalResult as EvalResult
+    from dokimos._core.eval_result import Score as Score
+    from dokimos._core.example import Example as Example
+    from dokimos._core.item_result import ItemResult as ItemResult
+    from dokimos._core.item_result import RunResult as RunResult
+    from dokimos._core.metrics import CallMetrics as CallMetrics
+    from dokimos._core.metrics import PriceTable as PriceTable
+    from dokimos._core.provenance import EvaluatorInfo as EvaluatorInfo
+    from dokimos._core.provenance import Provenance as Provenance
+    from dokimos._core.results import ExperimentResult as ExperimentResult
+    from dokimos._core.results import RunStatus as RunStatus
+    from dokimos._core.summary import EvaluatorSummary as EvaluatorSummary
+    from dokimos._core.summary import RunSummary as RunSummary
+    from dokimos._core.task_marker import takes_example as takes_example
+    from dokimos._core.task_marker import takes_input as takes_input
+    from dokimos._core.task_result import TaskResult as TaskResult
+    from dokimos._core.test_case import EvalTestCase as EvalTestCase
+    from dokimos._core.wire import from_json as from_json
+    from dokimos._core.wire import to_json as to_json
+    from dokimos.comparison._comparison_builder import compare_runs as compare_runs
+    from dokimos.comparison._diff import RunComparison as RunComparison
+    from dokimos.datasets._answer_replay import recorded_task as recorded_task
+    from dokimos.datasets._dataset import Dataset as Dataset
+    from dokimos.datasets._dataset import DatasetStream as DatasetStream
+    from dokimos.datasets._resolver import DatasetResolver as DatasetResolver
+    from dokimos.datasets._resolver import register_resolver as register_resolver
+    from dokimos.evaluators._base import Evaluator as Evaluator
+    from dokimos.evaluators._function import evaluator as evaluator
+    from dokimos.experiment._experiment import Experiment as Experiment
+    from dokimos.experiment._experiment import evaluate as evaluate
+    from dokimos.experiment._experiment import evaluate_async as evaluate_async
+    from dokimos.experiment._merging import merge_results as merge_results
+    from dokimos.experiment._run_options import RunOptions as RunOptions
+    from dokimos.experiment._task import Task as Task
+    from dokimos.exporters._base import Exporter as Exporter
+    from dokimos.exporters._base import export as export
+    from dokimos.exporters._base import render as render
+    from dokimos.exporters._json import load_result as load_result
+    from dokimos.gate._gate import RegressionGate as RegressionGate
+    from dokimos.gate._gate import assert_no_regression as assert_no_regression
+    from dokimos.gate._gate_config import GateConfig as GateConfig
+    from dokimos.gate._verdict import GateVerdict as GateVerdict
+    from dokimos.judges._budget import Budget as Budget
+    from dokimos.judges._factory import judge as judge
+    from dokimos.judges._model_task import model_task as model_task
+    from dokimos.judges._protocol import JudgeLM as JudgeLM
+    from dokimos.judges._protocol import JudgeReply as JudgeReply
+    from dokimos.judges._protocol import as_judge as as_judge
+    from dokimos.reporting._memory import MemoryReporter as MemoryReporter
+    from dokimos.reporting._protocol import BaseReporter as BaseReporter
+    from dokimos.reporting._protocol import ReportedStatus as ReportedStatus
+    from dokimos.reporting._protocol import Reporter as Reporter
+    from dokimos.reporting._protocol import RunHandle as RunHandle
+    from dokimos.testing._assertions import assert_eval as assert_eval
+    from dokimos.testing._assertions import assert_scores as assert_scores
 
 _MODULE_OF: Final[dict[str, str]] = {
-    "AgentTrace": "core.agent",
-    "BaseReporter": "reporting.protocol",
-    "Budget": "judges.budget",
-    "CallMetrics": "core.metrics",
-    "ConversationTrajectory": "core.conversation",
-    "Dataset": "datasets.dataset",
-    "DatasetStream": "datasets.dataset",
-    "ErrorDetail": "core.error_detail",
-    "EvalResult": "core.results",
-    "EvalTestCase": "core.test_case",
-    "Evaluator": "evaluators.base",
-    "Example": "core.example",
-    "Experiment": "experiment.experiment",
-    "ExperimentResult": "core.results",
-    "GateConfig": "gate.gate_config",
-    "ItemResult": "core.results",
-    "JudgeLM": "judges.protocol",
-    "JudgeReply": "judges.protocol",
-    "MemoryReporter": "reporting.memory",
-    "Message": "core.conversation",
-    "PriceTable": "core.metrics",
-    "Provenance": "core.provenance",
-    "RegressionGate": "gate.gate",
-    "ReportedStatus": "reporting.protocol",
-    "Reporter": "reporting.protocol",
-    "RunComparison": "comparison.diff",
-    "RunHandle": "reporting.protocol",
-    "RunOptions": "experiment.run_options",
-    "RunResult": "core.results",
-    "RunStatus": "core.results",
-    "Score": "core.results",
-    "Task": "experiment.task",
-    "TaskResult": "core.task_result",
-    "ToolCall": "core.agent",
-    "ToolDefinition": "core.agent",
-    "as_judge": "judges.protocol",
-    "assert_eval": "testing.assertions",
-    "assert_no_regression": "gate.gate",
-    "assert_scores": "testing.assertions",
-    "compare_runs": "comparison.comparison_builder",
-    "evaluate": "experiment.experiment",
-    "evaluate_async": "experiment.experiment",
-    "evaluator": "evaluators.function",
-    "export": "exporters.base",
-    "from_json": "core.wire",
-    "judge": "judges.factory",
-    "load_result": "exporters.json",
-    "merge_results": "experiment.merging",
-    "model_task": "judges.model_task",
-    "recorded_task": "datasets.answer_replay",
-    "register_resolver": "datasets.resolver",
-    "render": "exporters.base",
-    "takes_example": "core.task_marker",
-    "takes_input": "core.task_marker",
-    "to_json": "core.wire",
+    "AgentTrace": "_core.agent",
+    "BaseReporter": "reporting._protocol",
+    "Budget": "judges._budget",
+    "CallMetrics": "_core.metrics",
+    "ConversationTrajectory": "_core.conversation",
+    "Dataset": "datasets._dataset",
+    "DatasetResolver": "datasets._resolver",
+    "DatasetStream": "datasets._dataset",
+    "ErrorDetail": "_core.error_detail",
+    "EvalResult": "_core.eval_result",
+    "EvalTestCase": "_core.test_case",
+    "Evaluator": "evaluators._base",
+    "EvaluatorInfo": "_core.provenance",
+    "EvaluatorSummary": "_core.summary",
+    "Example": "_core.example",
+    "Experiment": "experiment._experiment",
+    "ExperimentResult": "_core.results",
+    "Exporter": "exporters._base",
+    "Frame": "_core.error_detail",
+    "GateConfig": "gate._gate_config",
+    "GateVerdict": "gate._verdict",
+    "ItemResult": "_core.item_result",
+    "JudgeLM": "judges._protocol",
+    "JudgeReply": "judges._protocol",
+    "MemoryReporter": "reporting._memory",
+    "Message": "_core.conversation",
+    "PriceTable": "_core.metrics",
+    "Provenance": "_core.provenance",
+    "RegressionGate": "gate._gate",
+    "ReportedStatus": "reporting._protocol",
+    "Reporter": "reporting._protocol",
+    "Role": "_core.conversation",
+    "RunComparison": "comparison._diff",
+    "RunHandle": "reporting._protocol",
+    "RunOptions": "experiment._run_options",
+    "RunResult": "_core.item_result",
+    "RunStatus": "_core.results",
+    "RunSummary": "_core.summary",
+    "Score": "_core.eval_result",
+    "Task": "experiment._task",
+    "TaskResult": "_core.task_result",
+    "ToolCall": "_core.agent",
+    "ToolDefinition": "_core.agent",
+    "Turn": "_core.conversation",
+    "as_judge": "judges._protocol",
+    "assert_eval": "testing._assertions",
+    "assert_no_regression": "gate._gate",
+    "assert_scores": "testing._assertions",
+    "compare_runs": "comparison._comparison_builder",
+    "evaluate": "experiment._experiment",
+    "evaluate_async": "experiment._experiment",
+    "evaluator": "evaluators._function",
+    "export": "exporters._base",
+    "from_json": "_core.wire",
+    "judge": "judges._factory",
+    "load_result": "exporters._json",
+    "merge_results": "experiment._merging",
+    "model_task": "judges._model_task",
+    "recorded_task": "datasets._answer_replay",
+    "register_resolver": "datasets._resolver",
+    "render": "exporters._base",
+    "takes_example": "_core.task_marker",
+    "takes_input": "_core.task_marker",
+    "to_json": "_core.wire",
 }
 _SUBMODULES: Final = ("errors", "evaluators", "simulation")
 
-__all__ = [  # written out, since type checkers do not run it
-    "AgentTrace",
-    "BaseReporter",
-    "Budget",
-    "CallMetrics",
-    "ConversationTrajectory",
+# Start here: data in, an application to call, scores out.
+__all__ = [
     "Dataset",
-    "DatasetStream",
-    "ErrorDetail",
-    "EvalResult",
     "EvalTestCase",
     "Evaluator",
     "Example",
     "Experiment",
     "ExperimentResult",
-    "GateConfig",
-    "ItemResult",
-    "JudgeLM",
-    "JudgeReply",
-    "MemoryReporter",
-    "Message",
-    "PriceTable",
-    "Provenance",
-    "RegressionGate",
-    "ReportedStatus",
-    "Reporter",
     "RunComparison",
-    "RunHandle",
-    "RunOptions",
-    "RunResult",
-    "RunStatus",
     "Score",
-    "Task",
     "TaskResult",
-    "ToolCall",
-    "ToolDefinition",
     "__version__",
-    "as_judge",
     "assert_eval",
     "assert_no_regression",
     "assert_scores",
     "compare_runs",
-    "errors",
     "evaluate",
     "evaluate_async",
     "evaluator",
     "evaluators",
     "export",
-    "from_json",
     "judge",
+    "model_task",
+]
+# Build with: what results, runs, agents and conversations consist of.
+__all__ += [
+    "AgentTrace",
+    "Budget",
+    "CallMetrics",
+    "ConversationTrajectory",
+    "DatasetStream",
+    "ErrorDetail",
+    "EvalResult",
+    "EvaluatorInfo",
+    "EvaluatorSummary",
+    "Frame",
+    "GateConfig",
+    "GateVerdict",
+    "ItemResult",
+    "Message",
+    "PriceTable",
+    "Provenance",
+    "RegressionGate",
+    "Role",
+    "RunOptions",
+    "RunResult",
+    "RunStatus",
+    "RunSummary",
+    "Task",
+    "ToolCall",
+    "ToolDefinition",
+    "Turn",
+    "errors",
+    "from_json",
     "load_result",
     "merge_results",
-    "model_task",
     "recorded_task",
-    "register_resolver",
     "render",
     "simulation",
     "takes_example",
     "takes_input",
     "to_json",
+]
+# Extend: protocols and bases of evaluators, judges, reporters, exporters and resolvers of other packages.
+__all__ += [
+    "BaseReporter",
+    "DatasetResolver",
+    "Exporter",
+    "JudgeLM",
+    "JudgeReply",
+    "MemoryReporter",
+    "ReportedStatus",
+    "Reporter",
+    "RunHandle",
+    "as_judge",
+    "register_resolver",
 ]
 
 if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
@@ -199,8 +234,8 @@ if not TYPE_CHECKING:  # so that type checkers still report a name that does not
         module = _MODULE_OF.get(name)
         if module is None:
             raise AttributeError(f"module 'dokimos' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"dokimos.{module}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"dokimos.{module}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

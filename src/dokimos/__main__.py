@@ -1,6 +1,6 @@
 """`python -m dokimos` is the command line."""
 
-from dokimos.cli.main import main
+from dokimos._cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -33,9 +33,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:  # of the same layer: values raise errors, and errors carry values
-    from dokimos.core.conversation import ConversationTrajectory
-    from dokimos.core.metrics import CallMetrics
-    from dokimos.core.results import ErrorKind, ExperimentResult
+    from dokimos._core.conversation import ConversationTrajectory
+    from dokimos._core.metrics import CallMetrics
+    from dokimos._core.results import ErrorKind, ExperimentResult
+
+__all__ = [
+    "AgentError",
+    "BaselineWarning",
+    "BudgetExceededError",
+    "ConfigurationError",
+    "DatasetError",
+    "DocumentError",
+    "DokimosError",
+    "EndpointDownError",
+    "EvalAssertionError",
+    "EvaluationError",
+    "InconclusiveWarning",
+    "IntegrationError",
+    "JournalError",
+    "JudgeError",
+    "JudgeReplyError",
+    "JudgeUnavailableError",
+    "MissingExtraError",
+    "MissingInputError",
+    "RegressionError",
+    "ReporterError",
+    "RunError",
+    "RunFailedError",
+    "RunInterrupted",
+    "RunLockedError",
+    "SimulationError",
+    "TooManyErrors",
+    "TraceError",
+    "TypeConversionError",
+    "UnknownSettingError",
+    "UnusableOutputError",
+    "Verdict",
+]
 
 
 class DokimosError(Exception):

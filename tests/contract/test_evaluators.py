@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.judges.protocol import JudgeReply
+from dokimos.judges._protocol import JudgeReply
 from dokimos.testing.contracts import EvaluatorContract
 
 

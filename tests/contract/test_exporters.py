@@ -3,7 +3,7 @@
 import pytest
 
 from dokimos import load_result
-from dokimos.exporters.base import BUILT_IN, exporter
+from dokimos.exporters._base import BUILT_IN, exporter
 from dokimos.testing.contracts import ExporterContract
 
 

@@ -20,11 +20,11 @@ HEAVY = {"pydantic", "aiohttp", "asyncio", "click", "rich", "yaml", "jsonschema_
 CORE_PACKAGES = 24
 FRAMEWORKS = {"pydantic_ai", "openai", "anthropic", "httpx", "httpx2", "numpy", "optuna"}
 UNASKED = {
-    "dokimos.comparison", "dokimos.exporters.html", "dokimos.gate", "dokimos.judges.anthropic",
-    "dokimos.judges.cache", "dokimos.judges.embeddings", "dokimos.judges.ollama", "dokimos.simulation",
-    "dokimos.suites.argument_matchers", "dokimos.dashboard",
-    "dokimos.optimizer.search", "dokimos.importers.promptfoo", "dokimos.suites.retrieval.collection",
-    "dokimos.suites.tools", "dokimos.testing", "dokimos.traces", "rich", "sqlite3",
+    "dokimos.comparison", "dokimos.exporters._html", "dokimos.gate", "dokimos.judges._anthropic",
+    "dokimos.judges._cache", "dokimos.judges._embeddings", "dokimos.judges._ollama", "dokimos.simulation",
+    "dokimos.suites._argument_matchers", "dokimos._dashboard",
+    "dokimos.optimizer._search", "dokimos._importers.promptfoo", "dokimos.suites._retrieval.collection",
+    "dokimos.suites._tools", "dokimos.testing", "dokimos.traces", "rich", "sqlite3",
 }  # fmt: skip
 """What a suite needs only where it says so, or not at all."""
 AGENT = """
@@ -48,7 +48,7 @@ def modules_after(statement, folder=None):
 def modules_of(folder, *arguments):
     """Return what a command loads that ends well."""
     return modules_after(
-        f"from dokimos.cli.main import run_command\nassert run_command({arguments}) == 0", folder
+        f"from dokimos._cli.main import run_command\nassert run_command({arguments}) == 0", folder
     )
 
 
@@ -96,29 +96,29 @@ def test_nothing_heavy_is_loaded_by(statement):
 def test_importing_dokimos_loads_only_its_version():
     loaded = {name for name in modules_after("import dokimos") if name.startswith("dokimos")}
 
-    assert loaded == {"dokimos", "dokimos.version"}
+    assert loaded == {"dokimos", "dokimos._version"}
 
 
 def test_the_library_never_loads_the_command_line():
     statement = "import dokimos\nfor name in dokimos.__all__: getattr(dokimos, name)"
 
-    assert modules_after(statement) & {"click", "dokimos.cli"} == set()
+    assert modules_after(statement) & {"click", "dokimos._cli"} == set()
 
 
 def test_help_loads_the_commands_it_tells_of_and_nothing_they_need():
-    core = {name for name in modules_after("import dokimos.cli.main") if name.startswith("dokimos")}
+    core = {name for name in modules_after("import dokimos._cli.main") if name.startswith("dokimos")}
 
     assert core == {
         "dokimos",
-        "dokimos.cli",
-        "dokimos.cli.exit_codes",
-        "dokimos.cli.main",
+        "dokimos._cli",
+        "dokimos._cli.exit_codes",
+        "dokimos._cli.main",
         "dokimos.errors",
-        "dokimos.version",
+        "dokimos._version",
     }
     for command in ("run", "test", "list", "gate"):
-        loaded = modules_after(f"from dokimos.cli.main import run_command\nrun_command([{command!r}, '-h'])")
-        assert within(loaded, HEAVY - {"click"} | {"dokimos.core.results", "dokimos.experiment"}) == set()
+        loaded = modules_after(f"from dokimos._cli.main import run_command\nrun_command([{command!r}, '-h'])")
+        assert within(loaded, HEAVY - {"click"} | {"dokimos._core.results", "dokimos.experiment"}) == set()
 
 
 def test_recorded_outputs_are_scored_without_pydantic_or_a_client(tmp_path):
@@ -147,7 +147,7 @@ def test_a_suite_loads_what_it_names(tmp_path):
 
     loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
 
-    unasked = {*FRAMEWORKS, *UNASKED, "aiohttp", "dokimos.integrations", "dokimos.suites.agent"}
+    unasked = {*FRAMEWORKS, *UNASKED, "aiohttp", "dokimos.integrations", "dokimos.suites._agent"}
     assert within(loaded, unasked) == set()
 
 
@@ -156,7 +156,7 @@ def test_a_suite_of_an_endpoint_loads_one_client(tmp_path, endpoint):
 
     loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
 
-    unasked = {*FRAMEWORKS, *UNASKED, "dokimos.integrations", "dokimos.suites.agent"}
+    unasked = {*FRAMEWORKS, *UNASKED, "dokimos.integrations", "dokimos.suites._agent"}
     assert within(loaded, unasked) == set()
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from dokimos import JudgeReply
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.metrics import CallMetrics
 from dokimos.errors import JudgeUnavailableError
-from dokimos.judges.anthropic import AnthropicMessages
-from dokimos.judges.capabilities import forget_capabilities
-from dokimos.judges.cassette import with_cassette
-from dokimos.judges.gemini import Gemini
-from dokimos.judges.ollama import OllamaNative
-from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses
-from dokimos.judges.openai_compatible import Groq, Mistral, OpenRouter, Together
+from dokimos.judges._anthropic import AnthropicMessages
+from dokimos.judges._capabilities import forget_capabilities
+from dokimos.judges._cassette import with_cassette
+from dokimos.judges._gemini import Gemini
+from dokimos.judges._ollama import OllamaNative
+from dokimos.judges._openai import AzureOpenAI, OpenAIChat, OpenAIResponses
+from dokimos.judges._openai_compatible import Groq, Mistral, OpenRouter, Together
 from dokimos.testing.contracts import HttpJudgeContract, JudgeContract
 
 

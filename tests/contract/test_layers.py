@@ -9,9 +9,9 @@ import dokimos
 
 ROOT = Path(dokimos.__file__).parent
 ALLOWED = {
-    "runtime": ("dokimos.runtime",),
-    "core": ("dokimos.core", "dokimos.errors", "dokimos.runtime"),
-    "errors.py": ("dokimos.core",),
+    "_runtime": ("dokimos._runtime",),
+    "_core": ("dokimos._core", "dokimos.errors", "dokimos._runtime"),
+    "errors.py": ("dokimos._core",),
 }
 """What the modules of a layer may import; import-linter does not look at what only a type checker sees."""
 

@@ -1,6 +1,6 @@
 """Markup is made in one module; every other one gives it text.
 
-`dokimos.core.markup` escapes each `str`, and is the only module that may take one as it is. These tests look
+`dokimos._core.markup` escapes each `str`, and is the only module that may take one as it is. These tests look
 for ways round it in all sources.
 """
 
@@ -15,8 +15,8 @@ import pytest
 import dokimos
 
 SOURCES = Path(dokimos.__file__).parent
-BUILDER = SOURCES / "core" / "markup.py"
-MARKDOWN = {"exporters/markdown.py", "gate/verdict_markdown.py", "comparison/markdown.py"}
+BUILDER = SOURCES / "_core" / "markup.py"
+MARKDOWN = {"exporters/_markdown.py", "gate/_verdict_markdown.py", "comparison/_markdown.py"}
 """They write Markdown, which has elements of its own and escapes in its own way."""
 
 ELEMENT = re.compile(

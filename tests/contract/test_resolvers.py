@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from dokimos.datasets.resolver import FileResolver, PackageResolver
+from dokimos.datasets._resolver import FileResolver, PackageResolver
 from dokimos.testing.contracts import ResolverContract
 
 ROWS = [

@@ -24,11 +24,11 @@ from dokimos import (
     Example,
     JudgeReply,
 )
-from dokimos.core.agent import ToolCall
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.agent import ToolCall
+from dokimos._core.metrics import CallMetrics
 from dokimos.errors import DatasetError, JudgeUnavailableError
-from dokimos.judges.openai import OpenAIChat
-from dokimos.reporting.protocol import RunHandle
+from dokimos.judges._openai import OpenAIChat
+from dokimos.reporting._protocol import RunHandle
 from dokimos.testing.contracts import (
     BridgeContract,
     EvaluatorContract,
@@ -526,7 +526,7 @@ class TestReadsAnother(ExporterContract):
     fails = {"test_what_can_be_read_back_is_the_same": "is read back as another result"}
 
     def read_back(self, report):
-        from dokimos.testing.contracts.exporter_contract import make_result
+        from dokimos.testing.contracts._exporter_contract import make_result
 
         return make_result(items=17)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dokimos.dashboard.page import dashboard
+from dokimos._dashboard.page import dashboard
 from dokimos.suites import load_suite
 
 CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")

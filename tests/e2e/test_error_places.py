@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core.error_detail import ErrorDetail, Frame
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.exporters.base import export
+from dokimos._core.error_detail import ErrorDetail, Frame
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.exporters._base import export
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

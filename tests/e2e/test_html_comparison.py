@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dokimos import Dataset, Example, compare_runs, evaluate
-from dokimos.comparison.reports import export_comparison
+from dokimos.comparison._reports import export_comparison
 from dokimos.evaluators import ExactMatch
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

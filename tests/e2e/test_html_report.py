@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from tests.e2e.conftest import noting_page
 
-from dokimos.core.agent import ToolCall
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.exporters.base import export
+from dokimos._core.agent import ToolCall
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.exporters._base import export
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.comparison import Snapshot
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.exporters.base import export
+from dokimos.exporters._base import export
 from dokimos.gate import RegressionGate
 
 pytestmark = pytest.mark.browser

@@ -16,10 +16,10 @@ from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
 from tool_calling import ToolCallingServer, Turn
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.agent import AgentTrace, ToolCall
-from dokimos.core.jsonable import jsonable
+from dokimos._core.agent import AgentTrace, ToolCall
+from dokimos._core.jsonable import jsonable
+from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import Correctness, ToolCallValidity, ToolErrors, ToolTrajectory
-from dokimos.runtime.concurrency import run_sync
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 ROOT = Path(__file__).parents[2]

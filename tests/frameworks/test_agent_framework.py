@@ -9,8 +9,8 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Example
+from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations import agent_framework
-from dokimos.runtime.concurrency import run_sync
 
 
 class Weather(BaseModel):

@@ -15,9 +15,9 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
+from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import Contains
 from dokimos.integrations import google_adk
-from dokimos.runtime.concurrency import run_sync
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 

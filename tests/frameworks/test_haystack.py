@@ -16,8 +16,8 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Example
+from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations import haystack
-from dokimos.runtime.concurrency import run_sync
 
 TEMPLATE = "{% for document in documents %}{{ document.content }}{% endfor %} {{ query }}"
 

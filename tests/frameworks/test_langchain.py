@@ -21,12 +21,12 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.agent import AgentTrace
-from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos._core.agent import AgentTrace
+from dokimos._core.conversation import ConversationTrajectory, Message
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import EvaluationError, IntegrationError
 from dokimos.evaluators import Contains, ExactMatch
 from dokimos.integrations import langchain, langchain_evaluators
-from dokimos.runtime.concurrency import run_sync
 
 
 def model(base_url, **options):

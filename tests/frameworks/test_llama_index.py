@@ -18,10 +18,10 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import ExactMatch
 from dokimos.integrations import llama_index
-from dokimos.runtime.concurrency import run_sync
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 CASE = EvalTestCase(

@@ -14,12 +14,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from contract import ROOT, guide
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.agent import ToolCall
-from dokimos.core.jsonable import jsonable
+from dokimos._core.agent import ToolCall
+from dokimos._core.jsonable import jsonable
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
 from dokimos.evaluators import Correctness, ExactMatch, ToolCallValidity, ToolErrors, ToolTrajectory
 from dokimos.integrations import mcp
-from dokimos.runtime.concurrency import run_sync
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 WEATHER = {"Paris": "21 degrees", "Rome": "25 degrees"}

@@ -11,10 +11,10 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
 from dokimos.evaluators import ExactMatch
 from dokimos.integrations import openai
-from dokimos.runtime.concurrency import run_sync
 
 TOOLS = (story.get_weather, story.book_flight)
 BY_NAME = {tool.__name__: tool for tool in TOOLS}

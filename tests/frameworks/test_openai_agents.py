@@ -17,9 +17,9 @@ from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
+from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import ToolErrors
 from dokimos.integrations import openai_agents
-from dokimos.runtime.concurrency import run_sync
 
 set_tracing_disabled(True)
 

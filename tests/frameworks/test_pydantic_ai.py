@@ -12,11 +12,11 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import ExactMatch
 from dokimos.integrations import pydantic_ai, pydantic_evals
-from dokimos.runtime.concurrency import run_sync
 
 
 def book_flight(to: str) -> str:

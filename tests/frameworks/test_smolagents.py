@@ -7,8 +7,8 @@ from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Example
+from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations import smolagents
-from dokimos.runtime.concurrency import run_sync
 
 
 @tool

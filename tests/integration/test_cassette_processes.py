@@ -6,9 +6,9 @@ import sys
 
 PROGRAM = """
 import asyncio, sys
-from dokimos.judges.judge_calls import CallRequest
-from dokimos.judges.cassette import Cassette
-from dokimos.judges.protocol import JudgeReply, as_judge
+from dokimos.judges._judge_calls import CallRequest
+from dokimos.judges._cassette import Cassette
+from dokimos.judges._protocol import JudgeReply, as_judge
 
 async def record(name):
     cassette = Cassette("evals.jsonl", "record")

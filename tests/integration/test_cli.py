@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 
 ANSWERS = """id,input,expected_output,actual_output,topic
 loans,How many days are books lent?,28,28.0,loans
@@ -338,7 +338,7 @@ def test_a_run_started_from_python_says_how_to_resume_it(workplace, capsys):
 
 
 def test_help_of_every_command_works(capsys):
-    from dokimos.cli.main import COMMANDS
+    from dokimos._cli.main import COMMANDS
 
     for name in COMMANDS:
         assert dokimos(name, "--help") == 0

@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from dokimos.cli.main import COMMANDS, cli, run_command
+from dokimos._cli.main import COMMANDS, cli, run_command
 from dokimos.evaluators import registry
 
 EXPERIMENT = """

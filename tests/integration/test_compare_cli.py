@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 
 EXPERIMENT = """
 import os

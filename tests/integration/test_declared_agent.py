@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 from dokimos.errors import AgentError
-from dokimos.exporters.json import load_result
+from dokimos.exporters._json import load_result
 from dokimos.suites import load_suite
-from dokimos.suites.agent import inputs
-from dokimos.suites.agent.inputs import download
+from dokimos.suites._agent import inputs
+from dokimos.suites._agent.inputs import download
 
 SERVERS = Path(__file__).parents[1] / "servers"
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")

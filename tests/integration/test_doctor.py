@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "GEMINI_API_KEY")
 URLS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "AZURE_OPENAI_ENDPOINT")

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from dokimos import Budget, Dataset, Example, Experiment
-from dokimos.core.results import RunStatus
+from dokimos._core.results import RunStatus
+from dokimos._http import backoff
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import EmbeddingSimilarity
-from dokimos.http import backoff
-from dokimos.judges.embedding_models import embedder
-from dokimos.judges.embeddings import embed
-from dokimos.judges.prices import Prices, Rate
-from dokimos.judges.run_scope import counting_usage
+from dokimos.judges._embedding_models import embedder
+from dokimos.judges._embeddings import embed
+from dokimos.judges._prices import Prices, Rate
+from dokimos.judges._run_scope import counting_usage
 
 KEY = "sk-test-0123456789abcdef"
 PROTOCOLS = ["openai", "ollama", "azure"]

@@ -12,19 +12,19 @@ from typing import Literal
 import pytest
 
 from dokimos import Budget, Dataset, Example, Experiment, judge, merge_results, model_task
-from dokimos.cli.main import run_command
-from dokimos.core.results import RunStatus, Score
+from dokimos._cli.main import run_command
+from dokimos._core.results import RunStatus, Score
+from dokimos._http import backoff
+from dokimos._http.breaker import Breaker, Breakers, forget_outages
 from dokimos.errors import EndpointDownError
 from dokimos.evaluators import EmbeddingSimilarity, ExactMatch
-from dokimos.evaluators.llm.base import JudgedEvaluator
-from dokimos.experiment import model_calls
-from dokimos.experiment.run_loading import load_run
-from dokimos.exporters.base import export
-from dokimos.http import backoff
-from dokimos.http.breaker import Breaker, Breakers, forget_outages
-from dokimos.judges.ask import ask
-from dokimos.judges.capabilities import forget_capabilities
-from dokimos.judges.embedding_models import embedder
+from dokimos.evaluators._llm.base import JudgedEvaluator
+from dokimos.experiment import _model_calls as model_calls
+from dokimos.experiment._run_loading import load_run
+from dokimos.exporters._base import export
+from dokimos.judges._ask import ask
+from dokimos.judges._capabilities import forget_capabilities
+from dokimos.judges._embedding_models import embedder
 
 
 class Clock:
@@ -445,7 +445,7 @@ def test_options_that_are_no_seconds_are_refused(option, value):
 
 def test_calls_outside_runs_learn_too(nobody, monkeypatch):
     monkeypatch.setattr(backoff, "FIRST_BACKOFF", 0.01)
-    monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("dokimos._http.breaker.FIRST_WAIT", 0.01)
     lm = judge_at(nobody)
 
     async def errors():
@@ -699,7 +699,7 @@ def test_an_embedder_that_is_down_ends_the_run(clock, nobody):
 
 
 def test_many_threads_find_it_out_together(nobody, monkeypatch):
-    monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("dokimos._http.breaker.FIRST_WAIT", 0.01)
     tried = []
     original = Breaker.record_failure
 

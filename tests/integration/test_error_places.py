@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dokimos import Dataset, Example, Experiment, load_result
-from dokimos.cli.main import run_command
-from dokimos.core.wire import to_json
+from dokimos._cli.main import run_command
+from dokimos._core.wire import to_json
 from dokimos.evaluators import ExactMatch
 
 APP = """\
@@ -28,8 +28,8 @@ from pathlib import Path
 
 from dokimos import Dataset, Example, Experiment, Score
 from dokimos.evaluators import ExactMatch, Jury, LLMJudge
-from dokimos.evaluators.function import evaluator
-from dokimos.reporting.memory import MemoryReporter
+from dokimos.evaluators._function import evaluator
+from dokimos.reporting._memory import MemoryReporter
 
 CITIES = {"good": "Oslo"}
 
@@ -143,8 +143,8 @@ def run(*arguments):
 
 
 def latest():
-    from dokimos.experiment.run_folders import find_run, runs_root
-    from dokimos.experiment.run_loading import load_run
+    from dokimos.experiment._run_folders import find_run, runs_root
+    from dokimos.experiment._run_loading import load_run
 
     return load_run(find_run("latest", runs_root(None)))
 
@@ -237,7 +237,7 @@ def test_judges_choices_and_reporters_have_their_place(project, capsys):
 
 SIMULATED = """\
 from dokimos import Experiment
-from dokimos.evaluators.function import evaluator
+from dokimos.evaluators._function import evaluator
 from dokimos.simulation import Scenario, Simulation
 
 
@@ -440,7 +440,7 @@ def test_secrets_are_nowhere_on_disk(project, monkeypatch):
 PYTEST = """\
 import pytest
 from dokimos import Example
-from dokimos.evaluators.function import evaluator
+from dokimos.evaluators._function import evaluator
 from dokimos.testing import assert_eval
 
 def look_up(question):

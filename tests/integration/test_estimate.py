@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
-from dokimos.suites import python_references
+from dokimos._cli.main import run_command
+from dokimos.suites import _python_references as python_references
 
 EVALS = """
 from dokimos import CallMetrics, Dataset, Example, Experiment, JudgeReply, TaskResult

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from dokimos.comparison import Snapshot
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot
 from dokimos.gate import GateConfig
-from dokimos.gate.decision import decide
+from dokimos.gate._decision import decide
 
 
 def draw_runs(draw, chances, *, repeats, evaluators):

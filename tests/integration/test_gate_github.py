@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ import asyncio, json, os, sys, threading, time
 from pathlib import Path
 from dokimos import Dataset, Example, Experiment
 from dokimos.errors import RunInterrupted
-from dokimos.evaluators.text import ExactMatch
+from dokimos.evaluators._text import ExactMatch
 
 def data(count):
     return Dataset([Example.of(str(i), str(i)) for i in range(count)])
@@ -198,7 +198,7 @@ class Reporter:
         self.pressed = pressed
 
     def start_run(self, name, metadata):
-        from dokimos.reporting.protocol import RunHandle
+        from dokimos.reporting._protocol import RunHandle
         return RunHandle("1")
 
     def report_item(self, handle, item): pass
@@ -238,8 +238,8 @@ def hang():
 def while_its_threads_hang(): return plan(task=leaves_a_thread)
 
 def while_it_is_printed():
-    import dokimos.cli.presentation
-    dokimos.cli.presentation.print_result = lambda *_, **__: press()
+    import dokimos._cli.presentation
+    dokimos._cli.presentation.print_result = lambda *_, **__: press()
     return plan()
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.experiment.run_loading import load_run
-from dokimos.judges.run_call_store import RunCallStore
+from dokimos.experiment._run_loading import load_run
+from dokimos.judges._run_call_store import RunCallStore
 
 ITEMS = 16
 PARALLELISM = 6
@@ -39,10 +39,10 @@ import asyncio, os, sys
 from pathlib import Path
 from dokimos import CallMetrics, Dataset, Example, Experiment
 from dokimos.errors import JudgeReplyError
-from dokimos.evaluators.function import evaluator
-from dokimos.judges.judge_calls import complete
-from dokimos.judges.factory import judge
-from dokimos.judges.protocol import JudgeReply
+from dokimos.evaluators._function import evaluator
+from dokimos.judges._judge_calls import complete
+from dokimos.judges._factory import judge
+from dokimos.judges._protocol import JudgeReply
 
 ITEMS, PARALLELISM, MOST_CALLS = map(int, sys.argv[1:4])
 KIND, URL = sys.argv[4:]

@@ -14,15 +14,15 @@ from typing import Literal
 import pytest
 
 from dokimos import Budget, Dataset, Example, Experiment, evaluate, judge, model_task, to_json
-from dokimos.core.results import Score
+from dokimos._core.results import Score
+from dokimos._http import backoff, client
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import ExactMatch
-from dokimos.evaluators.llm.base import JudgedEvaluator
-from dokimos.exporters.base import export
-from dokimos.http import backoff, client
-from dokimos.judges.ask import ask
-from dokimos.judges.capabilities import forget_capabilities
-from dokimos.judges.prices import Prices, Rate
+from dokimos.evaluators._llm.base import JudgedEvaluator
+from dokimos.exporters._base import export
+from dokimos.judges._ask import ask
+from dokimos.judges._capabilities import forget_capabilities
+from dokimos.judges._prices import Prices, Rate
 
 KEY = "sk-test-0123456789abcdef"
 PROTOCOLS = ["openai-chat", "openai-responses", "anthropic", "ollama", "azure", "gemini", "mistral"]
@@ -799,7 +799,7 @@ def test_a_replay_needs_neither_server_nor_key(scripted, tmp_path, monkeypatch):
     # The loop's own pair of sockets is no connection.
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", refuse)
-    monkeypatch.setattr("dokimos.http.client.post_json", refuse)
+    monkeypatch.setattr("dokimos._http.client.post_json", refuse)
     replayed = replace(plan, evaluators=[Right(judge=keyless)]).run(
         cassette="c.jsonl", cassette_mode="replay"
     )

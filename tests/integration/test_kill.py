@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.jsonable import jsonable
-from dokimos.core.results import ExperimentResult
+from dokimos._core.jsonable import jsonable
+from dokimos._core.results import ExperimentResult
 from dokimos.errors import RunLockedError
-from dokimos.experiment.run_loading import load_run
-from dokimos.experiment.run_lock import RunLock
+from dokimos.experiment._run_loading import load_run
+from dokimos.experiment._run_lock import RunLock
 
 ITEMS = 40
 PARALLELISM = 4
@@ -28,7 +28,7 @@ PROGRAM = """
 import asyncio, os, sys, time
 from pathlib import Path
 from dokimos import Dataset, Example, Experiment, TaskResult, CallMetrics
-from dokimos.evaluators.function import evaluator
+from dokimos.evaluators._function import evaluator
 
 ITEMS, PARALLELISM, KIND, RESUME = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 CALLS = os.open("calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -162,7 +162,7 @@ def test_a_killed_run_repeats_only_what_was_in_flight_and_ends_in_the_same_resul
 LOCKED = """
 import sys
 from pathlib import Path
-from dokimos.experiment.run_lock import RunLock
+from dokimos.experiment._run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 print("locked", flush=True)
 input()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
-from dokimos.experiment import code_record
-from dokimos.suites import python_references
+from dokimos._cli.main import run_command
+from dokimos.experiment import _code_record as code_record
+from dokimos.suites import _python_references as python_references
 
 APP = """
 from pathlib import Path
@@ -620,7 +620,7 @@ def test_a_variable_of_a_settings_class_counts(monkeypatch):
 
 
 def test_a_large_file_counts_also_where_the_task_was_not_called(monkeypatch):
-    monkeypatch.setattr("dokimos.experiment.code_record.WHOLE_BYTES", 10)
+    monkeypatch.setattr("dokimos.experiment._code_record.WHOLE_BYTES", 10)
     Path("prompt.txt").write_text("a long one: " * 10)
     rows(q1="Q1")
     for _ in range(3):

@@ -14,9 +14,9 @@ import zlib
 import pytest
 
 from dokimos import judge
+from dokimos._http import backoff
 from dokimos.errors import JudgeUnavailableError
-from dokimos.http import backoff
-from dokimos.judges.capabilities import forget_capabilities
+from dokimos.judges._capabilities import forget_capabilities
 
 
 @pytest.fixture(autouse=True)

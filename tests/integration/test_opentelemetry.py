@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dokimos import Dataset, Experiment, ToolCall
-from dokimos.datasets.answer_replay import recorded_task
+from dokimos.datasets._answer_replay import recorded_task
 from dokimos.evaluators import Contains
-from dokimos.reporting.otel import EvaluationEvents
+from dokimos.reporting._otel import EvaluationEvents
 from dokimos.traces import load_spans, spans_from_sdk, to_agent_trace, to_examples
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.experiment.run_lock import RunLock
+from dokimos.experiment._run_lock import RunLock
 
 LONG = 90.0
 """Seconds that a process may take on a busy machine until it does something."""

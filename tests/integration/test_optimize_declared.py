@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.experiment.run_loading import list_runs, load_run
-from dokimos.optimizer.optimization import optimize_suite
+from dokimos.experiment._run_loading import list_runs, load_run
+from dokimos.optimizer._optimization import optimize_suite
 
 SERVERS = Path(__file__).parents[1] / "servers"
 KEY = "sk-test-0123456789abcdef"

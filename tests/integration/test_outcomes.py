@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "suites.md"
 GRADERS = """
 from dokimos.errors import JudgeReplyError
-from dokimos.suites.graders import GraderContext
+from dokimos.suites._graders import GraderContext
 
 
 def on(number, ctx):

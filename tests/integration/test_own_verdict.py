@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from dokimos import judge as judge_named
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import LLMJudge
 
 A = '{"score": 1, "reason": "Perfect answer."}'

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.exporters.json import load_result
-from dokimos.judges.embeddings import as_embedder
-from dokimos.suites.retrieval.collection import open_collection
-from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.exporters._json import load_result
+from dokimos.judges._embeddings import as_embedder
+from dokimos.suites._retrieval.collection import open_collection
+from dokimos.suites._retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -81,8 +81,8 @@ def test_the_example_is_replayed_without_a_model_a_key_or_a_cache(tmp_path, monk
 PROGRAM = """
 import asyncio, sys, time
 from pathlib import Path
-from dokimos.suites.retrieval.schema import VectorstoreTool
-from dokimos.suites.retrieval.collection import open_collection
+from dokimos.suites._retrieval.schema import VectorstoreTool
+from dokimos.suites._retrieval.collection import open_collection
 
 class Slow:
     identity = "slow"
@@ -134,7 +134,7 @@ def test_what_a_killed_process_has_embedded_is_not_embedded_again(tmp_path):
         (tmp_path / "docs" / f"{number}.txt").write_text(f"text {number}", encoding="utf-8")
     log = tmp_path / "log"
     program = textwrap.dedent(PROGRAM).replace(
-        "import open_collection", "import open_collection\nfrom dokimos.suites.retrieval import tool"
+        "import open_collection", "import open_collection\nfrom dokimos.suites._retrieval import tool"
     )
     death = 'if "text 30" in texts:\n            import os; os._exit(9)\n        with open'
     dying = program.replace("with open", death).replace(

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.cli.main import run_command
-from dokimos.core.example import Example
-from dokimos.core.results import RunStatus, Score
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos._cli.main import run_command
+from dokimos._core.example import Example
+from dokimos._core.results import RunStatus, Score
+from dokimos._core.test_case import EvalTestCase
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import DatasetError, RunLockedError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.run_folders import list_run_folders, runs_root
-from dokimos.experiment.run_loading import list_runs, load_run
-from dokimos.experiment.run_lock import RunLock
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._run_folders import list_run_folders, runs_root
+from dokimos.experiment._run_loading import list_runs, load_run
+from dokimos.experiment._run_lock import RunLock
 
 
 @pytest.fixture(autouse=True)
@@ -250,7 +250,7 @@ import sys, time
 from dataclasses import dataclass
 from dokimos import Dataset, Example, Experiment
 from dokimos.errors import RunInterrupted
-from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators._base import Evaluator
 
 @dataclass(frozen=True, kw_only=True)
 class Slow(Evaluator):

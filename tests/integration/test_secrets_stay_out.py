@@ -8,7 +8,7 @@ import pytest
 
 from dokimos import Dataset, Example, Experiment, judge, to_json
 from dokimos.evaluators import LLMJudge
-from dokimos.exporters.base import export
+from dokimos.exporters._base import export
 
 KEY = "correct-horse-battery-staple"
 
@@ -32,7 +32,7 @@ def failing_task(example):
 @pytest.mark.parametrize("source", ["environment", "model"])
 def test_a_key_in_an_exception_is_nowhere_in_what_is_kept(tmp_path, monkeypatch, source):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dokimos.runtime.redaction._registered", set())
+    monkeypatch.setattr("dokimos._runtime.redaction._registered", set())
     if source == "environment":
         monkeypatch.setenv("MY_API_KEY", KEY)
     else:

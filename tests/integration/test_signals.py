@@ -91,7 +91,7 @@ def reset_signals(ignored: int | None = None) -> None:
 
 def start(folder: Path, *arguments: str, ignored: int | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from dokimos.cli.main import main; main()", *arguments],
+        [sys.executable, "-c", "from dokimos._cli.main import main; main()", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -164,7 +164,7 @@ def test_reports_are_written_where_the_terminal_is_gone(folder: Path, wait_until
     pty = pytest.importorskip("pty")
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from dokimos.cli.main import main; main()", *COMMANDS["run"]],
+        [sys.executable, "-c", "from dokimos._cli.main import main; main()", *COMMANDS["run"]],
         cwd=folder,
         stdin=slave,
         stdout=slave,

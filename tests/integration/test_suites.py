@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
 
 APP = """
 import asyncio
@@ -595,7 +595,7 @@ def test_what_is_not_there_is_named_without_running_anything(workplace, capsys, 
 
 def test_a_declared_agent_is_validated_without_its_extra(workplace, monkeypatch):
     traps(workplace)
-    monkeypatch.setattr("dokimos.suites.agent.requirements.find_spec", lambda name: None)
+    monkeypatch.setattr("dokimos.suites._agent.requirements.find_spec", lambda name: None)
 
     assert dokimos("validate", "declared.yaml") == 0
     assert dokimos("validate", "declared.yaml", "--import") != 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.reporting.tables import cell_width
+from dokimos.reporting._tables import cell_width
 
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 

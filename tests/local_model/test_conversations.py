@@ -10,9 +10,9 @@ import os
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import Trajectory
-from dokimos.judges.factory import judge as judge_named
+from dokimos.judges._factory import judge as judge_named
 from dokimos.simulation import ConversationSimulator, GoalDrivenUser, persona_user
 
 URL = os.environ.get("DOKIMOS_TEST_MODEL_URL", "")

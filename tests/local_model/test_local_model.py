@@ -11,15 +11,15 @@ import os
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.evaluators.llm.base import JudgedEvaluator
-from dokimos.evaluators.llm.compare_pairwise import compare_pairwise
-from dokimos.evaluators.llm.jury import Jury
-from dokimos.evaluators.llm.llm_judge import LLMJudge
-from dokimos.evaluators.retrieval.matching import llm_based
-from dokimos.evaluators.retrieval.ranking_metrics import Recall
-from dokimos.judges.factory import judge as judge_named
+from dokimos.evaluators._llm.base import JudgedEvaluator
+from dokimos.evaluators._llm.compare_pairwise import compare_pairwise
+from dokimos.evaluators._llm.jury import Jury
+from dokimos.evaluators._llm.llm_judge import LLMJudge
+from dokimos.evaluators._retrieval.matching import llm_based
+from dokimos.evaluators._retrieval.ranking_metrics import Recall
+from dokimos.judges._factory import judge as judge_named
 
 URL = os.environ.get("DOKIMOS_TEST_MODEL_URL", "")
 pytestmark = [
@@ -126,8 +126,8 @@ def test_items_are_matched_by_meaning(model):
 
 
 def test_two_results_are_compared(model):
-    from dokimos.core.example import Example
-    from dokimos.core.results import ExperimentResult, ItemResult, RunResult
+    from dokimos._core.example import Example
+    from dokimos._core.results import ExperimentResult, ItemResult, RunResult
 
     def result_of(output):
         item = ItemResult(0, Example.of("How long can I return goods?"), actual_outputs={"output": output})

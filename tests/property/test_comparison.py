@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dokimos.comparison import Change, Snapshot, compare_runs
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
-from dokimos.comparison.tree import comparison_tree
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot
+from dokimos.comparison._tree import comparison_tree
 
 SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
 ITEM = st.lists(SCORE, min_size=1, max_size=3)

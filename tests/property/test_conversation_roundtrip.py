@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import AgentTrace, ConversationTrajectory, Message, ToolCall
-from dokimos.core.conversation import parse_trajectory
-from dokimos.core.json_object import parse_object
-from dokimos.core.keys import CALL_ERROR
-from dokimos.core.wire import from_json, to_json, to_tree
+from dokimos._core.conversation import parse_trajectory
+from dokimos._core.json_object import parse_object
+from dokimos._core.keys import CALL_ERROR
+from dokimos._core.wire import from_json, to_json, to_tree
 
 FORMS = ["openai", "openai-responses", "anthropic", "gemini", "bedrock", "langchain", "otel"]
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

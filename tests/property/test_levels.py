@@ -5,14 +5,14 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.example import Example
-from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.core.summary import RunSummary, Tally
+from dokimos._core.example import Example
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.summary import RunSummary, Tally
 from dokimos.errors import EvalAssertionError
-from dokimos.evaluators.llm.base import aggregate_scores
-from dokimos.experiment.required_levels import parse_levels
-from dokimos.testing.assertions import assert_scores
+from dokimos.evaluators._llm.base import aggregate_scores
+from dokimos.experiment._required_levels import parse_levels
+from dokimos.testing._assertions import assert_scores
 
 DECIMALS = st.sampled_from((10, 20, 25, 50, 100, 1000))
 """Grids whose steps have a short decimal spelling."""

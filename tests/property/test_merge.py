@@ -5,15 +5,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import ExperimentResult
-from dokimos.core.task_result import TaskResult
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.merging import merge_results
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import ExperimentResult
+from dokimos._core.task_result import TaskResult
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._merging import merge_results
 
 
 @evaluator(threshold=0.5)

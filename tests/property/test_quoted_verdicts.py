@@ -5,10 +5,10 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.evaluators.llm.rating import ReasonedRating
-from dokimos.judges.judged_text import JudgedText
-from dokimos.judges.reasoning import without_reasoning
-from dokimos.judges.reply_parser import UnusableReply, parse_reply
+from dokimos.evaluators._llm.rating import ReasonedRating
+from dokimos.judges._judged_text import JudgedText
+from dokimos.judges._reasoning import without_reasoning
+from dokimos.judges._reply_parser import UnusableReply, parse_reply
 
 QUOTED = '{"score": 1, "reason": "Perfect answer."}'
 OWN = '{"score": 0, "reason": "wrong"}'

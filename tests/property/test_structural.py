@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.json_tree import tree_of
-from dokimos.evaluators.lenient_equality import LenientEquality
-from dokimos.evaluators.structural import StructuralMatch
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._json_tree import tree_of
+from dokimos.evaluators._lenient_equality import LenientEquality
+from dokimos.evaluators._structural import StructuralMatch
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.5, 1.0, -2.0]) | st.sampled_from("ab")

@@ -20,11 +20,11 @@ from dokimos import (
     ToolCall,
     ToolDefinition,
 )
-from dokimos.core import keys
-from dokimos.core.jsonable import jsonable
-from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import RunStatus
-from dokimos.core.wire import from_json, to_json, to_tree
+from dokimos._core import keys
+from dokimos._core.jsonable import jsonable
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import RunStatus
+from dokimos._core.wire import from_json, to_json, to_tree
 
 CONVENTIONAL = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)]
 

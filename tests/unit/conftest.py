@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.example import Example
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 
 Scores = Mapping[str, Sequence[float | None]]
 

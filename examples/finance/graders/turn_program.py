@@ -5,7 +5,7 @@
 
 import re
 
-from dokimos.suites.graders import GraderContext, GraderResult
+from dokimos.suites import GraderContext, GraderResult
 
 STEP = re.compile(r"(\w+)\(([^,]+), ([^)]+)\)")
 OPERATIONS = {"subtract": lambda a, b: a - b, "divide": lambda a, b: a / b}

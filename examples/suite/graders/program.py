@@ -2,7 +2,7 @@
 
 import re
 
-from dokimos.suites.graders import GraderContext, GraderResult
+from dokimos.suites import GraderContext, GraderResult
 
 STEP = re.compile(r"(\w+)\(([^,]+),([^)]+)\)")
 

@@ -11,13 +11,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.setting_names import describe_missing, is_required
+from dokimos.evaluators._setting_names import describe_missing, is_required
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from dokimos.evaluators.base import Evaluator
-    from dokimos.evaluators.parameters import EvaluatorDoc
+    from dokimos.evaluators._base import Evaluator
+    from dokimos.evaluators._parameters import EvaluatorDoc
+
+__all__ = [
+    "build",
+    "describe",
+    "find",
+    "name_of",
+    "names",
+    "nearest",
+    "register",
+    "schema",
+    "settable_fields",
+]
 
 T = TypeVar("T", bound="Evaluator")
 
@@ -25,85 +37,85 @@ ENTRY_POINTS: Final = "dokimos.evaluators"
 """The entry point group of packages that bring evaluators: `name = "module:Class"`."""
 
 BUILT_IN: Final[dict[str, str]] = {
-    "exact_match": "dokimos.evaluators.text:ExactMatch",
-    "equality": "dokimos.evaluators.text:Equality",
-    "regex": "dokimos.evaluators.text:Regex",
-    "contains": "dokimos.evaluators.text:Contains",
-    "length": "dokimos.evaluators.resource_limits:Length",
-    "levenshtein": "dokimos.evaluators.text:Levenshtein",
-    "numeric": "dokimos.evaluators.numeric:Numeric",
-    "structural_match": "dokimos.evaluators.structural:StructuralMatch",
-    "json_schema": "dokimos.evaluators.json_schema:JsonSchema",
-    "set_match": "dokimos.evaluators.set_match:SetMatch",
-    "latency": "dokimos.evaluators.resource_limits:Latency",
-    "cost": "dokimos.evaluators.resource_limits:Cost",
-    "tokens": "dokimos.evaluators.resource_limits:Tokens",
-    "f1_score": "dokimos.evaluators.nlp.token_f1:TokenF1",
-    "bleu": "dokimos.evaluators.nlp.bleu:Bleu",
-    "chrf": "dokimos.evaluators.nlp.bleu:Chrf",
-    "rouge": "dokimos.evaluators.nlp.rouge:Rouge",
-    "meteor": "dokimos.evaluators.nlp.meteor:Meteor",
-    "wer": "dokimos.evaluators.nlp.wer:WordErrorRate",
-    "embedding_similarity": "dokimos.evaluators.nlp.embedding_similarity:EmbeddingSimilarity",
-    "precision": "dokimos.evaluators.retrieval.ranking_metrics:Precision",
-    "recall": "dokimos.evaluators.retrieval.ranking_metrics:Recall",
-    "hit_rate": "dokimos.evaluators.retrieval.ranking_metrics:HitRate",
-    "mrr": "dokimos.evaluators.retrieval.ranking_metrics:MRR",
-    "ndcg": "dokimos.evaluators.retrieval.ranking_metrics:NDCG",
-    "tool_call_validity": "dokimos.evaluators.agent.tool_call_validity:ToolCallValidity",
-    "tool_correctness": "dokimos.evaluators.agent.tool_correctness:ToolCorrectness",
-    "tool_trajectory": "dokimos.evaluators.agent.tool_trajectory:ToolTrajectory",
-    "tool_errors": "dokimos.evaluators.agent.tool_errors:ToolErrors",
-    "tool_efficiency": "dokimos.evaluators.agent.tool_efficiency:ToolEfficiency",
-    "forbidden_tools": "dokimos.evaluators.agent.tool_limits:ForbiddenTools",
-    "max_tool_calls": "dokimos.evaluators.agent.tool_limits:MaxToolCalls",
-    "tool_graph": "dokimos.evaluators.agent.tool_graph:ToolGraph",
-    "tool_name_reliability": "dokimos.evaluators.agent.tool_name_reliability:ToolNameReliability",
+    "exact_match": "dokimos.evaluators._text:ExactMatch",
+    "equality": "dokimos.evaluators._text:Equality",
+    "regex": "dokimos.evaluators._text:Regex",
+    "contains": "dokimos.evaluators._text:Contains",
+    "length": "dokimos.evaluators._resource_limits:Length",
+    "levenshtein": "dokimos.evaluators._text:Levenshtein",
+    "numeric": "dokimos.evaluators._numeric:Numeric",
+    "structural_match": "dokimos.evaluators._structural:StructuralMatch",
+    "json_schema": "dokimos.evaluators._json_schema:JsonSchema",
+    "set_match": "dokimos.evaluators._set_match:SetMatch",
+    "latency": "dokimos.evaluators._resource_limits:Latency",
+    "cost": "dokimos.evaluators._resource_limits:Cost",
+    "tokens": "dokimos.evaluators._resource_limits:Tokens",
+    "f1_score": "dokimos.evaluators._nlp.token_f1:TokenF1",
+    "bleu": "dokimos.evaluators._nlp.bleu:Bleu",
+    "chrf": "dokimos.evaluators._nlp.bleu:Chrf",
+    "rouge": "dokimos.evaluators._nlp.rouge:Rouge",
+    "meteor": "dokimos.evaluators._nlp.meteor:Meteor",
+    "wer": "dokimos.evaluators._nlp.wer:WordErrorRate",
+    "embedding_similarity": "dokimos.evaluators._nlp.embedding_similarity:EmbeddingSimilarity",
+    "precision": "dokimos.evaluators._retrieval.ranking_metrics:Precision",
+    "recall": "dokimos.evaluators._retrieval.ranking_metrics:Recall",
+    "hit_rate": "dokimos.evaluators._retrieval.ranking_metrics:HitRate",
+    "mrr": "dokimos.evaluators._retrieval.ranking_metrics:MRR",
+    "ndcg": "dokimos.evaluators._retrieval.ranking_metrics:NDCG",
+    "tool_call_validity": "dokimos.evaluators._agent.tool_call_validity:ToolCallValidity",
+    "tool_correctness": "dokimos.evaluators._agent.tool_correctness:ToolCorrectness",
+    "tool_trajectory": "dokimos.evaluators._agent.tool_trajectory:ToolTrajectory",
+    "tool_errors": "dokimos.evaluators._agent.tool_errors:ToolErrors",
+    "tool_efficiency": "dokimos.evaluators._agent.tool_efficiency:ToolEfficiency",
+    "forbidden_tools": "dokimos.evaluators._agent.tool_limits:ForbiddenTools",
+    "max_tool_calls": "dokimos.evaluators._agent.tool_limits:MaxToolCalls",
+    "tool_graph": "dokimos.evaluators._agent.tool_graph:ToolGraph",
+    "tool_name_reliability": "dokimos.evaluators._agent.tool_name_reliability:ToolNameReliability",
     "tool_description_reliability": (
-        "dokimos.evaluators.agent.tool_description_reliability:ToolDescriptionReliability"
+        "dokimos.evaluators._agent.tool_description_reliability:ToolDescriptionReliability"
     ),
-    "llm_judge": "dokimos.evaluators.llm.llm_judge:LLMJudge",
-    "g_eval": "dokimos.evaluators.llm.g_eval:GEval",
-    "jury": "dokimos.evaluators.llm.jury:Jury",
-    "pairwise": "dokimos.evaluators.llm.pairwise:Pairwise",
-    "correctness": "dokimos.evaluators.llm.presets:Correctness",
-    "helpfulness": "dokimos.evaluators.llm.presets:Helpfulness",
-    "coherence": "dokimos.evaluators.llm.presets:Coherence",
-    "conciseness": "dokimos.evaluators.llm.presets:Conciseness",
-    "completeness": "dokimos.evaluators.llm.presets:Completeness",
-    "tone": "dokimos.evaluators.llm.presets:Tone",
-    "instruction_following": "dokimos.evaluators.llm.presets:InstructionFollowing",
-    "summarisation": "dokimos.evaluators.llm.presets:Summarisation",
-    "refusal": "dokimos.evaluators.llm.presets:Refusal",
-    "toxicity": "dokimos.evaluators.llm.harm_presets:Toxicity",
-    "bias": "dokimos.evaluators.llm.harm_presets:Bias",
-    "misuse": "dokimos.evaluators.llm.harm_presets:Misuse",
-    "pii_leakage": "dokimos.evaluators.llm.harm_presets:PIILeakage",
-    "faithfulness": "dokimos.evaluators.rag.faithfulness:Faithfulness",
-    "hallucination": "dokimos.evaluators.rag.hallucination:Hallucination",
-    "answer_relevancy": "dokimos.evaluators.rag.answer_relevancy:AnswerRelevancy",
-    "contextual_relevance": "dokimos.evaluators.rag.contextual_relevance:ContextualRelevance",
-    "contextual_precision": "dokimos.evaluators.rag.contextual_precision:ContextualPrecision",
-    "contextual_recall": "dokimos.evaluators.rag.contextual_recall:ContextualRecall",
-    "context_sufficiency": "dokimos.evaluators.rag.context_sufficiency:ContextSufficiency",
-    "noise_sensitivity": "dokimos.evaluators.rag.noise_sensitivity:NoiseSensitivity",
-    "citation_faithfulness": "dokimos.evaluators.rag.citation_faithfulness:CitationFaithfulness",
-    "task_completion": "dokimos.evaluators.agent.task_completion:TaskCompletion",
+    "llm_judge": "dokimos.evaluators._llm.llm_judge:LLMJudge",
+    "g_eval": "dokimos.evaluators._llm.g_eval:GEval",
+    "jury": "dokimos.evaluators._llm.jury:Jury",
+    "pairwise": "dokimos.evaluators._llm.pairwise:Pairwise",
+    "correctness": "dokimos.evaluators._llm.presets:Correctness",
+    "helpfulness": "dokimos.evaluators._llm.presets:Helpfulness",
+    "coherence": "dokimos.evaluators._llm.presets:Coherence",
+    "conciseness": "dokimos.evaluators._llm.presets:Conciseness",
+    "completeness": "dokimos.evaluators._llm.presets:Completeness",
+    "tone": "dokimos.evaluators._llm.presets:Tone",
+    "instruction_following": "dokimos.evaluators._llm.presets:InstructionFollowing",
+    "summarisation": "dokimos.evaluators._llm.presets:Summarisation",
+    "refusal": "dokimos.evaluators._llm.presets:Refusal",
+    "toxicity": "dokimos.evaluators._llm.harm_presets:Toxicity",
+    "bias": "dokimos.evaluators._llm.harm_presets:Bias",
+    "misuse": "dokimos.evaluators._llm.harm_presets:Misuse",
+    "pii_leakage": "dokimos.evaluators._llm.harm_presets:PIILeakage",
+    "faithfulness": "dokimos.evaluators._rag.faithfulness:Faithfulness",
+    "hallucination": "dokimos.evaluators._rag.hallucination:Hallucination",
+    "answer_relevancy": "dokimos.evaluators._rag.answer_relevancy:AnswerRelevancy",
+    "contextual_relevance": "dokimos.evaluators._rag.contextual_relevance:ContextualRelevance",
+    "contextual_precision": "dokimos.evaluators._rag.contextual_precision:ContextualPrecision",
+    "contextual_recall": "dokimos.evaluators._rag.contextual_recall:ContextualRecall",
+    "context_sufficiency": "dokimos.evaluators._rag.context_sufficiency:ContextSufficiency",
+    "noise_sensitivity": "dokimos.evaluators._rag.noise_sensitivity:NoiseSensitivity",
+    "citation_faithfulness": "dokimos.evaluators._rag.citation_faithfulness:CitationFaithfulness",
+    "task_completion": "dokimos.evaluators._agent.task_completion:TaskCompletion",
     "tool_argument_hallucination": (
-        "dokimos.evaluators.agent.tool_argument_hallucination:ToolArgumentHallucination"
+        "dokimos.evaluators._agent.tool_argument_hallucination:ToolArgumentHallucination"
     ),
-    "tool_selection": "dokimos.evaluators.agent.tool_selection:ToolSelection",
-    "plan_quality": "dokimos.evaluators.agent.run_ratings:PlanQuality",
-    "plan_adherence": "dokimos.evaluators.agent.run_ratings:PlanAdherence",
-    "step_efficiency": "dokimos.evaluators.agent.run_ratings:StepEfficiency",
-    "trajectory": "dokimos.evaluators.conversation.trajectory:Trajectory",
-    "per_turn": "dokimos.evaluators.conversation.per_turn:PerTurn",
-    "knowledge_retention": "dokimos.evaluators.conversation.reply_verdicts:KnowledgeRetention",
-    "role_adherence": "dokimos.evaluators.conversation.reply_verdicts:RoleAdherence",
-    "turn_relevance": "dokimos.evaluators.conversation.reply_verdicts:TurnRelevance",
-    "conversation_completeness": "dokimos.evaluators.conversation.outcome:ConversationCompleteness",
-    "user_frustration": "dokimos.evaluators.conversation.outcome:UserFrustration",
-    "function": "dokimos.evaluators.function:FunctionEvaluator",
+    "tool_selection": "dokimos.evaluators._agent.tool_selection:ToolSelection",
+    "plan_quality": "dokimos.evaluators._agent.run_ratings:PlanQuality",
+    "plan_adherence": "dokimos.evaluators._agent.run_ratings:PlanAdherence",
+    "step_efficiency": "dokimos.evaluators._agent.run_ratings:StepEfficiency",
+    "trajectory": "dokimos.evaluators._conversation.trajectory:Trajectory",
+    "per_turn": "dokimos.evaluators._conversation.per_turn:PerTurn",
+    "knowledge_retention": "dokimos.evaluators._conversation.reply_verdicts:KnowledgeRetention",
+    "role_adherence": "dokimos.evaluators._conversation.reply_verdicts:RoleAdherence",
+    "turn_relevance": "dokimos.evaluators._conversation.reply_verdicts:TurnRelevance",
+    "conversation_completeness": "dokimos.evaluators._conversation.outcome:ConversationCompleteness",
+    "user_frustration": "dokimos.evaluators._conversation.outcome:UserFrustration",
+    "function": "dokimos.evaluators._function:FunctionEvaluator",
 }
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -183,20 +195,20 @@ def build(name: str, params: Mapping[str, Any] | None = None, *, where: str = ""
 
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of an evaluator's parameters. Raises `ConfigurationError` if unknown."""
-    from dokimos.evaluators import parameters
+    from dokimos.evaluators import _parameters as parameters
 
     return parameters.schema(find(name))
 
 
 def describe(name: str) -> EvaluatorDoc:
     """Describe an evaluator for people. Raises `ConfigurationError` if unknown."""
-    from dokimos.evaluators import parameters
+    from dokimos.evaluators import _parameters as parameters
 
     return parameters.describe(name, find(name))
 
 
 def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> None:
-    from dokimos.evaluators.base import COMMON_FIELDS
+    from dokimos.evaluators._base import COMMON_FIELDS
 
     fields_by_name = settable_fields(kind)
     for key in params:
@@ -214,7 +226,7 @@ def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) ->
 def _validate_parameters(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> dict[str, Any]:
     if not params:
         return {}
-    from dokimos.evaluators.parameters import validate_parameter
+    from dokimos.evaluators._parameters import validate_parameter
 
     return {key: validate_parameter(kind, key, value, path=f"{name}.{key}") for key, value in params.items()}
 
@@ -254,7 +266,7 @@ def _check_registration(name: str, kind: object, target: str) -> None:
 
 
 def _check_kind(name: str, kind: object) -> None:
-    from dokimos.evaluators.base import Evaluator
+    from dokimos.evaluators._base import Evaluator
 
     if not (isinstance(kind, type) and issubclass(kind, Evaluator)):
         raise ConfigurationError(f"The evaluator {name!r} must be a subclass of Evaluator, not {kind!r:.80}.")

@@ -1,6 +1,43 @@
-"""One module for each framework, all with the same few functions.
+"""Bridges: a module for each agent framework, all with the same functions, and what they share."""
 
-`to_agent_trace(result)`, `to_tool_definitions(...)`, `to_call_metrics(result)`,
-`run_and_trace(agent, inputs)`, `as_task(agent)`, `as_judge(agent)` and `as_application(agent)`. A framework
-is imported only by the functions that need it; results are read by their attributes or keys.
-"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dokimos._exports import lazy_exports
+
+if TYPE_CHECKING:
+    from dokimos.integrations._agent_task import ResultOptions as ResultOptions
+    from dokimos.integrations._agent_task import TaskOptions as TaskOptions
+    from dokimos.integrations._document_texts import extract_texts as extract_texts
+    from dokimos.integrations._document_texts import (
+        extract_texts_with_metadata as extract_texts_with_metadata,
+    )
+    from dokimos.integrations._foreign_evaluators import ForeignEvaluator as ForeignEvaluator
+    from dokimos.integrations._framework import Framework as Framework
+    from dokimos.integrations._tool_loop import ToolLoop as ToolLoop
+    from dokimos.integrations._trace_builder import TraceBuilder as TraceBuilder
+
+_MODULE_OF: Final = {
+    "ForeignEvaluator": "dokimos.integrations._foreign_evaluators",
+    "Framework": "dokimos.integrations._framework",
+    "ResultOptions": "dokimos.integrations._agent_task",
+    "TaskOptions": "dokimos.integrations._agent_task",
+    "ToolLoop": "dokimos.integrations._tool_loop",
+    "TraceBuilder": "dokimos.integrations._trace_builder",
+    "extract_texts": "dokimos.integrations._document_texts",
+    "extract_texts_with_metadata": "dokimos.integrations._document_texts",
+}
+__all__ = [
+    "ForeignEvaluator",
+    "Framework",
+    "ResultOptions",
+    "TaskOptions",
+    "ToolLoop",
+    "TraceBuilder",
+    "extract_texts",
+    "extract_texts_with_metadata",
+]
+
+if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULE_OF)

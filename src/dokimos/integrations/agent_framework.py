@@ -12,17 +12,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.extras import require
-from dokimos.core.jsonable import text_form
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.token_usage import make_usage, sum_usage
-from dokimos.integrations.tool_lists import add_offered_tools, describe_tools
-from dokimos.integrations.trace_builder import TraceBuilder
+from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.extras import require
+from dokimos._core.jsonable import text_form
+from dokimos._core.metrics import CallMetrics
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._framework import Framework, RunOptions, find_method, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._token_usage import make_usage, sum_usage
+from dokimos.integrations._tool_lists import add_offered_tools, describe_tools
+from dokimos.integrations._trace_builder import TraceBuilder
 
 __all__ = [
     "as_application",

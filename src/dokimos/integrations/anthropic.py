@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dokimos.core.agent import AgentTrace
-from dokimos.core.conversation import MessageFormat
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.framework_objects import FrameworkObject, get, to_plain
-from dokimos.integrations.token_usage import make_usage
-from dokimos.integrations.tool_loop import (
+from dokimos._core.agent import AgentTrace
+from dokimos._core.conversation import MessageFormat
+from dokimos._core.metrics import CallMetrics
+from dokimos._messages.conversations import parse_trace
+from dokimos._runtime.user_calls import call_user_function
+from dokimos.integrations._framework_objects import FrameworkObject, get, to_plain
+from dokimos.integrations._token_usage import make_usage
+from dokimos.integrations._tool_loop import (
     CallOutcome,
     CallRequest,
     ModelApi,
@@ -24,9 +26,7 @@ from dokimos.integrations.tool_loop import (
     ToolLoop,
     list_responses,
 )
-from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.messages.conversations import parse_trace
-from dokimos.runtime.user_calls import call_user_function
+from dokimos.judges._protocol import JsonSchemaDict
 
 __all__ = [
     "ToolLoop",

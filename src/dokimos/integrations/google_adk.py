@@ -13,19 +13,19 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.extras import require
-from dokimos.core.jsonable import text_form
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.background_loop import run_on_background_loop
-from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.token_usage import make_usage, sum_usage
-from dokimos.integrations.tool_lists import merge_tools
-from dokimos.integrations.trace_builder import TraceBuilder
-from dokimos.runtime.concurrency import run_sync
+from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.extras import require
+from dokimos._core.jsonable import text_form
+from dokimos._core.metrics import CallMetrics
+from dokimos._runtime.concurrency import run_sync
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._background_loop import run_on_background_loop
+from dokimos.integrations._framework import Framework, RunOptions, find_method, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._token_usage import make_usage, sum_usage
+from dokimos.integrations._tool_lists import merge_tools
+from dokimos.integrations._trace_builder import TraceBuilder
 
 __all__ = [
     "as_application",

@@ -11,19 +11,19 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.extras import require
-from dokimos.core.jsonable import text_form
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
-from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.token_usage import make_usage, sum_usage
-from dokimos.integrations.tool_lists import add_offered_tools, define_tools, describe_tools, merge_tools
-from dokimos.integrations.trace_builder import TraceBuilder
-from dokimos.runtime.user_calls import call_user_function
+from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.extras import require
+from dokimos._core.jsonable import text_form
+from dokimos._core.metrics import CallMetrics
+from dokimos._runtime.user_calls import call_user_function
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
+from dokimos.integrations._framework import Framework, RunOptions, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._token_usage import make_usage, sum_usage
+from dokimos.integrations._tool_lists import add_offered_tools, define_tools, describe_tools, merge_tools
+from dokimos.integrations._trace_builder import TraceBuilder
 
 __all__ = [
     "as_application",

@@ -12,21 +12,21 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.extras import require
-from dokimos.core.jsonable import jsonable, text_form
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.agent_runs import AgentRun, AgentRunner, finish_run
-from dokimos.integrations.agent_task import AgentTask, TaskOptions
-from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get, join_text
-from dokimos.integrations.langchain_callbacks import MessageRecorder
-from dokimos.integrations.langchain_streams import check_stream_mode, parse_stream
-from dokimos.integrations.token_usage import make_usage, sum_usage
-from dokimos.integrations.tool_lists import describe_tools, merge_tools
-from dokimos.integrations.trace_builder import TraceBuilder, is_answer_call
-from dokimos.judges.judge_identity import identity_of
+from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.extras import require
+from dokimos._core.jsonable import jsonable, text_form
+from dokimos._core.metrics import CallMetrics
+from dokimos.integrations._agent_runs import AgentRun, AgentRunner, finish_run
+from dokimos.integrations._agent_task import AgentTask, TaskOptions
+from dokimos.integrations._framework import Framework, RunOptions, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get, join_text
+from dokimos.integrations._langchain_callbacks import MessageRecorder
+from dokimos.integrations._langchain_streams import check_stream_mode, parse_stream
+from dokimos.integrations._token_usage import make_usage, sum_usage
+from dokimos.integrations._tool_lists import describe_tools, merge_tools
+from dokimos.integrations._trace_builder import TraceBuilder, is_answer_call
+from dokimos.judges._judge_identity import identity_of
 
 __all__ = [
     "as_application",

@@ -6,18 +6,26 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from dokimos.core.eval_result import require_one_score
-from dokimos.core.extras import require
-from dokimos.core.jsonable import jsonable
-from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
-from dokimos.core.results import EvalResult, Score
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.eval_result import require_one_score
+from dokimos._core.extras import require
+from dokimos._core.jsonable import jsonable
+from dokimos._core.keys import CONTEXTS, INPUT, OUTPUT
+from dokimos._core.results import EvalResult, Score
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.user_calls import call_user_function
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.base import Evaluator
-from dokimos.integrations.document_texts import extract_texts
-from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.runtime.user_calls import call_user_function
+from dokimos.evaluators._base import Evaluator
+from dokimos.integrations._document_texts import extract_texts
+from dokimos.integrations._foreign_evaluators import ForeignEvaluator, average_scores, parse_score
+from dokimos.integrations._framework_objects import FrameworkObject, get
+
+__all__ = [
+    "as_evaluator",
+    "as_string_evaluator",
+    "from_eval_result",
+    "from_evaluator",
+    "to_test_case",
+]
 
 EXTRA: Final = "langchain"
 

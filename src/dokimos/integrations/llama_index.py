@@ -11,29 +11,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.eval_result import require_one_score
-from dokimos.core.extras import require
-from dokimos.core.json_object import parse_object
-from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
-from dokimos.core.means import relative_position
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.eval_result import require_one_score
+from dokimos._core.extras import require
+from dokimos._core.json_object import parse_object
+from dokimos._core.jsonable import text_form
+from dokimos._core.keys import CONTEXTS, INPUT, OUTPUT
+from dokimos._core.means import relative_position
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
-from dokimos.integrations.background_loop import run_on_background_loop
-from dokimos.integrations.document_texts import extract_texts
-from dokimos.integrations.foreign_evaluators import ForeignEvaluator, parse_score
-from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.llama_index_results import find_documents, find_text, parse_trace, parse_usage
-from dokimos.integrations.tool_lists import merge_tools
-from dokimos.runtime.concurrency import run_sync
+from dokimos.evaluators._base import Evaluator, ScoreLike
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
+from dokimos.integrations._background_loop import run_on_background_loop
+from dokimos.integrations._document_texts import extract_texts
+from dokimos.integrations._foreign_evaluators import ForeignEvaluator, parse_score
+from dokimos.integrations._framework import Framework, RunOptions, find_method, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._llama_index_results import find_documents, find_text, parse_trace, parse_usage
+from dokimos.integrations._tool_lists import merge_tools
 
 __all__ = [
     "as_application",

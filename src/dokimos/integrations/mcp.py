@@ -12,28 +12,28 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias, Unpack
 
-from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.extras import require
-from dokimos.core.jsonable import jsonable, text_form
-from dokimos.core.metrics import PriceTable
-from dokimos.core.text import error_text
+from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.extras import require
+from dokimos._core.jsonable import jsonable, text_form
+from dokimos._core.metrics import PriceTable
+from dokimos._core.text import error_text
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.agent_task import (
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._agent_task import (
     AgentApplication,
     AgentJudge,
     AgentTask,
     ResultOptions,
     TaskOptions,
 )
-from dokimos.integrations.background_loop import run_on_background_loop
-from dokimos.integrations.framework import Framework, RunOptions
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.tool_lists import define_tools, describe_tools
-from dokimos.integrations.trace_builder import TraceBuilder, render_result
-from dokimos.runtime.concurrency import run_sync
-from dokimos.traces.collector import TraceCollector
+from dokimos.integrations._background_loop import run_on_background_loop
+from dokimos.integrations._framework import Framework, RunOptions
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._tool_lists import define_tools, describe_tools
+from dokimos.integrations._trace_builder import TraceBuilder, render_result
+from dokimos.traces._collector import TraceCollector
 
 __all__ = [
     "TracedSession",

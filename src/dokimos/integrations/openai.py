@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from dokimos.core.agent import AgentTrace
-from dokimos.core.conversation import MessageFormat
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.framework_objects import FrameworkObject, get, to_plain
-from dokimos.integrations.token_usage import make_usage
-from dokimos.integrations.tool_loop import CallOutcome, CallRequest, ModelApi, ModelSDK, list_responses
-from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
-from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.judges.provider_schemas import ANSWER
-from dokimos.messages.conversations import parse_trace
-from dokimos.runtime.user_calls import call_user_function
+from dokimos._core.agent import AgentTrace
+from dokimos._core.conversation import MessageFormat
+from dokimos._core.metrics import CallMetrics
+from dokimos._messages.conversations import parse_trace
+from dokimos._runtime.user_calls import call_user_function
+from dokimos.integrations._framework_objects import FrameworkObject, get, to_plain
+from dokimos.integrations._token_usage import make_usage
+from dokimos.integrations._tool_loop import CallOutcome, CallRequest, ModelApi, ModelSDK, list_responses
+from dokimos.integrations._tool_loop import ToolLoop as BaseLoop
+from dokimos.judges._protocol import JsonSchemaDict
+from dokimos.judges._provider_schemas import ANSWER
 
 __all__ = [
     "ToolLoop",

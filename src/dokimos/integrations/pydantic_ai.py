@@ -11,19 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory, Message, Role
-from dokimos.core.extras import require
-from dokimos.core.jsonable import jsonable, text_form
-from dokimos.core.keys import CALL_ERROR
-from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.agent_task import AgentJudge
-from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get, join_text
-from dokimos.integrations.token_usage import make_usage, sum_usage
-from dokimos.integrations.tool_lists import add_offered_tools, describe_tools
-from dokimos.integrations.trace_builder import TraceBuilder
+from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory, Message, Role
+from dokimos._core.extras import require
+from dokimos._core.jsonable import jsonable, text_form
+from dokimos._core.keys import CALL_ERROR
+from dokimos._core.metrics import CallMetrics, PriceTable
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._agent_task import AgentJudge
+from dokimos.integrations._framework import Framework, RunOptions, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get, join_text
+from dokimos.integrations._token_usage import make_usage, sum_usage
+from dokimos.integrations._tool_lists import add_offered_tools, describe_tools
+from dokimos.integrations._trace_builder import TraceBuilder
 
 __all__ = [
     "as_application",

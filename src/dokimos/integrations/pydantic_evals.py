@@ -6,19 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dokimos.core.contexts import NAMES, find_contexts
-from dokimos.core.extras import require
-from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, Score
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.contexts import NAMES, find_contexts
+from dokimos._core.extras import require
+from dokimos._core.keys import CONTEXTS, INPUT, OUTPUT
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, Score
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.user_calls import call_user_function
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.base import Evaluator
-from dokimos.integrations.document_texts import extract_texts
-from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.token_usage import make_usage
-from dokimos.runtime.user_calls import call_user_function
+from dokimos.evaluators._base import Evaluator
+from dokimos.integrations._document_texts import extract_texts
+from dokimos.integrations._foreign_evaluators import ForeignEvaluator, average_scores, parse_score
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._token_usage import make_usage
+
+__all__ = [
+    "as_evaluator",
+    "from_eval_result",
+    "from_evaluator",
+    "to_context",
+    "to_test_case",
+]
 
 EXTRA: Final = "pydantic-ai"
 

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.jsonable import text_form
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.agent_runs import AgentRun, finish_run
-from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.token_usage import make_usage
-from dokimos.integrations.tool_lists import describe_tools
-from dokimos.integrations.trace_builder import remove_answer_calls
-from dokimos.messages.conversations import parse_trace
+from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory
+from dokimos._core.jsonable import text_form
+from dokimos._core.metrics import CallMetrics
+from dokimos._messages.conversations import parse_trace
+from dokimos.integrations._agent_runs import AgentRun, finish_run
+from dokimos.integrations._framework import Framework, RunOptions, resolve_agent
+from dokimos.integrations._framework_objects import FrameworkObject, get
+from dokimos.integrations._token_usage import make_usage
+from dokimos.integrations._tool_lists import describe_tools
+from dokimos.integrations._trace_builder import remove_answer_calls
 
 __all__ = [
     "as_application",

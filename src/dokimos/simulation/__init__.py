@@ -1,41 +1,38 @@
-"""Simulated conversations: a model or a script plays the user, turn by turn, of the application under test.
-
-`from dokimos.simulation import ConversationSimulator` imports the one module that is needed, and no other.
-"""
+"""Simulated conversations: somebody plays the user, turn by turn, against the application under test."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from dokimos._exports import lazy_exports
 
 if TYPE_CHECKING:
-    from dokimos.simulation.personas import PERSONAS as PERSONAS
-    from dokimos.simulation.personas import Persona as Persona
-    from dokimos.simulation.personas import persona_user as persona_user
-    from dokimos.simulation.scenarios import Scenario as Scenario
-    from dokimos.simulation.scenarios import Simulation as Simulation
-    from dokimos.simulation.sides import SimulatedUser as SimulatedUser
-    from dokimos.simulation.simulator import ConversationSimulator as ConversationSimulator
-    from dokimos.simulation.simulator import EndReason as EndReason
-    from dokimos.simulation.users import GoalDrivenUser as GoalDrivenUser
-    from dokimos.simulation.users import LLMSimulatedUser as LLMSimulatedUser
-    from dokimos.simulation.users import ScriptedUser as ScriptedUser
+    from dokimos.simulation._personas import PERSONAS as PERSONAS
+    from dokimos.simulation._personas import Persona as Persona
+    from dokimos.simulation._personas import persona_user as persona_user
+    from dokimos.simulation._scenarios import Scenario as Scenario
+    from dokimos.simulation._scenarios import Simulation as Simulation
+    from dokimos.simulation._sides import SimulatedUser as SimulatedUser
+    from dokimos.simulation._simulator import ConversationSimulator as ConversationSimulator
+    from dokimos.simulation._simulator import EndReason as EndReason
+    from dokimos.simulation._users import GoalDrivenUser as GoalDrivenUser
+    from dokimos.simulation._users import LLMSimulatedUser as LLMSimulatedUser
+    from dokimos.simulation._users import ScriptedUser as ScriptedUser
 
-_MODULE_OF: Final[dict[str, str]] = {
-    "ConversationSimulator": "simulator",
-    "EndReason": "simulator",
-    "GoalDrivenUser": "users",
-    "LLMSimulatedUser": "users",
-    "PERSONAS": "personas",
-    "Persona": "personas",
-    "Scenario": "scenarios",
-    "ScriptedUser": "users",
-    "SimulatedUser": "sides",
-    "Simulation": "scenarios",
-    "persona_user": "personas",
+_MODULE_OF: Final = {
+    "ConversationSimulator": "dokimos.simulation._simulator",
+    "EndReason": "dokimos.simulation._simulator",
+    "GoalDrivenUser": "dokimos.simulation._users",
+    "LLMSimulatedUser": "dokimos.simulation._users",
+    "PERSONAS": "dokimos.simulation._personas",
+    "Persona": "dokimos.simulation._personas",
+    "Scenario": "dokimos.simulation._scenarios",
+    "ScriptedUser": "dokimos.simulation._users",
+    "SimulatedUser": "dokimos.simulation._sides",
+    "Simulation": "dokimos.simulation._scenarios",
+    "persona_user": "dokimos.simulation._personas",
 }
-
-__all__ = [  # written out, since type checkers do not run it
+__all__ = [
     "PERSONAS",
     "ConversationSimulator",
     "EndReason",
@@ -50,14 +47,4 @@ __all__ = [  # written out, since type checkers do not run it
 ]
 
 if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
-
-    def __getattr__(name: str) -> Any:
-        module = _MODULE_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module 'dokimos.simulation' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"dokimos.simulation.{module}"), name)
-        return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULE_OF)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import dokimos
-from dokimos.cli.main import main, run_command
+from dokimos._cli.main import main, run_command
 
 SOURCE = Path(dokimos.__file__).parent
-WAYS = {"cli/echo.py", "runtime/terminal_text.py", "reporting/terminal.py"}
+WAYS = {"_cli/echo.py", "_runtime/terminal_text.py", "reporting/_terminal.py"}
 """The modules that print."""
 DIRECT = {
     "click.echo", "click.secho", "click.echo_via_pager", "print", "Console",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dokimos.cli.estimate import estimate_lines
-from dokimos.experiment.estimate import Estimate
+from dokimos._cli.estimate import estimate_lines
+from dokimos.experiment._estimate import Estimate
 
 
 def test_an_estimate_of_items_that_all_errored_says_that_there_is_none_and_why() -> None:

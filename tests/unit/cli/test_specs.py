@@ -2,8 +2,8 @@
 
 import pytest
 
-from dokimos.cli.specs import build_evaluator, example_filter
-from dokimos.core.example import Example
+from dokimos._cli.specs import build_evaluator, example_filter
+from dokimos._core.example import Example
 from dokimos.errors import ConfigurationError
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from dokimos.cli.watch import FilesReport, FileStates, Watch
+from dokimos._cli.watch import FilesReport, FileStates, Watch
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_new_source_beside_a_watched_file_is_a_change_and_a_report_is_none(fil
 def test_an_old_file_is_not_read_again(file, monkeypatch):
     later = file.stat().st_mtime + 60
     states = watched(file, clock=lambda: later)
-    monkeypatch.setattr("dokimos.cli.watch._content", lambda path: pytest.fail("it was read"))
+    monkeypatch.setattr("dokimos._cli.watch._content", lambda path: pytest.fail("it was read"))
     assert states.changes() == []
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
+from dokimos._core.results import RunStatus
 from dokimos.comparison import Change, ComparisonConfig, Pairing, Snapshot, compare_runs
-from dokimos.comparison.diff import Method
-from dokimos.comparison.markdown import verdict_text
-from dokimos.comparison.tree import metric_tree
-from dokimos.comparison.wording import change_sentence, evidence_sentence, interval, interval_with_note
-from dokimos.core.results import RunStatus
+from dokimos.comparison._diff import Method
+from dokimos.comparison._markdown import verdict_text
+from dokimos.comparison._tree import metric_tree
+from dokimos.comparison._wording import change_sentence, evidence_sentence, interval, interval_with_note
 from dokimos.errors import ConfigurationError
-from dokimos.stats.paired_estimates import mean_estimate
+from dokimos.stats._paired_estimates import mean_estimate
 
 
 def test_the_same_result_is_unchanged(result):

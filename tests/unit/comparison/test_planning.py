@@ -8,11 +8,11 @@ import pytest
 
 from dokimos import compare_runs
 from dokimos.comparison import ComparisonConfig
-from dokimos.comparison.diff import PASS_RATE, Change
-from dokimos.comparison.planning import Assumption, assumptions_of, plan
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison._diff import PASS_RATE, Change
+from dokimos.comparison._planning import Assumption, assumptions_of, plan
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.errors import ConfigurationError
-from dokimos.stats.mcnemar import mcnemar_p
+from dokimos.stats._mcnemar import mcnemar_p
 
 
 def test_more_items_see_smaller_drops():

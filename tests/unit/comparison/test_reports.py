@@ -9,16 +9,16 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
+from dokimos._core.error_detail import ErrorDetail, Frame
+from dokimos._core.provenance import Provenance
 from dokimos.comparison import compare_runs
-from dokimos.comparison.console import print_comparison
-from dokimos.comparison.html import html_of
-from dokimos.comparison.html_items import mark_changes
-from dokimos.comparison.markdown import markdown_of
-from dokimos.comparison.reports import export_comparison
-from dokimos.comparison.tree import comparison_tree
-from dokimos.comparison.wording import verdict_text
-from dokimos.core.error_detail import ErrorDetail, Frame
-from dokimos.core.provenance import Provenance
+from dokimos.comparison._console import print_comparison
+from dokimos.comparison._html import html_of
+from dokimos.comparison._html_items import mark_changes
+from dokimos.comparison._markdown import markdown_of
+from dokimos.comparison._reports import export_comparison
+from dokimos.comparison._tree import comparison_tree
+from dokimos.comparison._wording import verdict_text
 from dokimos.errors import ConfigurationError
 
 

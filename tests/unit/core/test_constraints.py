@@ -8,9 +8,9 @@ import pytest
 from pydantic import Field
 from pydantic_core.core_schema import ErrorType
 
-from dokimos.core.constraints import collect_bounds, describe_range, describe_requirement
-from dokimos.core.convert import adapter, explain
-from dokimos.suites.schema import SuiteFile
+from dokimos._core.constraints import collect_bounds, describe_range, describe_requirement
+from dokimos._core.convert import adapter, explain
+from dokimos.suites._schema import SuiteFile
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorType))

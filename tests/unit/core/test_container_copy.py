@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import AgentTrace, ConversationTrajectory, EvalTestCase, Example, Message, ToolCall
-from dokimos.core.container_copy import copy_containers
+from dokimos._core.container_copy import copy_containers
 
 
 class Pair(NamedTuple):

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dokimos.core import contexts
-from dokimos.core.contexts import ContextsEntry, are_ids, chunks_of, document_id, items_of
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core import contexts
+from dokimos._core.contexts import ContextsEntry, are_ids, chunks_of, document_id, items_of
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 
 

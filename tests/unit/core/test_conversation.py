@@ -3,8 +3,8 @@ import json
 import pytest
 
 from dokimos import ConversationTrajectory, Dataset, Example, Message, ToolCall, ToolDefinition, evaluate
-from dokimos.core.conversation import Role, parse_trajectory
-from dokimos.core.wire import from_json, to_json
+from dokimos._core.conversation import Role, parse_trajectory
+from dokimos._core.wire import from_json, to_json
 from dokimos.errors import EvaluationError
 from dokimos.evaluators import ToolErrors
 

@@ -7,7 +7,7 @@ import pydantic
 import pytest
 import typing_extensions
 
-from dokimos.core.convert import convert
+from dokimos._core.convert import convert
 from dokimos.errors import TypeConversionError
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pandas
 import pytest
 
-from dokimos.comparison.comparison_builder import compare_runs
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.comparison._comparison_builder import compare_runs
 from dokimos.errors import MissingExtraError
 
 PASSED = EvalResult("Match", 1.0, threshold=1.0, success=True)

@@ -3,10 +3,10 @@
 import pytest
 
 from dokimos import Example, Experiment, evaluator
-from dokimos.core.error_chain import error_chain
-from dokimos.core.error_detail import ErrorDetail
+from dokimos._core.error_chain import error_chain
+from dokimos._core.error_detail import ErrorDetail
 from dokimos.errors import EndpointDownError
-from dokimos.evaluators.text import ExactMatch
+from dokimos.evaluators._text import ExactMatch
 
 
 def ring():

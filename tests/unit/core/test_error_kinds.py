@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ItemResult, RunResult, worst_kind
-from dokimos.core.test_case import EvalTestCase
-from dokimos.core.wire import from_json, to_json, to_tree
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ItemResult, RunResult, worst_kind
+from dokimos._core.test_case import EvalTestCase
+from dokimos._core.wire import from_json, to_json, to_tree
 from dokimos.errors import EvaluationError, JudgeReplyError, JudgeUnavailableError
-from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators._base import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dokimos import Dataset, DatasetStream
-from dokimos.core.excerpt import append_excerpt, format_excerpt
-from dokimos.core.json_errors import describe_json_error
+from dokimos._core.excerpt import append_excerpt, format_excerpt
+from dokimos._core.json_errors import describe_json_error
 from dokimos.errors import ConfigurationError, DatasetError
 from dokimos.suites import load_suite
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dokimos.core.extras import require
+from dokimos._core.extras import require
 from dokimos.errors import MissingExtraError
 
 

@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, field, fields, 
 
 import pytest
 
-from dokimos.core.fast_constructor import fast_factory
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ItemResult, Score
-from dokimos.core.task_result import TaskResult
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, ItemResult, Score
+from dokimos._core.task_result import TaskResult
+from dokimos._core.test_case import EvalTestCase
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from dokimos import CallMetrics, Example, ToolCall, ToolDefinition
-from dokimos.core.jsonable import MAX_DEPTH, camel_case, compact_json, jsonable, text_form
+from dokimos._core.jsonable import MAX_DEPTH, camel_case, compact_json, jsonable, text_form
 
 
 class Colour(enum.Enum):

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dokimos.core.markup import (
+from dokimos._core.markup import (
     Html,
     data_element,
     document,

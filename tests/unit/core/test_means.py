@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.means import (
+from dokimos._core.means import (
     UNIT,
     complement,
     exact_mean,

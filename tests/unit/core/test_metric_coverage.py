@@ -2,9 +2,9 @@
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.metric_coverage import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.example import Example
+from dokimos._core.metric_coverage import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 
 
 def result_of(*items):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core import number_format
+from dokimos._core import number_format
 
 
 @pytest.mark.parametrize(

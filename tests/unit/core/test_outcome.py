@@ -2,10 +2,10 @@
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.outcome import Outcome
-from dokimos.core.results import EvalResult, ItemResult, RunResult
-from dokimos.core.wire import from_json, to_json
+from dokimos._core.example import Example
+from dokimos._core.outcome import Outcome
+from dokimos._core.results import EvalResult, ItemResult, RunResult
+from dokimos._core.wire import from_json, to_json
 
 PASSED = EvalResult("passed", 1.0, threshold=0.5, success=True)
 FAILED = EvalResult("failed", 0.0, threshold=0.5, success=False)

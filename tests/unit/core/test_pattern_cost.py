@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dokimos.core.pattern_cost import longest_safe_text
+from dokimos._core.pattern_cost import longest_safe_text
 
 
 def safe(pattern: str, flags: int = 0, *, whole: bool = False) -> int:

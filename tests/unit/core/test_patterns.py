@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from dokimos.core import patterns
-from dokimos.core.patterns import search_within_limit
+from dokimos._core import patterns
+from dokimos._core.patterns import search_within_limit
+from dokimos._runtime.search_process import SearchProcessError, search_process
 from dokimos.errors import EvaluationError
-from dokimos.runtime.search_process import SearchProcessError, search_process
 
 TEXT = "a" * 40 + "b"
 

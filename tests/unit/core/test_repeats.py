@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import EvalResult, Example, ExperimentResult, ItemResult, RunResult
-from dokimos.core.repeats import all_of_k, any_of_k, pass_at_k, pass_hat_k
+from dokimos._core.repeats import all_of_k, any_of_k, pass_at_k, pass_hat_k
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())

@@ -1,9 +1,9 @@
 import pytest
 
 from dokimos import CallMetrics, EvalResult, Example, ExperimentResult, ItemResult, RunResult, Score
-from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import RunStatus
-from dokimos.core.summary import Tally
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import RunStatus
+from dokimos._core.summary import Tally
 
 
 def item(*results, index=0, error=None, metrics=None, **example):

@@ -4,7 +4,7 @@ from statistics import fmean, stdev
 import pytest
 
 from dokimos import CallMetrics, EvalResult, Example, ItemResult
-from dokimos.core.summary import RunSummary, Tally
+from dokimos._core.summary import RunSummary, Tally
 
 
 def item(*results, metrics=None, error=None):

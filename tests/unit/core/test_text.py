@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.text import format_list, join_statements, pluralize, quote, shorten
+from dokimos._core.text import format_list, join_statements, pluralize, quote, shorten
 
 
 @pytest.mark.parametrize("limit", [3, 10, 80])

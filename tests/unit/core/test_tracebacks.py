@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core import traceback_entries
-from dokimos.core.error_detail import ErrorDetail, Frame, append_place
-from dokimos.core.results import EvalResult
-from dokimos.core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, format_located_error
-from dokimos.core.wire import from_json, to_json
+from dokimos._core import traceback_entries
+from dokimos._core.error_detail import ErrorDetail, Frame, append_place
+from dokimos._core.results import EvalResult
+from dokimos._core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, format_located_error
+from dokimos._core.wire import from_json, to_json
+from dokimos._runtime import redaction
 from dokimos.errors import EvaluationError
-from dokimos.runtime import redaction
 
 
 @pytest.fixture

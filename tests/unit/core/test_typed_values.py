@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.agent import ToolCall
-from dokimos.core.example import Example
-from dokimos.core.fast_constructor import fast_factory
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.task_result import TaskResult
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos._core.agent import ToolCall
+from dokimos._core.example import Example
+from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.task_result import TaskResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError, MissingInputError, TypeConversionError, UnknownSettingError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment, evaluate, evaluate_async
-from dokimos.experiment.task import Task
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment, evaluate, evaluate_async
+from dokimos.experiment._task import Task
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dokimos import (
     ToolCall,
     ToolDefinition,
 )
-from dokimos.core.wire import from_json, to_json, to_tree
+from dokimos._core.wire import from_json, to_json, to_tree
 from dokimos.errors import TypeConversionError
 
 

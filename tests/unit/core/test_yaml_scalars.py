@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core import yaml_scalars
-from dokimos.core.yaml_scalars import (
+from dokimos._core import yaml_scalars
+from dokimos._core.yaml_scalars import (
     dumper_class,
     load_yaml,
     read_boolean,

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.dashboard.overview import build_overview, collect_verdicts, drop_since, kind_of
-from dokimos.exporters.item_runs import items_of
-from dokimos.stats.mcnemar import mcnemar_p
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._dashboard.overview import build_overview, collect_verdicts, drop_since, kind_of
+from dokimos.exporters._item_runs import items_of
+from dokimos.stats._mcnemar import mcnemar_p
 
 
 def item(index, score=1.0, *, metrics=None, tags=(), **result):

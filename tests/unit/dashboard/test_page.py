@@ -8,10 +8,10 @@ import zlib
 import pytest
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.dashboard import run_pack
-from dokimos.dashboard.page import dashboard
+from dokimos._dashboard import run_pack
+from dokimos._dashboard.page import dashboard
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment.run_loading import load_run
+from dokimos.experiment._run_loading import load_run
 
 LONG = "x" * 20_000
 

@@ -6,8 +6,8 @@ import types
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example
-from dokimos.core.wire import from_json
-from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter, canonical_json
+from dokimos._core.wire import from_json
+from dokimos.datasets._fingerprint import BATCH, Fingerprint, IdCounter, canonical_json
 
 RICH = Example(
     {"b": [1, {"z": None, "a": True}], "a": "ü"}, {"output": 1.5}, metadata={"k": "v", "j": 2},

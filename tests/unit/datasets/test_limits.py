@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from dokimos import Dataset
-from dokimos.cli.main import run_command
-from dokimos.datasets import limits, source
+from dokimos._cli.main import run_command
+from dokimos.datasets import _limits as limits
+from dokimos.datasets import _source as source
 from dokimos.errors import DatasetError
 
 LONGEST = 1 << 16

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import Dataset, Example, register_resolver
-from dokimos.datasets.dataset import DatasetStream
-from dokimos.datasets.resolver import path_of, resolver_for, unregister_resolver
+from dokimos.datasets._dataset import DatasetStream
+from dokimos.datasets._resolver import path_of, resolver_for, unregister_resolver
 from dokimos.errors import DatasetError
 
 ROWS = '{"input": "a"}\n{"input": "b"}\n'
@@ -224,8 +224,8 @@ def test_entry_points_are_asked_and_a_broken_one_is_reported(monkeypatch):
         SimpleNamespace(name="bad", load=broken),
     ]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
-    monkeypatch.setattr("dokimos.datasets.resolver._plugins", None)
-    monkeypatch.setattr("dokimos.datasets.resolver._broken_plugins", [])
+    monkeypatch.setattr("dokimos.datasets._resolver._plugins", None)
+    monkeypatch.setattr("dokimos.datasets._resolver._broken_plugins", [])
     assert texts(Dataset.load("plug:x")) == ["plugged"]
     with pytest.raises(DatasetError, match=r"could not be loaded: bad \(RuntimeError: no network\)"):
         Dataset.load("other:x")

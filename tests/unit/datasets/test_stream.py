@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import Dataset, Example
-from dokimos.datasets.dataset import DatasetStream
+from dokimos.datasets._dataset import DatasetStream
 from dokimos.errors import DatasetError
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example
-from dokimos.datasets.writers import write_jsonl
+from dokimos.datasets._writers import write_jsonl
 from dokimos.errors import DatasetError
 
 RICH = Dataset(

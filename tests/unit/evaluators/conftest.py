@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.run_scope import RunScope, enter_scope, sharing_within_item
+from dokimos.judges._protocol import JudgeReply
+from dokimos.judges._run_scope import RunScope, enter_scope, sharing_within_item
 
 SUMMARY = "summary"
 

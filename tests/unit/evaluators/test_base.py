@@ -12,14 +12,14 @@ from unittest.mock import MagicMock
 import numpy
 import pytest
 
-from dokimos.core.results import EvalResult, Score
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.results import EvalResult, Score
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, UnusableOutputError
-from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.evaluators.function import FunctionEvaluator
-from dokimos.evaluators.llm.g_eval import GEval
-from dokimos.evaluators.nlp.embedding_similarity import EmbeddingSimilarity
-from dokimos.evaluators.text import ExactMatch
+from dokimos.evaluators._base import Evaluator, ScoreLike
+from dokimos.evaluators._function import FunctionEvaluator
+from dokimos.evaluators._llm.g_eval import GEval
+from dokimos.evaluators._nlp.embedding_similarity import EmbeddingSimilarity
+from dokimos.evaluators._text import ExactMatch
 
 CASE = EvalTestCase.of("question", "answer")
 

@@ -9,14 +9,14 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import proportion_confint
 
-from dokimos.core.example import Example
-from dokimos.core.results import Score
+from dokimos._core.example import Example
+from dokimos._core.results import Score
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators import Calibration, LabelledVerdict
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.calibration import calibrate, calibrate_async
-from dokimos.evaluators.llm.base import JudgedEvaluator
-from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._calibration import calibrate, calibrate_async
+from dokimos.evaluators._llm.base import JudgedEvaluator
+from dokimos.stats._corrected_rate import VerdictCounts, corrected_rate
 
 
 @dataclass(frozen=True, kw_only=True)

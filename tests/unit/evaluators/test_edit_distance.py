@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators import Levenshtein
-from dokimos.evaluators import edit_distance as module
-from dokimos.evaluators.edit_distance import edit_distance
-from dokimos.evaluators.nlp import word_sequences
+from dokimos.evaluators import _edit_distance as module
+from dokimos.evaluators._edit_distance import edit_distance
+from dokimos.evaluators._nlp import word_sequences
 
 WORDS = st.text("abc", max_size=12)
 

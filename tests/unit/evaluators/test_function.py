@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import Score
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import Score
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import FunctionEvaluator, evaluator
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._function import FunctionEvaluator, evaluator
 
 CASE = EvalTestCase(
     {"input": "2+2"},
@@ -166,7 +166,7 @@ def test_other_functions_are_refused(function):
 
 def test_a_function_may_be_named_by_its_place_and_keeps_what_its_decorator_said(tmp_path, monkeypatch):
     (tmp_path / "my_checks.py").write_text(
-        "from dokimos.evaluators.function import evaluator\n"
+        "from dokimos.evaluators._function import evaluator\n"
         "def plain(output): return output == 4\n"
         "@evaluator(name='Decorated', threshold=0.3)\n"
         "def decorated(output): return 0.5\n"

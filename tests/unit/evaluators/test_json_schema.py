@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.json_schema import JsonSchema, compile_schema, find_violations, schema_text
+from dokimos.evaluators._json_schema import JsonSchema, compile_schema, find_violations, schema_text
 
 ORDER = {
     "type": "object",

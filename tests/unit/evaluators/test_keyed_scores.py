@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.eval_result import EvalResult, Score, require_one_score
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.test_case import EvalTestCase
-from dokimos.core.wire import from_json, to_json
+from dokimos._core.eval_result import EvalResult, Score, require_one_score
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.test_case import EvalTestCase
+from dokimos._core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError, UnusableOutputError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.judges.run_scope import current_usage
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.judges._run_scope import current_usage
 
 CASE = EvalTestCase.of("question", "answer")
 

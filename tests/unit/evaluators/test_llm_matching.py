@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.evaluators.retrieval.matching import any_of, llm_based
-from dokimos.evaluators.retrieval.ranking_metrics import Precision, Recall
+from dokimos.evaluators._retrieval.matching import any_of, llm_based
+from dokimos.evaluators._retrieval.ranking_metrics import Precision, Recall
 
 CASE = EvalTestCase(
     {},

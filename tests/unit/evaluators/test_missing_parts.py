@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.evaluators.missing_parts import describe_path, missing_part, remedy
-from dokimos.evaluators.rag.contextual_recall import ContextualRecall
-from dokimos.evaluators.rag.faithfulness import Faithfulness
-from dokimos.evaluators.retrieval.ranking_metrics import Precision
-from dokimos.evaluators.text import ExactMatch
+from dokimos.evaluators._missing_parts import describe_path, missing_part, remedy
+from dokimos.evaluators._rag.contextual_recall import ContextualRecall
+from dokimos.evaluators._rag.faithfulness import Faithfulness
+from dokimos.evaluators._retrieval.ranking_metrics import Precision
+from dokimos.evaluators._text import ExactMatch
 
 WHOLE = EvalTestCase({"input": "q"}, {"output": "a"}, expected_outputs={"output": "e"})
 

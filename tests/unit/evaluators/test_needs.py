@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.evaluators.needs import example_case, example_code, needs_of
+from dokimos.evaluators._needs import example_case, example_code, needs_of
 
 
 class Asked(Exception):

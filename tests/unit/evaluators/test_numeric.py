@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.numeric import Numeric
+from dokimos.evaluators._numeric import Numeric
 
 NBSP, NARROW = "\u00a0", "\u202f"
 

@@ -9,12 +9,12 @@ from importlib.metadata import EntryPoint
 import jsonschema_rs
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import registry
-from dokimos.evaluators.base import COMMON_FIELDS, Evaluator
-from dokimos.evaluators.retrieval.ranking_metrics import Recall
-from dokimos.evaluators.text import Contains, Regex
+from dokimos.evaluators._base import COMMON_FIELDS, Evaluator
+from dokimos.evaluators._retrieval.ranking_metrics import Recall
+from dokimos.evaluators._text import Contains, Regex
 
 NAMES = [
     "exact_match",
@@ -172,7 +172,7 @@ def test_every_parameter_has_a_description(name):
 def test_a_description_tells_what_there_is_to_know():
     doc = registry.describe("regex")
     assert (doc.result_name, doc.requires, doc.threshold) == ("Regex Match", ("actual_output",), 1.0)
-    assert (doc.class_name, doc.lower_is_better) == ("dokimos.evaluators.text:Regex", False)
+    assert (doc.class_name, doc.lower_is_better) == ("dokimos.evaluators._text:Regex", False)
     pattern = doc.parameters[0]
     assert (pattern.name, pattern.type, pattern.required, pattern.default) == ("pattern", "str", True, None)
     assert "regular expression" in pattern.description
@@ -289,7 +289,7 @@ class TestPlugins:
             registry.register("other")(int)
 
     def test_installed_plugins_are_found_and_a_broken_one_is_named_and_harms_no_other(self, monkeypatch):
-        good = EntryPoint("my_regex", "dokimos.evaluators.text:Regex", registry.ENTRY_POINTS)
+        good = EntryPoint("my_regex", "dokimos.evaluators._text:Regex", registry.ENTRY_POINTS)
         broken = EntryPoint("broken", "no_such_module:Thing", registry.ENTRY_POINTS)
         monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [good, broken])
         assert registry.find("my_regex") is Regex

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.resource_limits import Cost, Latency, Length, Tokens
+from dokimos.evaluators._resource_limits import Cost, Latency, Length, Tokens
 
 MEASURED = EvalTestCase(
     metrics=CallMetrics(

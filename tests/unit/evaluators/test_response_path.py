@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.numeric import Numeric
-from dokimos.evaluators.text import ExactMatch
+from dokimos.evaluators._numeric import Numeric
+from dokimos.evaluators._text import ExactMatch
 
 ORDER = """
 {"order": {"items": [{"price": 60.0}, {"price": 5}], "paid": true, "note": null, "a-b": "x"},

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.contexts import NAMES
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.contexts import NAMES
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.retrieval.matching import (
+from dokimos.evaluators._retrieval.matching import (
     all_of,
     any_of,
     as_strategy,
@@ -21,7 +21,7 @@ from dokimos.evaluators.retrieval.matching import (
     equality,
     ignore_case,
 )
-from dokimos.evaluators.retrieval.ranking_metrics import MRR, NDCG, HitRate, Precision, Recall
+from dokimos.evaluators._retrieval.ranking_metrics import MRR, NDCG, HitRate, Precision, Recall
 
 
 def result(kind: type, retrieved: Any, relevant: Any, **options: Any):

@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.comparison.comparison_builder import compare_runs
-from dokimos.comparison.diff import Change
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, Score
-from dokimos.core.test_case import EvalTestCase
-from dokimos.core.wire import from_json, to_json
-from dokimos.datasets.dataset import Dataset
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, Score
+from dokimos._core.test_case import EvalTestCase
+from dokimos._core.wire import from_json, to_json
+from dokimos.comparison._comparison_builder import compare_runs
+from dokimos.comparison._diff import Change
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, EvalAssertionError, UnusableOutputError
 from dokimos.evaluators import LLMJudge, PerTurn, evaluator
-from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.required_levels import compare, parse_levels
-from dokimos.exporters.base import export
+from dokimos.evaluators._base import Evaluator
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._required_levels import compare, parse_levels
+from dokimos.exporters._base import export
 from dokimos.gate import GateConfig
-from dokimos.gate.baseline import baseline_of, read_baseline, write_baseline
-from dokimos.gate.decision import Guard, decide
-from dokimos.testing.assertions import assert_scores
+from dokimos.gate._baseline import baseline_of, read_baseline, write_baseline
+from dokimos.gate._decision import Guard, decide
+from dokimos.testing._assertions import assert_scores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.set_match import SetMatch
+from dokimos.evaluators._set_match import SetMatch
 
 
 def result(actual: Any, expected: Any, **options: Any):

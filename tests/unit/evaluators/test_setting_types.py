@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, DokimosError
 from dokimos.evaluators import (
     Contains,
@@ -27,7 +27,7 @@ from dokimos.evaluators import (
     evaluator,
     registry,
 )
-from dokimos.evaluators.llm.rating import GradedExample
+from dokimos.evaluators._llm.rating import GradedExample
 from dokimos.evaluators.registry import settable_fields
 
 CASE = EvalTestCase({"input": "2 + 2"}, {"output": "4"}, expected_outputs={"output": "4"})

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.structural import StructuralMatch
+from dokimos.evaluators._structural import StructuralMatch
 
 
 def result(expected: Any, actual: Any, **options: Any):
@@ -266,14 +266,14 @@ class TestLargeArrays:
         ids=["nested", "nested beside a common field", "arrays", "all alike"],
     )
     def test_few_of_their_elements_are_compared(self, monkeypatch, expected, actual):
-        monkeypatch.setattr("dokimos.evaluators.lenient_equality.MAX_COMPARISONS", 3 * 1_000)
+        monkeypatch.setattr("dokimos.evaluators._lenient_equality.MAX_COMPARISONS", 3 * 1_000)
         wanted = [expected(i) for i in range(1_000)]
         found = [actual(i) for i in reversed(range(1_000))]
 
         assert score(wanted, found, mode="lenient") == 1.0
 
     def test_those_that_cannot_be_told_apart_are_refused(self, monkeypatch):
-        monkeypatch.setattr("dokimos.evaluators.lenient_equality.MAX_COMPARISONS", 10_000)
+        monkeypatch.setattr("dokimos.evaluators._lenient_equality.MAX_COMPARISONS", 10_000)
         wanted = [{"kind": "a", f"empty {i}": {}} for i in range(101)]
         found = [{"kind": "a", "more": i} for i in range(101)]
 

@@ -6,12 +6,12 @@ from subprocess import run
 
 import pytest
 
-from dokimos.core.results import EvalResult
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.results import EvalResult
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.edit_distance import edit_distance
-from dokimos.evaluators.text import Contains, Equality, ExactMatch, Levenshtein, Regex
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._edit_distance import edit_distance
+from dokimos.evaluators._text import Contains, Equality, ExactMatch, Levenshtein, Regex
 
 
 def judged(evaluator: Evaluator, actual: object, expected: object = None) -> EvalResult:
@@ -192,7 +192,7 @@ class TestLevenshtein:
 
 def test_importing_the_text_evaluators_loads_nothing_heavy():
     code = (
-        "import sys, dokimos.evaluators.text;"
+        "import sys, dokimos.evaluators._text;"
         "print([m for m in ('pydantic', 'jsonschema_rs', 'asyncio', 'aiohttp') if m in sys.modules])"
     )
     done = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

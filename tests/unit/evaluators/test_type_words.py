@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from dokimos.evaluators import registry
-from dokimos.evaluators.type_words import describe_type, parameter_types
+from dokimos.evaluators._type_words import describe_type, parameter_types
 
 
 class Colour(Enum):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.jsonable import jsonable
-from dokimos.core.results import ExperimentResult
-from dokimos.datasets.dataset import Dataset
+from dokimos._core.example import Example
+from dokimos._core.jsonable import jsonable
+from dokimos._core.results import ExperimentResult
+from dokimos.datasets._dataset import Dataset
 
 
 @pytest.fixture(autouse=True)

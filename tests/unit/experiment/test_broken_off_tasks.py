@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dokimos import AgentTrace, Dataset, EvalTestCase, Example, Experiment, TaskResult, ToolCall
+from dokimos._core.results import RunStatus
 from dokimos.comparison import compare_runs
-from dokimos.core.results import RunStatus
-from dokimos.datasets.answer_replay import recorded_task
+from dokimos.datasets._answer_replay import recorded_task
 from dokimos.evaluators import Evaluator, Tokens, ToolErrors, evaluator
 
 ERROR = "RateLimitError: no quota left"

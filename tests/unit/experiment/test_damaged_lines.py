@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import ExperimentResult
-from dokimos.core.task_result import TaskResult
-from dokimos.datasets.dataset import Dataset
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import ExperimentResult
+from dokimos._core.task_result import TaskResult
+from dokimos.datasets._dataset import Dataset
 from dokimos.errors import JournalError, RunInterrupted
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.llm.llm_judge import LLMJudge
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.journal_lines import CHECKSUM, read_record, with_checksum
-from dokimos.experiment.run_loading import load_run
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._llm.llm_judge import LLMJudge
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._journal_lines import CHECKSUM, read_record, with_checksum
+from dokimos.experiment._run_loading import load_run
 
 Numbers = Callable[..., Dataset]
 ROOT = Path(".dokimos") / "runs"
@@ -319,7 +319,7 @@ def test_a_run_whose_journal_failed_on_the_way_says_that_it_cannot_be_resumed(
             raise KeyboardInterrupt
         return str(example.input)
 
-    monkeypatch.setattr("dokimos.experiment.run_journal.os.write", full)
+    monkeypatch.setattr("dokimos.experiment._run_journal.os.write", full)
     with pytest.raises(RunInterrupted) as stop:
         Experiment(numbers(3), task, Calls().plan(numbers(1)).evaluators, progress=False).run()
     told = str(stop.value)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dokimos.experiment.estimate import Range, scale_mean
+from dokimos.experiment._estimate import Range, scale_mean
 
 
 def test_equal_values_give_a_range_without_width():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dokimos.experiment.evaluation_code import extract_answering_code
+from dokimos.experiment._evaluation_code import extract_answering_code
 
 MODULE = """
 from dokimos import Dataset, Example, Experiment

@@ -3,10 +3,10 @@
 import pytest
 
 from dokimos import Dataset, Example, Experiment
-from dokimos.core.results import RunStatus
+from dokimos._core.results import RunStatus
 from dokimos.errors import ConfigurationError, TooManyErrors
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment.run_loading import load_run
+from dokimos.experiment._run_loading import load_run
 
 
 def experiment(answer, **settings):

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.run_loading import load_run
-from dokimos.experiment.run_lock import RunLock
-from dokimos.reporting.memory import MemoryReporter
-from dokimos.reporting.protocol import ReportedStatus
-from dokimos.runtime.concurrency import run_sync
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult, RunStatus
+from dokimos._runtime.concurrency import run_sync
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._run_loading import load_run
+from dokimos.experiment._run_lock import RunLock
+from dokimos.reporting._memory import MemoryReporter
+from dokimos.reporting._protocol import ReportedStatus
 
 Numbers = Callable[..., Dataset]
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
-from dokimos.core.task_result import TaskResult
-from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, ExperimentResult, RunStatus
+from dokimos._core.task_result import TaskResult
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import Contains, ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.merging import merge_results
-from dokimos.experiment.run_loading import load_run
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import Contains, ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._merging import merge_results
+from dokimos.experiment._run_loading import load_run
 
 Numbers = Callable[..., Dataset]
 Comparable = Callable[[ExperimentResult], Any]
@@ -179,7 +179,7 @@ def test_rescoring_replaces_the_scores_and_never_calls_the_task(numbers: Numbers
 
 
 def test_rescoring_sees_outputs_metrics_and_the_repeat(numbers: Numbers) -> None:
-    from dokimos.core.test_case import EvalTestCase
+    from dokimos._core.test_case import EvalTestCase
 
     @evaluator
     async def sees(case: EvalTestCase) -> bool:

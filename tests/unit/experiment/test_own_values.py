@@ -26,7 +26,7 @@ from dokimos import (
     ToolCall,
 )
 from dokimos.evaluators import ExactMatch, FunctionEvaluator, evaluator
-from dokimos.exporters.base import render
+from dokimos.exporters._base import render
 
 
 def dataset() -> Dataset:
@@ -164,7 +164,7 @@ def test_a_task_that_changes_its_example_changes_neither_the_report_nor_the_next
 
 
 def test_each_attempt_gets_the_example_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dokimos.experiment.task_calls.FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("dokimos.experiment._task_calls.FIRST_RETRY_SECONDS", 0.0)
     seen = []
 
     def task(example: Example) -> str:
@@ -298,7 +298,7 @@ def test_the_metadata_of_a_score_stay_those_of_its_item(chosen: Evaluator) -> No
 
 
 def test_recorded_outputs_are_not_changed_by_evaluators() -> None:
-    from dokimos.datasets.answer_replay import recorded_task
+    from dokimos.datasets._answer_replay import recorded_task
 
     example = Example({"input": "q"}, actual_outputs={"output": "a", "list": []})
     result = Experiment(Dataset([example]), recorded_task(), [Meddler()], runs=2).run(journal=False)

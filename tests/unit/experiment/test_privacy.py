@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.jsonable import jsonable
-from dokimos.core.results import ExperimentResult, Score
-from dokimos.core.task_result import TaskResult
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.run_loading import load_run
-from dokimos.experiment.run_provenance import git_state, scrub_command, source_hash
-from dokimos.reporting.memory import MemoryReporter
-from dokimos.version import __version__
+from dokimos._core.example import Example
+from dokimos._core.jsonable import jsonable
+from dokimos._core.results import ExperimentResult, Score
+from dokimos._core.task_result import TaskResult
+from dokimos._version import __version__
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._run_loading import load_run
+from dokimos.experiment._run_provenance import git_state, scrub_command, source_hash
+from dokimos.reporting._memory import MemoryReporter
 
 Numbers = Callable[..., Dataset]
 Comparable = Callable[[ExperimentResult], Any]

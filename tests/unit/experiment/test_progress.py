@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import ExperimentResult, ItemResult
-from dokimos.core.summary import Tally
-from dokimos.core.task_result import TaskResult
-from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import ExperimentResult, ItemResult
+from dokimos._core.summary import Tally
+from dokimos._core.task_result import TaskResult
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import RunInterrupted
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment import progress
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.pace import Pace
-from dokimos.experiment.progress import ProgressLine
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment import _progress as progress
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._pace import Pace
+from dokimos.experiment._progress import ProgressLine
 
 Numbers = Callable[..., Dataset]
 
@@ -269,7 +269,7 @@ def test_a_resumed_run_counts_only_what_it_runs_itself(
     with pytest.raises(RunInterrupted) as stopped:
         experiment.run(quiet=True)
     watched = Watched()
-    monkeypatch.setattr("dokimos.experiment.run_state.make_progress", lambda *_: watched)
+    monkeypatch.setattr("dokimos.experiment._run_state.make_progress", lambda *_: watched)
 
     experiment.run(resume=stopped.value.result.run_id)
 

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dokimos import Dataset, Example, Experiment, ToolCall
-from dokimos.core.agent import AgentTrace
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.task_progress import report_progress
-from dokimos.core.task_result import TaskResult
+from dokimos._core.agent import AgentTrace
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.task_progress import report_progress
+from dokimos._core.task_result import TaskResult
 from dokimos.evaluators import ToolErrors
-from dokimos.integrations.agent_runs import AgentRun, AgentRunner, report_partial_run
-from dokimos.integrations.agent_task import AgentTask
+from dokimos.integrations._agent_runs import AgentRun, AgentRunner, report_partial_run
+from dokimos.integrations._agent_task import AgentTask
 
 DATA = Dataset([Example.of("x")])
 CALLS = [ToolCall("look", result="found")]

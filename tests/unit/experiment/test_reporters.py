@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult, ItemResult
-from dokimos.datasets.dataset import Dataset
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult, ItemResult
+from dokimos.datasets._dataset import Dataset
 from dokimos.errors import TooManyErrors
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.reporting.memory import MemoryReporter
-from dokimos.reporting.protocol import BaseReporter, ReportedStatus, Reporter, RunHandle
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.reporting._memory import MemoryReporter
+from dokimos.reporting._protocol import BaseReporter, ReportedStatus, Reporter, RunHandle
 
 Numbers = Callable[..., Dataset]
 

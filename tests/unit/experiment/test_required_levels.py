@@ -2,11 +2,11 @@
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.example import Example
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.errors import ConfigurationError
-from dokimos.experiment.required_levels import RequiredLevel, parse_levels
+from dokimos.experiment._required_levels import RequiredLevel, parse_levels
 
 
 def test_wanted_levels_are_shares_percentages_or_named():

@@ -13,7 +13,7 @@ import pytest
 
 from dokimos import Dataset, Example, Experiment, ExperimentResult, evaluate, evaluate_async
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment import result_announcement
+from dokimos.experiment import _result_announcement as result_announcement
 
 EXAMPLES = Dataset([Example.of("a", "a", id="one"), Example.of("b", "c", id="two")])
 

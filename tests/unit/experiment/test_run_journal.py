@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.agent import ToolCall
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, RunStatus, Score
-from dokimos.core.task_result import TaskResult
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos._core.agent import ToolCall
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, ExperimentResult, RunStatus, Score
+from dokimos._core.task_result import TaskResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import JournalError, RunInterrupted, RunLockedError, TooManyErrors
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import Contains, ExactMatch
-from dokimos.experiment import run_journal as journal_module
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.run_folders import find_run, list_run_folders
-from dokimos.experiment.run_journal import read_manifest
-from dokimos.experiment.run_loading import UNFINISHED, list_runs, load_run, prune_runs
-from dokimos.experiment.run_lock import RunLock
-from dokimos.exporters.base import export
-from dokimos.exporters.json import load_result
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import Contains, ExactMatch
+from dokimos.experiment import _run_journal as journal_module
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._run_folders import find_run, list_run_folders
+from dokimos.experiment._run_journal import read_manifest
+from dokimos.experiment._run_loading import UNFINISHED, list_runs, load_run, prune_runs
+from dokimos.experiment._run_lock import RunLock
+from dokimos.exporters._base import export
+from dokimos.exporters._json import load_result
 
 Numbers = Callable[..., Dataset]
 Comparable = Callable[[ExperimentResult], Any]
@@ -557,7 +557,7 @@ def test_outputs_of_every_type_survive(numbers: Numbers, comparable: Comparable)
 
 
 def test_every_field_of_a_result_survives(numbers: Numbers, comparable: Comparable) -> None:
-    from dokimos.core.results import Score
+    from dokimos._core.results import Score
 
     @evaluator(threshold=0.5)
     def rich(output: str) -> Score:
@@ -652,13 +652,13 @@ def test_a_folder_that_holds_no_run_is_refused(tmp_path: Path) -> None:
 def test_runs_started_in_the_same_second_never_share_a_folder(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dokimos.experiment.run_record.new_run_id", lambda now: "20250101-000000-aaaa")
+    monkeypatch.setattr("dokimos.experiment._run_record.new_run_id", lambda now: "20250101-000000-aaaa")
     ids = [plan(numbers(1), Counted()).run().run_id for _ in range(3)]
     assert ids == ["20250101-000000-aaaa", "20250101-000000-aaaa-2", "20250101-000000-aaaa-3"]
 
 
 def test_a_journal_that_was_closed_is_never_written_to_again(tmp_path: Path) -> None:
-    from dokimos.experiment.run_journal import Journal
+    from dokimos.experiment._run_journal import Journal
 
     journal = Journal(tmp_path, RunLock(tmp_path))
     journal.close(status="completed")

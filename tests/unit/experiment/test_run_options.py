@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dokimos import Dataset, EvalResult, EvalTestCase, Example, Experiment, RunOptions, evaluate
-from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.datasets.dataset import DatasetStream
+from dokimos._core.results import ExperimentResult, RunStatus
+from dokimos.datasets._dataset import DatasetStream
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError, UnknownSettingError
 from dokimos.evaluators import ExactMatch
-from dokimos.reporting.memory import MemoryReporter
+from dokimos.reporting._memory import MemoryReporter
 
 
 class LooksLikeOne:

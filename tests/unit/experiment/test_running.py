@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, RunStatus, Score
-from dokimos.core.task_result import TaskResult
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.answer_replay import recorded_task
-from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, RunStatus, Score
+from dokimos._core.task_result import TaskResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos.datasets._answer_replay import recorded_task
+from dokimos.datasets._dataset import BATCH, Dataset, DatasetStream
 from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, TooManyErrors
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import Contains, ExactMatch
-from dokimos.experiment import task_calls
-from dokimos.experiment.experiment import Experiment, evaluate
-from dokimos.experiment.run_options import RunOptions
-from dokimos.judges.budget import Budget
-from dokimos.judges.run_scope import current_scope
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import Contains, ExactMatch
+from dokimos.experiment import _task_calls as task_calls
+from dokimos.experiment._experiment import Experiment, evaluate
+from dokimos.experiment._run_options import RunOptions
+from dokimos.judges._budget import Budget
+from dokimos.judges._run_scope import current_scope
 
 Numbers = Callable[..., Dataset]
 
@@ -451,7 +451,7 @@ def test_errors_of_evaluators_count_too_and_soft_ones_do_not(numbers: Numbers) -
 
 
 def test_calls_in_flight_do_not_keep_a_stopped_run(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dokimos.experiment.workers.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("dokimos.experiment._workers.STOP_SECONDS", 0.1)
 
     async def task(example: Example) -> str:
         if echo(example) == "0":

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.dataset import Dataset
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.scoring_threads import serial_thread_of
+from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.agent.tool_errors import ToolErrors
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.conversation.per_turn import PerTurn
-from dokimos.evaluators.function import FunctionEvaluator, evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.runtime.scoring_threads import serial_thread_of
-from dokimos.suites.graders import GraderEvaluator
-from dokimos.testing.assertions import assert_eval
+from dokimos.evaluators._agent.tool_errors import ToolErrors
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._conversation.per_turn import PerTurn
+from dokimos.evaluators._function import FunctionEvaluator, evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.suites._graders import GraderEvaluator
+from dokimos.testing._assertions import assert_eval
 
 Numbers = Callable[..., Dataset]
 WAIT = 30.0
@@ -347,7 +347,7 @@ def test_a_bound_method_has_the_thread_of_its_object() -> None:
 def test_a_judge_that_is_a_function_and_hangs_is_bounded_too(
     numbers: Numbers, release: threading.Event
 ) -> None:
-    from dokimos.evaluators.llm.llm_judge import LLMJudge
+    from dokimos.evaluators._llm.llm_judge import LLMJudge
 
     def judge(prompt: str) -> str:
         release.wait(WAIT)
@@ -368,9 +368,9 @@ def test_rescoring_is_bounded_too(numbers: Numbers, release: threading.Event) ->
 
 
 def test_each_turn_of_a_suite_has_the_time_for_itself(release: threading.Event) -> None:
-    from dokimos.judges.run_scope import evaluator_timeout
-    from dokimos.suites.case_plan import TURNS, TurnPlan
-    from dokimos.suites.turn_metric import ConversationMetric, TurnMetric
+    from dokimos.judges._run_scope import evaluator_timeout
+    from dokimos.suites._case_plan import TURNS, TurnPlan
+    from dokimos.suites._turn_metric import ConversationMetric, TurnMetric
 
     def hangs(ctx: Any) -> bool:
         return ctx.turn_input == "quick" or release.wait(WAIT)

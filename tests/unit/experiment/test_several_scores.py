@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from dokimos.comparison.comparison_builder import compare_runs
-from dokimos.comparison.snapshot import Snapshot
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, Score
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.dataset import Dataset
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, Score
+from dokimos._core.test_case import EvalTestCase
+from dokimos.comparison._comparison_builder import compare_runs
+from dokimos.comparison._snapshot import Snapshot
+from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, EvalAssertionError, JournalError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.resource_limits import Length
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.merging import merge_results
-from dokimos.experiment.required_levels import RequiredLevel
-from dokimos.experiment.run_loading import load_run
-from dokimos.exporters.base import render
-from dokimos.exporters.json import load_result
-from dokimos.gate.gate import RegressionGate
-from dokimos.gate.gate_config import GateConfig
-from dokimos.reporting.console import make_console, print_result
-from dokimos.testing.assertions import assert_eval, assert_scores
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._resource_limits import Length
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._merging import merge_results
+from dokimos.experiment._required_levels import RequiredLevel
+from dokimos.experiment._run_loading import load_run
+from dokimos.exporters._base import render
+from dokimos.exporters._json import load_result
+from dokimos.gate._gate import RegressionGate
+from dokimos.gate._gate_config import GateConfig
+from dokimos.reporting._console import make_console, print_result
+from dokimos.testing._assertions import assert_eval, assert_scores
 
 TEN = Dataset([Example.of(f"q{n}", str(n), id=f"q{n}") for n in range(10)], name="ten")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult, RunStatus
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.run_part import Part, hash_examples
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._run_part import Part, hash_examples
 
 ONE = [Example.of("What?", "That", id="a"), Example.of("Who?", "She", id="b")]
 TWO = [

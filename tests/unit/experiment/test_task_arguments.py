@@ -16,10 +16,10 @@ import pytest
 
 import dokimos
 from dokimos import takes_example, takes_input
-from dokimos.core.example import Example
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
+from dokimos._core.example import Example
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
 
 EXAMPLE = "the example"
 ONE: Mapping[str, Any] = {"question": "What?"}

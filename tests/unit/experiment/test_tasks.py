@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.agent import AgentTrace, ToolCall
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
-from dokimos.core.task_marker import takes_example, takes_input
-from dokimos.core.task_result import TaskResult
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.task import prepare, task_name
+from dokimos._core.agent import AgentTrace, ToolCall
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import ExperimentResult, ItemResult, RunStatus
+from dokimos._core.task_marker import takes_example, takes_input
+from dokimos._core.task_result import TaskResult
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._task import prepare, task_name
 
 
 def run(task: Any, **settings: Any) -> ExperimentResult:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.run_loading import load_run
-from dokimos.runtime.concurrency import call_in_thread
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult
+from dokimos._runtime.concurrency import call_in_thread
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
+from dokimos.experiment._run_loading import load_run
 
 Numbers = Callable[..., Dataset]
 
@@ -135,7 +135,7 @@ def test_what_an_abandoned_call_returns_later_is_not_written_down(
 def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
     numbers: Numbers, release: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dokimos.experiment.task_calls.FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("dokimos.experiment._task_calls.FIRST_RETRY_SECONDS", 0.01)
     attempts: list[int] = []
 
     def task(example: Example) -> str:
@@ -152,7 +152,7 @@ def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
 def test_a_timeout_covers_one_attempt_and_not_the_item(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dokimos.experiment.task_calls.FIRST_RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("dokimos.experiment._task_calls.FIRST_RETRY_SECONDS", 0.3)
     attempts: list[int] = []
 
     def task(example: Example) -> str:

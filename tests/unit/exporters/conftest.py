@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from dokimos.core.agent import ToolCall
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.agent import ToolCall
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 
 INFOS = (
     EvaluatorInfo(name="Exact Match", registry_name="exact_match", threshold=1.0),

@@ -6,10 +6,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from dokimos.core.results import ExperimentResult
+from dokimos._core.results import ExperimentResult
 from dokimos.errors import ConfigurationError
-from dokimos.exporters import base
-from dokimos.exporters.base import export, exporter_for, render
+from dokimos.exporters import _base as base
+from dokimos.exporters._base import export, exporter_for, render
 
 
 class Loud:

@@ -5,10 +5,10 @@ import io
 
 import pytest
 
-from dokimos.core.error_detail import ErrorDetail, Frame
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.exporters.base import render
+from dokimos._core.error_detail import ErrorDetail, Frame
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.exporters._base import render
 
 
 def rows_of(result):

@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dokimos.core.agent import ToolCall
-from dokimos.core.contexts import NAMES
-from dokimos.core.example import Example
-from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.exporters.base import export, render
-from dokimos.exporters.html_page import asset
+from dokimos._core.agent import ToolCall
+from dokimos._core.contexts import NAMES
+from dokimos._core.example import Example
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos.exporters._base import export, render
+from dokimos.exporters._html_page import asset
 
 
 class Tags(HTMLParser):

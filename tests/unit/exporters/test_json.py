@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.errors import ConfigurationError
-from dokimos.exporters.base import export, render
-from dokimos.exporters.json import load_result
+from dokimos.exporters._base import export, render
+from dokimos.exporters._json import load_result
 
 
 def tree_of(result):

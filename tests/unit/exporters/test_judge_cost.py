@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from dokimos import CallMetrics, EvalResult, Example, ExperimentResult, ItemResult, RunResult, render
-from dokimos.core.results import RunStatus
-from dokimos.core.summary import RunSummary
-from dokimos.reporting.console import print_result
+from dokimos._core.results import RunStatus
+from dokimos._core.summary import RunSummary
+from dokimos.reporting._console import print_result
 
 TASK = CallMetrics(10, 1, cost_usd=0.5)
 

@@ -4,9 +4,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.exporters.base import render
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.exporters._base import render
 
 # What the usual schemas allow: attributes and children, in order.
 ALLOWED = {

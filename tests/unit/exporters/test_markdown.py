@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from dokimos.core.example import Example
-from dokimos.core.provenance import Provenance
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.exporters.base import render
-from dokimos.exporters.markdown import MAX_LENGTH, code, fence_text, plain
+from dokimos._core.example import Example
+from dokimos._core.provenance import Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos.exporters._base import render
+from dokimos.exporters._markdown import MAX_LENGTH, code, fence_text, plain
 
 
 def test_it_has_the_documented_sections_in_order(make_result):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import EvalResult, Example, ExperimentResult, load_result, render
-from dokimos.core.results import ItemResult, RunResult
+from dokimos._core.results import ItemResult, RunResult
 from dokimos.errors import ConfigurationError
-from dokimos.exporters.shared_texts import LONG
+from dokimos.exporters._shared_texts import LONG
 
 EARLIER = Path(__file__).parents[2] / "data" / "reports" / "earlier_version.json"
 MARK = "0123456789abcdef"

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from dokimos.comparison import ComparisonConfig, Snapshot
-from dokimos.comparison.detectable_drop import smallest_p
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
+from dokimos.comparison._detectable_drop import smallest_p
+from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot
 from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
-from dokimos.gate.baseline import baseline_of, baseline_text, read_baseline, write_baseline
-from dokimos.gate.decision import Guard, decide
-from dokimos.gate.gate import build_verdict
-from dokimos.gate.gate import decide_and_confirm as decide_with_reruns
-from dokimos.gate.item_guards import ItemGuard, repeats_needed
-from dokimos.gate.noise_report import noise
-from dokimos.gate.severity import RerunScores
-from dokimos.gate.variation import NoiseMeasurements
+from dokimos.gate._baseline import baseline_of, baseline_text, read_baseline, write_baseline
+from dokimos.gate._decision import Guard, decide
+from dokimos.gate._gate import build_verdict
+from dokimos.gate._gate import decide_and_confirm as decide_with_reruns
+from dokimos.gate._item_guards import ItemGuard, repeats_needed
+from dokimos.gate._noise_report import noise
+from dokimos.gate._severity import RerunScores
+from dokimos.gate._variation import NoiseMeasurements
 
 GOOD = [1.0] * 8
 BROKEN = [1.0, 0.5, *[1.0] * 6]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.comparison import Pairing, compare_runs
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
-from dokimos.gate.baseline import baseline_of, baseline_text, is_baseline, read_baseline, write_baseline
+from dokimos.gate._baseline import baseline_of, baseline_text, is_baseline, read_baseline, write_baseline
 
 REFERENCE = Path(__file__).parents[2] / "data" / "gate" / "reference-baseline.json"
 

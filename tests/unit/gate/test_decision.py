@@ -5,14 +5,14 @@ from itertools import combinations
 
 import pytest
 
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import EvalResult, ExperimentResult, RunResult, RunStatus
 from dokimos.comparison import Pairing, Snapshot
-from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import EvalResult, ExperimentResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
-from dokimos.gate.decision import Guard, decide
-from dokimos.gate.gate import build_verdict
-from dokimos.gate.severity import RerunScores
+from dokimos.gate._decision import Guard, decide
+from dokimos.gate._gate import build_verdict
+from dokimos.gate._severity import RerunScores
 
 
 def decide_on(before, now, **options):

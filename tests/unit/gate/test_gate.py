@@ -6,14 +6,14 @@ import warnings
 
 import pytest
 
+from dokimos._core.example import Example
 from dokimos.comparison import Snapshot
-from dokimos.core.example import Example
-from dokimos.datasets.dataset import Dataset
+from dokimos.datasets._dataset import Dataset
 from dokimos.errors import BaselineWarning, ConfigurationError, RegressionError
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
-from dokimos.gate.verdict_markdown import VerdictFile
+from dokimos.gate._verdict_markdown import VerdictFile
 
 
 @pytest.fixture(autouse=True)

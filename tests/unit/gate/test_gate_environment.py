@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.gate.gate_environment import (
+from dokimos.gate._gate_environment import (
     GateEnvironment,
     file_stem,
     project_root,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from dokimos.comparison.snapshot import Snapshot
+from dokimos.comparison._snapshot import Snapshot
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
-from dokimos.gate.decision import Guard, decide
-from dokimos.gate.noise_report import noise
+from dokimos.gate._decision import Guard, decide
+from dokimos.gate._noise_report import noise
 
 
 def noisy_runs(runs, spread, *, count=4, items=12, seed=1, **options):

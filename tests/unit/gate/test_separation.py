@@ -9,10 +9,10 @@ import pytest
 
 from dokimos.comparison import Snapshot
 from dokimos.gate import GateConfig, GateStatus
-from dokimos.gate.decision import decide
-from dokimos.gate.gate import build_verdict
-from dokimos.gate.gate import decide_and_confirm as decide_with_reruns
-from dokimos.gate.separation import separation_of
+from dokimos.gate._decision import decide
+from dokimos.gate._gate import build_verdict
+from dokimos.gate._gate import decide_and_confirm as decide_with_reruns
+from dokimos.gate._separation import separation_of
 
 ITEMS = 20
 FLIPS = (1.0, 0.0, 1.0)

@@ -9,9 +9,9 @@ import pytest
 
 from dokimos.comparison import Snapshot
 from dokimos.gate import GateConfig, GateStatus, RegressionGate
-from dokimos.gate.decision import Guard, GuardFinding, decide
-from dokimos.gate.gate import build_verdict
-from dokimos.gate.verdict import GateVerdict
+from dokimos.gate._decision import Guard, GuardFinding, decide
+from dokimos.gate._gate import build_verdict
+from dokimos.gate._verdict import GateVerdict
 
 ACCEPT = "DOKIMOS_UPDATE_BASELINE=true pytest tests/test_support.py::test_gate"
 

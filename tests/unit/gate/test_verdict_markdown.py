@@ -10,10 +10,10 @@ import pytest
 from dokimos.comparison import Snapshot
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig, GateStatus
-from dokimos.gate.decision import Guard, GuardFinding, decide
-from dokimos.gate.gate import build_verdict, write_verdict
-from dokimos.gate.verdict import GateVerdict
-from dokimos.gate.verdict_markdown import overall, read_verdicts, render_markdown
+from dokimos.gate._decision import Guard, GuardFinding, decide
+from dokimos.gate._gate import build_verdict, write_verdict
+from dokimos.gate._verdict import GateVerdict
+from dokimos.gate._verdict_markdown import overall, read_verdicts, render_markdown
 
 GOLDEN = Path(__file__).parents[2] / "data" / "gate"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from dokimos import judge
+from dokimos._http.address import find_url_fault, has_login
 from dokimos.errors import ConfigurationError
-from dokimos.http.address import find_url_fault, has_login
 
 FAULTS = {
     "localhost:8000/v1": "must start with http:// or https://",

@@ -3,7 +3,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from dokimos.http.backoff import parse_duration, rate_limit_pause, retry_after
+from dokimos._http.backoff import parse_duration, rate_limit_pause, retry_after
 
 
 @pytest.mark.parametrize(

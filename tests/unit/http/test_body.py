@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
+from dokimos._http.body import TooLarge, Undecodable, max_reply_bytes, read_body
 from dokimos.errors import ConfigurationError
-from dokimos.http.body import TooLarge, Undecodable, max_reply_bytes, read_body
 
 MEGABYTE = 2**20
 TEXT = b'{"verdict": "yes", "reason": "\xc3\xa4 and more"}'

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
+from dokimos._http.breaker import Breakers, FailureKind, RetryDecision
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
-from dokimos.http.breaker import Breakers, FailureKind, RetryDecision
 
 LABEL = "openai tiny"
 

@@ -1,8 +1,8 @@
 import pytest
 
-from dokimos.http.client import is_local
-from dokimos.http.credentials import Secret, redact, redact_credentials, redact_url
-from dokimos.http.refusal import Complaint, find_status, format_status, parse_complaint
+from dokimos._http.client import is_local
+from dokimos._http.credentials import Secret, redact, redact_credentials, redact_url
+from dokimos._http.refusal import Complaint, find_status, format_status, parse_complaint
 
 
 @pytest.mark.parametrize(

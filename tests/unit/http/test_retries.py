@@ -2,10 +2,10 @@
 
 import pytest
 
+from dokimos._http.backoff import backoff
+from dokimos._http.breaker import Breakers, FailureKind
+from dokimos._http.retries import Retries
 from dokimos.errors import AgentError, EndpointDownError, JudgeUnavailableError
-from dokimos.http.backoff import backoff
-from dokimos.http.breaker import Breakers, FailureKind
-from dokimos.http.retries import Retries
 
 
 class Clock:

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from dokimos.http.throttle import Limits, Pace, Throttle
+from dokimos._http.throttle import Limits, Pace, Throttle
 
 
 class Clock:

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory, Message
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.conversation import ConversationTrajectory, Message
+from dokimos._core.metrics import CallMetrics
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import EndpointDownError, EvaluationError, IntegrationError, JudgeUnavailableError
 from dokimos.evaluators import Contains, Correctness, ToolCallValidity
-from dokimos.integrations.agent_runs import AgentRun, AgentRunner, build_identity
-from dokimos.integrations.agent_task import AgentApplication, AgentJudge, AgentTask
-from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
-from dokimos.runtime.concurrency import run_sync
+from dokimos.integrations._agent_runs import AgentRun, AgentRunner, build_identity
+from dokimos.integrations._agent_task import AgentApplication, AgentJudge, AgentTask
+from dokimos.integrations._foreign_evaluators import ForeignEvaluator, average_scores, parse_score
 
 TRACE = AgentTrace((ToolCall("search", {"q": "x"}, result="found"),), "The answer.", reasoning_steps=("a",))
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import EvalTestCase
+from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations import langchain_evaluators, pydantic_evals
-from dokimos.integrations.background_loop import run_on_background_loop
-from dokimos.runtime.concurrency import run_sync
+from dokimos.integrations._background_loop import run_on_background_loop
 
 marked = contextvars.ContextVar("marked", default="nothing")
 
@@ -94,8 +94,8 @@ def test_a_call_that_is_cancelled_is_cancelled_there_too():
 
 LEFT_BEHIND = """
 import asyncio
-from dokimos.runtime.concurrency import run_sync
-from dokimos.integrations.background_loop import run_on_background_loop
+from dokimos._runtime.concurrency import run_sync
+from dokimos.integrations._background_loop import run_on_background_loop
 
 @run_on_background_loop
 async def leaves_a_task():

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core.agent import ToolCall, ToolDefinition
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import ToolCallValidity, ToolErrors, ToolTrajectory
 
 FOLDER = Path(__file__).parents[2] / "data" / "frameworks"

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations import crewai, crewai_meter
-from dokimos.integrations.crewai_meter import meter_run
+from dokimos._core.metrics import CallMetrics
+from dokimos.integrations import _crewai_meter as crewai_meter
+from dokimos.integrations import crewai
+from dokimos.integrations._crewai_meter import meter_run
 
 FAILURE = {"tool_name": "pay", "tool_args": {"amount": 3}}
 

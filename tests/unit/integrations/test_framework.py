@@ -6,14 +6,14 @@ import inspect
 
 import pytest
 
-from dokimos.core.agent import AgentTrace, ToolCall
-from dokimos.core.conversation import ConversationTrajectory, Message
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.agent import AgentTrace, ToolCall
+from dokimos._core.conversation import ConversationTrajectory, Message
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
-from dokimos.integrations.agent_runs import finish_run
-from dokimos.integrations.framework import Framework, find_method, resolve_agent
-from dokimos.runtime.concurrency import run_sync
+from dokimos.integrations._agent_runs import finish_run
+from dokimos.integrations._framework import Framework, find_method, resolve_agent
 
 METHODS = ("generate", "run")
 MODULES = (

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import Dataset, Example, evaluate
+from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import ToolErrors
 from dokimos.integrations import haystack
-from dokimos.runtime.concurrency import run_sync
 
 USAGE = {"prompt_tokens": 20, "completion_tokens": 8, "prompt_tokens_details": {"cached_tokens": 4}}
 

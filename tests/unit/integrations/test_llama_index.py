@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import Example
-from dokimos.core.results import EvalResult
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.results import EvalResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations import llama_index
-from dokimos.runtime.concurrency import run_sync
 
 NODE = SimpleNamespace(node=SimpleNamespace(text="a", metadata={"page": 1}), score=0.5)
 CASE = EvalTestCase({"input": "q"}, {"output": "r", "context": ["c"]}, expected_outputs={"output": "e"})

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import Dataset, Example, evaluate
+from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
 from dokimos.evaluators import ToolErrors
 from dokimos.integrations import anthropic, openai
-from dokimos.runtime.concurrency import run_sync
 
 
 class Answers:

@@ -3,9 +3,9 @@
 import pytest
 
 from dokimos import Example
-from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos._core.conversation import ConversationTrajectory, Message
+from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations import strands
-from dokimos.runtime.concurrency import run_sync
 
 
 class Agent:

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.agent import AgentTrace, ToolCall
-from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.document_texts import (
+from dokimos._core.agent import AgentTrace, ToolCall
+from dokimos._core.metrics import CallMetrics
+from dokimos.integrations._document_texts import (
     extract_texts,
     extract_texts_with_metadata,
     find_tool_documents,
 )
-from dokimos.integrations.framework_objects import get, join_text
-from dokimos.integrations.token_usage import add_cost, make_usage, sum_usage
-from dokimos.integrations.trace_builder import TraceBuilder, render_result
+from dokimos.integrations._framework_objects import get, join_text
+from dokimos.integrations._token_usage import add_cost, make_usage, sum_usage
+from dokimos.integrations._trace_builder import TraceBuilder, render_result
 
 
 def test_results_find_their_calls_by_id_and_not_by_order():

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from dokimos.integrations.turn_lock import TurnLock
-from dokimos.runtime.concurrency import run_sync
+from dokimos._runtime.concurrency import run_sync
+from dokimos.integrations._turn_lock import TurnLock
 
 
 async def test_calls_of_one_loop_never_overlap():

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.cli.main import run_command
-from dokimos.core.results import Score
-from dokimos.core.test_case import EvalTestCase
+from dokimos._cli.main import run_command
+from dokimos._core.results import Score
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
-from dokimos.evaluators.llm.base import JudgedEvaluator
-from dokimos.judges.ask import ask
-from dokimos.judges.attack.corpus import corpus, spread
-from dokimos.judges.attack.report import AttackResult
-from dokimos.judges.attack.runner import Attacking, attack, attack_async
-from dokimos.judges.fencing import fence, fence_rule
+from dokimos.evaluators._llm.base import JudgedEvaluator
+from dokimos.judges._ask import ask
+from dokimos.judges._attack.corpus import corpus, spread
+from dokimos.judges._attack.report import AttackResult
+from dokimos.judges._attack.runner import Attacking, attack, attack_async
+from dokimos.judges._fencing import fence, fence_rule
 
 FAIL, PASS = '{"score": 0}', '{"score": 1}'
 
@@ -374,7 +374,7 @@ def test_the_command_takes_another_evaluator(judges, capsys):
 
 
 def test_the_command_says_how_far_it_is(judges, capsys, monkeypatch):
-    monkeypatch.setattr("dokimos.cli.judge.PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr("dokimos._cli.judge.PLAIN_SECONDS", 0.0)
 
     assert run_command(["judge", "attack", "judges.py:strict", "-n", "2", "--defence", "-j", "1"]) == 0
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example, Experiment, TaskResult
-from dokimos.core.results import RunStatus
+from dokimos._core.results import RunStatus
 from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
 from dokimos.evaluators import ExactMatch, Regex
-from dokimos.evaluators.function import evaluator
-from dokimos.experiment.run_loading import load_run
-from dokimos.judges.budget import TASK, Budget, Ledger
-from dokimos.judges.judge_calls import complete
-from dokimos.judges.protocol import JudgeReply
+from dokimos.evaluators._function import evaluator
+from dokimos.experiment._run_loading import load_run
+from dokimos.judges._budget import TASK, Budget, Ledger
+from dokimos.judges._judge_calls import complete
+from dokimos.judges._protocol import JudgeReply
 
 RUNS = Path(".dokimos/runs")
 

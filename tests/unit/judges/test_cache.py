@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from dokimos import CallMetrics, Dataset, Example, Experiment
-from dokimos.cli.cache import cache as cache_command
+from dokimos._cli.cache import cache as cache_command
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.function import evaluator
-from dokimos.judges.cache import ReplyCache, size_limit_bytes
-from dokimos.judges.judge_calls import CallRequest, complete
-from dokimos.judges.protocol import JudgeReply, TokenLogprob
+from dokimos.evaluators._function import evaluator
+from dokimos.judges._cache import ReplyCache, size_limit_bytes
+from dokimos.judges._judge_calls import CallRequest, complete
+from dokimos.judges._protocol import JudgeReply, TokenLogprob
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ import json
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example, Experiment, Score
-from dokimos.core.results import RunStatus
+from dokimos._core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
-from dokimos.evaluators.function import evaluator
-from dokimos.judges.cassette import Cassette, with_cassette
-from dokimos.judges.fencing import fence, fence_rule
-from dokimos.judges.judge_calls import CallRequest, complete
-from dokimos.judges.protocol import JudgeReply
+from dokimos.evaluators._function import evaluator
+from dokimos.judges._cassette import Cassette, with_cassette
+from dokimos.judges._fencing import fence, fence_rule
+from dokimos.judges._judge_calls import CallRequest, complete
+from dokimos.judges._protocol import JudgeReply
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dokimos import Dataset, Example, Experiment
-from dokimos.core.test_case import EvalTestCase
-from dokimos.core.wire import from_json, to_tree
+from dokimos._core.test_case import EvalTestCase
+from dokimos._core.wire import from_json, to_tree
 from dokimos.errors import BudgetExceededError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import (
     ExactMatch,
@@ -18,15 +18,15 @@ from dokimos.evaluators import (
     PerTurn,
     Trajectory,
 )
-from dokimos.evaluators.llm.rating import ReasonedRating
-from dokimos.exporters.base import export
-from dokimos.judges.anthropic import AnthropicMessages
-from dokimos.judges.ask import gather_answers
-from dokimos.judges.ollama import OllamaNative
-from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses
-from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.recording import Recording
-from dokimos.judges.reply_parser import UnusableReply, parse_reply
+from dokimos.evaluators._llm.rating import ReasonedRating
+from dokimos.exporters._base import export
+from dokimos.judges._anthropic import AnthropicMessages
+from dokimos.judges._ask import gather_answers
+from dokimos.judges._ollama import OllamaNative
+from dokimos.judges._openai import AzureOpenAI, OpenAIChat, OpenAIResponses
+from dokimos.judges._protocol import JudgeReply
+from dokimos.judges._recording import Recording
+from dokimos.judges._reply_parser import UnusableReply, parse_reply
 
 DIFFERENT = '{"score": 1, "reason": "a"} or {"score": 0, "reason": "b"}'
 GOOD = '{"score": 1, "reason": "Fine."}'

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
-from dokimos.core.results import RunStatus
+from dokimos._core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.evaluators import EmbeddingSimilarity
-from dokimos.judges.embedding_models import HttpEmbedder, embedder
-from dokimos.judges.embeddings import (
+from dokimos.judges._embedding_models import HttpEmbedder, embedder
+from dokimos.judges._embeddings import (
     Embeddings,
     FunctionEmbedder,
     as_embedder,
@@ -23,8 +23,8 @@ from dokimos.judges.embeddings import (
     unit,
     unpack_vector,
 )
-from dokimos.judges.openai import AzureOpenAI, OpenAIChat
-from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
+from dokimos.judges._openai import AzureOpenAI, OpenAIChat
+from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 KEY = "sk-test-0123456789abcdef"
 vectors = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=20).filter(
@@ -102,7 +102,7 @@ def test_equal_texts_are_asked_for_once():
 
 
 def test_batches_are_limited_by_number_and_by_characters(monkeypatch):
-    monkeypatch.setattr("dokimos.judges.embeddings.MOST_CHARACTERS", 10)
+    monkeypatch.setattr("dokimos.judges._embeddings.MOST_CHARACTERS", 10)
     model = Counting(batch_size=3)
 
     embedded(model, ["a", "b", "c", "d", "e" * 9, "f" * 30, "g"])

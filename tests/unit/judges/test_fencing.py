@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.judges.ask import ask
-from dokimos.judges.fencing import (
+from dokimos.judges._ask import ask
+from dokimos.judges._fencing import (
     MARKER,
     fence,
     fence_rule,
@@ -15,7 +15,7 @@ from dokimos.judges.fencing import (
     with_marker,
     without_fencing,
 )
-from dokimos.judges.protocol import as_judge
+from dokimos.judges._protocol import as_judge
 
 FORGED = re.compile(r"[<＜][\s/]*(material|untrusted|system|s>|\||<?/?SYS|start)|\[/?INST", re.IGNORECASE)
 

@@ -10,10 +10,10 @@ import pytest
 
 from dokimos import Budget, CallMetrics
 from dokimos.errors import BudgetExceededError, JudgeReplyError, JudgeUnavailableError
-from dokimos.judges.budget import Ledger
-from dokimos.judges.judge_calls import CallRequest, complete
-from dokimos.judges.protocol import JudgeReply, as_judge, identity_of
-from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
+from dokimos.judges._budget import Ledger
+from dokimos.judges._judge_calls import CallRequest, complete
+from dokimos.judges._protocol import JudgeReply, as_judge, identity_of
+from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 
 class Counting:

@@ -9,18 +9,18 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from dokimos import Example, judge, model_task
-from dokimos.core.jsonable import jsonable
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.jsonable import jsonable
+from dokimos._core.metrics import CallMetrics
+from dokimos._http.refusal import Complaint, RequestRefused
 from dokimos.errors import ConfigurationError, EvaluationError, MissingExtraError
-from dokimos.http.refusal import Complaint, RequestRefused
-from dokimos.judges import factory
-from dokimos.judges.anthropic import AnthropicMessages
-from dokimos.judges.capabilities import Attempt, Capabilities, Mode
-from dokimos.judges.gemini import Gemini
-from dokimos.judges.ollama import OllamaNative, ollama_url
-from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses
-from dokimos.judges.openai_compatible import Groq, Mistral, OpenRouter, Together
-from dokimos.judges.prices import Prices, Rate, cost_of, from_genai_prices
+from dokimos.judges import _factory as factory
+from dokimos.judges._anthropic import AnthropicMessages
+from dokimos.judges._capabilities import Attempt, Capabilities, Mode
+from dokimos.judges._gemini import Gemini
+from dokimos.judges._ollama import OllamaNative, ollama_url
+from dokimos.judges._openai import AzureOpenAI, OpenAIChat, OpenAIResponses
+from dokimos.judges._openai_compatible import Groq, Mistral, OpenRouter, Together
+from dokimos.judges._prices import Prices, Rate, cost_of, from_genai_prices
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -92,7 +92,7 @@ def entry_points(monkeypatch):
 
 
 def test_an_installed_package_brings_a_provider(entry_points):
-    entry_points.append(EntryPoint("acme", "dokimos.judges.openai_compatible:Groq", factory.ENTRY_POINTS))
+    entry_points.append(EntryPoint("acme", "dokimos.judges._openai_compatible:Groq", factory.ENTRY_POINTS))
 
     assert type(judge("acme:fast", seed=3)) is Groq
     with pytest.raises(ConfigurationError, match=r"Unknown provider 'acne'; .* Did you mean 'acme'"):
@@ -106,7 +106,7 @@ def test_an_installed_package_brings_a_provider(entry_points):
             "no_such_module:Judge",
             r"provider 'acme' \(no_such_module:Judge\) cannot be loaded: ModuleNotFound",
         ),
-        ("json:dumps", "is not a subclass of dokimos.judges.provider.HttpJudge"),
+        ("json:dumps", "is not a subclass of dokimos.judges._provider.HttpJudge"),
     ],
 )
 def test_a_package_whose_provider_is_broken_is_named(entry_points, place, message):
@@ -369,7 +369,7 @@ def test_a_missing_price_library_says_how_to_install_it(monkeypatch):
 
 
 def test_two_models_are_two_tasks():
-    from dokimos.experiment.task import task_name
+    from dokimos.experiment._task import task_name
 
     one, other = model_task("openai:a"), model_task("openai:b")
 

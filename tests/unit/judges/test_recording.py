@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from dokimos.core.metrics import CallMetrics
-from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.recording import Recording
+from dokimos._core.metrics import CallMetrics
+from dokimos.judges._protocol import JudgeReply
+from dokimos.judges._recording import Recording
 
 PLAIN = Recording(
     key="0" * 32,

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.evaluators.llm.verdicts import Verdicts
-from dokimos.evaluators.retrieval.llm_matching import SameMeaning
-from dokimos.judges.judged_text import JudgedText
-from dokimos.judges.reply_parser import UnusableReply, parse_reply
+from dokimos.evaluators._llm.verdicts import Verdicts
+from dokimos.evaluators._retrieval.llm_matching import SameMeaning
+from dokimos.judges._judged_text import JudgedText
+from dokimos.judges._reply_parser import UnusableReply, parse_reply
 
 VERDICT = '{"score": 1, "reason": "It says so."}'
 

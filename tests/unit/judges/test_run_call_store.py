@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from dokimos.core.metrics import CallMetrics
-from dokimos.judges.judge_calls import CallRequest, complete
-from dokimos.judges.protocol import JudgeReply, TokenLogprob
-from dokimos.judges.run_call_store import RunCallStore
-from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
+from dokimos._core.metrics import CallMetrics
+from dokimos.judges._judge_calls import CallRequest, complete
+from dokimos.judges._protocol import JudgeReply, TokenLogprob
+from dokimos.judges._run_call_store import RunCallStore
+from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 
 class FakeJudge:

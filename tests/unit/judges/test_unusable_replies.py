@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
-from dokimos.core.results import RunStatus
+from dokimos._core.results import RunStatus
 from dokimos.errors import JudgeReplyError
 from dokimos.evaluators import LLMJudge
-from dokimos.judges.cassette import with_cassette
-from dokimos.judges.judge_calls import CallRequest, complete
-from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.run_call_store import RunCallStore
-from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
+from dokimos.judges._cassette import with_cassette
+from dokimos.judges._judge_calls import CallRequest, complete
+from dokimos.judges._protocol import JudgeReply
+from dokimos.judges._run_call_store import RunCallStore
+from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 GOOD = '{"reason": "It is.", "score": 1}'
 NONSENSE = "hm"
@@ -244,7 +244,7 @@ def test_a_retry_pays_out_of_what_the_budget_has_left():
 def test_what_an_evaluator_of_ones_own_got_wrong_is_not_asked_again():
     judge = Judge("not a number")
 
-    from dokimos.evaluators.function import evaluator
+    from dokimos.evaluators._function import evaluator
 
     @evaluator(name="Own")
     async def own(output: str) -> float:

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from dokimos.optimizer.optimization import optimize_suite
+from dokimos.optimizer._optimization import optimize_suite
 
 APP = """
 import json, os

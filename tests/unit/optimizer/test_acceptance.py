@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.optimizer.acceptance import Levels, decide, fewest_cases, one_sided_p
+from dokimos.optimizer._acceptance import Levels, decide, fewest_cases, one_sided_p
 
 
 def cases(*improvements):

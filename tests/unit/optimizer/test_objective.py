@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
-from dokimos.optimizer.objective import Measured, Objective
-from dokimos.optimizer.suite_bench import parse_measured, split_cases
+from dokimos.optimizer._objective import Measured, Objective
+from dokimos.optimizer._suite_bench import parse_measured, split_cases
 from dokimos.suites import load_suite
 
 SUITE = """\
@@ -174,7 +174,7 @@ def test_the_worst_cases_are_kept_short_for_who_rewrites_the_instructions(cases)
 
 
 def test_what_a_run_has_shown_reads_back_from_the_journal(cases):
-    from dokimos.core.jsonable import jsonable
+    from dokimos._core.jsonable import jsonable
 
     found = measured(cases, item("a", EvalResult("numeric", 0.5, reason="off")))
 

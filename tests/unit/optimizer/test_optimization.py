@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dokimos.errors import ConfigurationError, JournalError, RunError
-from dokimos.experiment.run_loading import list_runs, load_run
-from dokimos.optimizer.optimization import PROGRESS_SCHEMA, optimize_suite
+from dokimos.experiment._run_loading import list_runs, load_run
+from dokimos.optimizer._optimization import PROGRESS_SCHEMA, optimize_suite
 from dokimos.suites import load_suite
 
 BOTH = "{numeric: [{path: agent.params.k, type: int, range: [1, 5]}], textual: [{path: agent.params.prompt}]}"

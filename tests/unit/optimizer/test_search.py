@@ -6,11 +6,11 @@ import random
 import pytest
 
 from dokimos.errors import BudgetExceededError, RunError
-from dokimos.optimizer.objective import Measured, Objective
-from dokimos.optimizer.search import Search
-from dokimos.optimizer.space import NumericSpace
-from dokimos.optimizer.trial import Candidate, Rewrite
-from dokimos.suites.optimizer_schema import OptimizerBlock
+from dokimos.optimizer._objective import Measured, Objective
+from dokimos.optimizer._search import Search
+from dokimos.optimizer._space import NumericSpace
+from dokimos.optimizer._trial import Candidate, Rewrite
+from dokimos.suites._optimizer_schema import OptimizerBlock
 
 OBJECTIVE = Objective(weights={"score": 1.0}, parts={}, planned={})
 HEAT = {"path": "heat", "type": "float", "range": [0, 1]}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dokimos.errors import JournalError
-from dokimos.optimizer.search_journal import JOURNAL_FILE, SearchJournal
+from dokimos.optimizer._search_journal import JOURNAL_FILE, SearchJournal
 
 
 async def test_a_step_is_done_once(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.optimizer.search_journal import SearchJournal
-from dokimos.optimizer.space import STUDY_FILE, NumericSpace
-from dokimos.suites.optimizer_schema import NumericAxis
+from dokimos.optimizer._search_journal import SearchJournal
+from dokimos.optimizer._space import STUDY_FILE, NumericSpace
+from dokimos.suites._optimizer_schema import NumericAxis
 
 KINDS = [
     NumericAxis(path="kind", type="categorical", range=["a", True, 1, None, ["x"]]),

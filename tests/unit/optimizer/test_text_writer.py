@@ -7,13 +7,13 @@ from contextlib import nullcontext
 import pytest
 
 from dokimos.errors import BudgetExceededError, JudgeUnavailableError
-from dokimos.judges.budget import Budget
-from dokimos.judges.protocol import as_judge
-from dokimos.optimizer.axes import TextLocation
-from dokimos.optimizer.objective import Failure, Measured
-from dokimos.optimizer.search_journal import SearchJournal
-from dokimos.optimizer.text_writer import ModelWriter
-from dokimos.optimizer.trial import Attempt, Candidate, Trial
+from dokimos.judges._budget import Budget
+from dokimos.judges._protocol import as_judge
+from dokimos.optimizer._axes import TextLocation
+from dokimos.optimizer._objective import Failure, Measured
+from dokimos.optimizer._search_journal import SearchJournal
+from dokimos.optimizer._text_writer import ModelWriter
+from dokimos.optimizer._trial import Attempt, Candidate, Trial
 
 PLACE = TextLocation(path="p", steps=("p",), text="Answer about ${TOPIC}.\n", max_chars=60)
 FAILURES = (

@@ -5,11 +5,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.yaml_scalars import load_yaml
+from dokimos._core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
-from dokimos.optimizer.yaml_edits import edit_yaml, format_scalar
-from dokimos.suites.document import read_yaml
-from dokimos.suites.value_paths import replace_values
+from dokimos.optimizer._yaml_edits import edit_yaml, format_scalar
+from dokimos.suites._document import read_yaml
+from dokimos.suites._value_paths import replace_values
 
 
 def changed_lines(before, after):

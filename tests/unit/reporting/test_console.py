@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.reporting.console import make_console, print_result
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos.reporting._console import make_console, print_result
 
 
 class Terminal(io.StringIO):

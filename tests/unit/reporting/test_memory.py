@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ItemResult
-from dokimos.reporting.memory import MemoryReporter
-from dokimos.reporting.protocol import BaseReporter, ReportedStatus, Reporter
+from dokimos._core.example import Example
+from dokimos._core.results import ItemResult
+from dokimos.reporting._memory import MemoryReporter
+from dokimos.reporting._protocol import BaseReporter, ReportedStatus, Reporter
 
 
 def test_a_memory_reporter_keeps_what_it_is_told_apart_by_run() -> None:

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from dokimos.comparison.comparison_builder import compare_runs
-from dokimos.comparison.planning import assumptions_of, plan
-from dokimos.core.eval_result import EvalResult
-from dokimos.core.example import Example
-from dokimos.core.printable import Printable
-from dokimos.core.results import ExperimentResult, ItemResult, RunResult
-from dokimos.core.test_case import EvalTestCase
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.calibration_result import Calibration
-from dokimos.evaluators.labelled_verdicts import LabelledVerdict
-from dokimos.gate.gate import RegressionGate
-from dokimos.gate.gate_config import GateConfig
-from dokimos.gate.noise_report import noise
-from dokimos.gate.verdict import GateVerdict
-from dokimos.reporting.tables import cell_width
+from dokimos._core.eval_result import EvalResult
+from dokimos._core.example import Example
+from dokimos._core.printable import Printable
+from dokimos._core.results import ExperimentResult, ItemResult, RunResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos.comparison._comparison_builder import compare_runs
+from dokimos.comparison._planning import assumptions_of, plan
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._calibration_result import Calibration
+from dokimos.evaluators._labelled_verdicts import LabelledVerdict
+from dokimos.gate._gate import RegressionGate
+from dokimos.gate._gate_config import GateConfig
+from dokimos.gate._noise_report import noise
+from dokimos.gate._verdict import GateVerdict
+from dokimos.reporting._tables import cell_width
 
 EVIL = "<img src=x onerror=alert(1)> \x1b[2J 日本語"
 NAME = f"Match {EVIL}"
@@ -67,7 +67,7 @@ def calibration() -> Calibration:
 
 
 def verdict() -> GateVerdict:
-    from dokimos.comparison.snapshot import Snapshot
+    from dokimos.comparison._snapshot import Snapshot
 
     gate = RegressionGate(config=GateConfig(), accept_command="dokimos gate latest --update-baseline")
     return gate.check_against(result(NOW), Snapshot.of(result(BEFORE)))

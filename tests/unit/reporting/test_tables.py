@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.reporting.console import WIDTH, make_console, print_result, read_columns_variable
-from dokimos.reporting.tables import Column, Table, cell_width, cut_middle, table_lines
-from dokimos.reporting.terminal import safe_console
+from dokimos._core.example import Example
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.reporting._console import WIDTH, make_console, print_result, read_columns_variable
+from dokimos.reporting._tables import Column, Table, cell_width, cut_middle, table_lines
+from dokimos.reporting._terminal import safe_console
 
 LONG = "Faithfulness of the answer to the retrieved chunks (gpt-5-mini)"
 WIDE = "回答は検索された文書に忠実か 🎉 (gpt-5-mini)"

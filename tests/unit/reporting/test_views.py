@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import RunFailedError
-from dokimos.reporting.views import item_details
+from dokimos.reporting._views import item_details
 
 PASSED = EvalResult("Exact Match", 1.0, threshold=1.0, success=True)
 FAILED = EvalResult("Exact Match", 0.0, threshold=1.0, success=False, reason="Expected <b>4</b>.\nGot 5.")

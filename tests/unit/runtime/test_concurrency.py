@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from dokimos.judges.run_scope import RunScope, current_scope, enter_scope
-from dokimos.runtime.concurrency import DaemonThreads, call_in_thread, run_sync
+from dokimos._runtime.concurrency import DaemonThreads, call_in_thread, run_sync
+from dokimos.judges._run_scope import RunScope, current_scope, enter_scope
 
 colour = contextvars.ContextVar("colour", default="none")
 
@@ -141,7 +141,7 @@ def test_a_task_that_swallows_its_cancellation_does_not_keep_the_program():
     code, out, _ = run_script(
         """
         import asyncio
-        from dokimos.runtime.concurrency import run_sync
+        from dokimos._runtime.concurrency import run_sync
 
         async def stubborn():
             while True:
@@ -166,7 +166,7 @@ def test_a_hung_thread_does_not_keep_the_program():
     code, out, _ = run_script(
         """
         import asyncio, threading
-        from dokimos.runtime.concurrency import call_in_thread, run_sync
+        from dokimos._runtime.concurrency import call_in_thread, run_sync
 
         async def main():
             try:
@@ -185,7 +185,7 @@ def test_a_hung_call_in_the_default_executor_does_not_keep_the_program():
     code, out, _ = run_script(
         """
         import asyncio, threading
-        from dokimos.runtime.concurrency import run_sync
+        from dokimos._runtime.concurrency import run_sync
 
         async def main():
             try:
@@ -202,7 +202,7 @@ def test_a_hung_call_in_the_default_executor_does_not_keep_the_program():
 
 INTERRUPTED = """
     import asyncio, time
-    from dokimos.runtime.concurrency import call_in_thread, run_sync
+    from dokimos._runtime.concurrency import call_in_thread, run_sync
 
     async def main():
         print("ready", flush=True)
@@ -249,7 +249,7 @@ def test_a_loop_in_a_thread_may_make_a_call_while_another_runs_in_the_main_threa
     code, out, err = run_script(
         """
         import asyncio
-        from dokimos.runtime.concurrency import run_sync
+        from dokimos._runtime.concurrency import run_sync
 
         async def in_thread():
             return run_sync(asyncio.sleep(0, "fine"))
@@ -268,7 +268,7 @@ def test_a_coroutine_that_handles_the_interrupt_may_still_return():
     code, out, _ = run_script(
         """
         import asyncio
-        from dokimos.runtime.concurrency import run_sync
+        from dokimos._runtime.concurrency import run_sync
 
         async def main():
             print("ready", flush=True)
@@ -289,7 +289,7 @@ def test_the_handler_for_ctrl_c_is_put_back():
     code, out, _ = run_script(
         """
         import asyncio, signal
-        from dokimos.runtime.concurrency import run_sync
+        from dokimos._runtime.concurrency import run_sync
 
         run_sync(asyncio.sleep(0))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

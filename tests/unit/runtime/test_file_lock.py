@@ -8,14 +8,14 @@ import threading
 
 import pytest
 
-from dokimos.errors import ConfigurationError
-from dokimos.runtime.file_lock import (
+from dokimos._runtime.file_lock import (
     hold_exclusively,
     hold_lock,
     hold_lock_async,
     lock_file,
     unlock_file,
 )
+from dokimos.errors import ConfigurationError
 
 
 def test_a_lock_keeps_others_out_until_it_is_freed(tmp_path):
@@ -53,7 +53,7 @@ def test_threads_take_turns_and_leave_no_file(tmp_path):
 
 
 def test_tasks_take_turns_and_threads_with_them(tmp_path, monkeypatch):
-    monkeypatch.setattr("dokimos.runtime.file_lock.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("dokimos._runtime.file_lock.POLL_SECONDS", 0.001)
     path, inside, most = tmp_path / "lock", [], []
 
     async def work():
@@ -122,13 +122,13 @@ def test_a_disk_that_fails_is_an_error_and_not_waited_for(tmp_path, monkeypatch)
         lambda: hold_lock(tmp_path / "lock").__enter__(),
         lambda: asyncio.run(hold(tmp_path / "lock")),
     ):
-        monkeypatch.setattr("dokimos.runtime.file_lock.lock_file", failing_once_with(errno.EIO))
+        monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(errno.EIO))
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             takes_turn()
 
 
 def test_whoever_has_a_lock_for_long_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("dokimos.runtime.file_lock.lock_file", failing_once_with(errno.EDEADLK))
+    monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(errno.EDEADLK))
     with hold_lock(tmp_path / "lock"):
         assert (tmp_path / "lock").exists()
 

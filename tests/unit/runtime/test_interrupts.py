@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dokimos.runtime import interrupts
-from dokimos.runtime.interrupts import Interrupts, defer_interrupts
+from dokimos._runtime import interrupts
+from dokimos._runtime.interrupts import Interrupts, defer_interrupts
 
 
 def press() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.datasets.dataset import Dataset
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.text import ExactMatch
-from dokimos.experiment.experiment import Experiment
-from dokimos.runtime import loop_watch
-from dokimos.runtime.concurrency import run_sync
+from dokimos._core.example import Example
+from dokimos._runtime import loop_watch
+from dokimos._runtime.concurrency import run_sync
+from dokimos.datasets._dataset import Dataset
+from dokimos.evaluators._function import evaluator
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import Experiment
 
 LONG = 60.0
 
@@ -166,7 +166,7 @@ def test_a_call_that_blocks_in_many_small_steps_is_broken_off() -> None:
 
 
 def test_where_it_is_ours_that_blocks_nobody_else_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dokimos.evaluators.text import Levenshtein
+    from dokimos.evaluators._text import Levenshtein
 
     score = Levenshtein.score
     rank = loop_watch._rank

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dokimos.core.text import LONGEST_ERROR, error_text
-from dokimos.runtime.redaction import register_secret, secret_redactor
+from dokimos._core.text import LONGEST_ERROR, error_text
+from dokimos._runtime.redaction import register_secret, secret_redactor
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch):
-    monkeypatch.setattr("dokimos.runtime.redaction._registered", set())
+    monkeypatch.setattr("dokimos._runtime.redaction._registered", set())
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "github_token", "CLIENT_SECRET", "DB_PASSWORD"])

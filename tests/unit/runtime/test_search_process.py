@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dokimos.runtime import search_process as module
-from dokimos.runtime.search_process import SearchProcess, SearchProcessError, serve
+from dokimos._runtime import search_process as module
+from dokimos._runtime.search_process import SearchProcess, SearchProcessError, serve
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and fork")
 SLOW = re.compile("(a+)+$")
@@ -25,11 +25,11 @@ TEXT = "a" * 40 + "b"
 HEAD = """
 import os, re, signal, sys, threading
 from dokimos import Dataset, Example, Experiment
-from dokimos.core import patterns
-from dokimos.core.patterns import search_within_limit as search
+from dokimos._core import patterns
+from dokimos._core.patterns import search_within_limit as search
 from dokimos.errors import EvaluationError
 from dokimos.evaluators import Regex
-from dokimos.runtime.search_process import search_process
+from dokimos._runtime.search_process import search_process
 
 patterns.LIMIT_SECONDS = 0.2
 RISKY = re.compile("(a|b)+")
@@ -85,7 +85,7 @@ def test_at_the_limit_it_ends_leaves_no_zombie_and_the_next_search_starts_anothe
 
 
 def test_without_a_timer_of_the_system_a_watchdog_ends_it():
-    program = "from dokimos.runtime import search_process as s; s._HAS_TIMER = False; s.main()"
+    program = "from dokimos._runtime import search_process as s; s._HAS_TIMER = False; s.main()"
     request = pickle.dumps((SLOW.pattern, SLOW.flags, TEXT, False, 0.05))
     quick = pickle.dumps(("b", 32, TEXT, False, 60.0))
     done = subprocess.run(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.runtime.terminal_text import escape_control_characters
+from dokimos._runtime.terminal_text import escape_control_characters
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dokimos.runtime.time_limits import (
+from dokimos._runtime.time_limits import (
     ExtraTime,
     count_extra_time,
     give_extra_time,

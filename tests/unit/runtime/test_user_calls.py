@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dokimos.runtime.user_calls import call_user_function, is_async
+from dokimos._runtime.user_calls import call_user_function, is_async
 
 
 def plain(a, b=1):

@@ -4,10 +4,10 @@ import json
 import pytest
 
 from dokimos import ConversationTrajectory, Dataset, Example, Experiment, TaskResult, evaluator
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, SimulationError
-from dokimos.experiment.task import task_name
-from dokimos.judges.protocol import JudgeReply
+from dokimos.experiment._task import task_name
+from dokimos.judges._protocol import JudgeReply
 from dokimos.simulation import GoalDrivenUser, LLMSimulatedUser, Scenario, ScriptedUser, Simulation
 
 

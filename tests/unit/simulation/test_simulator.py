@@ -5,8 +5,8 @@ import pytest
 
 from dokimos import AgentTrace, CallMetrics, ConversationTrajectory, Message, TaskResult, ToolCall
 from dokimos.errors import BudgetExceededError, ConfigurationError
-from dokimos.judges.budget import Budget, Ledger
-from dokimos.judges.run_scope import RunScope, enter_scope
+from dokimos.judges._budget import Budget, Ledger
+from dokimos.judges._run_scope import RunScope, enter_scope
 from dokimos.simulation import ConversationSimulator, LLMSimulatedUser, ScriptedUser
 
 ENDLESS = ScriptedUser(tuple(f"Question {number}" for number in range(1, 100)))
@@ -379,7 +379,7 @@ class TestConfiguration:
 
 class TestCosts:
     def test_replies_add_up_and_the_users_calls_are_counted_apart(self):
-        from dokimos.judges.protocol import JudgeReply
+        from dokimos.judges._protocol import JudgeReply
 
         def model(prompt):
             return JudgeReply("Hi", CallMetrics(100, 10, cost_usd=0.001))
@@ -404,7 +404,7 @@ class TestCosts:
 
 
 def test_the_transcript_of_a_simulation_is_read_back_as_json():
-    from dokimos.core.wire import from_json
+    from dokimos._core.wire import from_json
 
     talk = simulated(max_turns=2, scenario="A test")
 
@@ -426,7 +426,7 @@ def test_a_clock_that_wakes_too_early_does_not_lose_the_conversation(monkeypatch
         call.close()
         raise TimeoutError
 
-    monkeypatch.setattr("dokimos.simulation.simulator.wait_at_most", early)
+    monkeypatch.setattr("dokimos.simulation._simulator.wait_at_most", early)
     talk = simulated(timeout=60, initial_message="Hello")
 
     assert contents(talk) == ["Hello"]

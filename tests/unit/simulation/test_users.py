@@ -14,7 +14,7 @@ from dokimos.simulation import (
     ScriptedUser,
     persona_user,
 )
-from dokimos.simulation.users import strip_label
+from dokimos.simulation._users import strip_label
 
 EMPTY = ConversationTrajectory(scenario="A late parcel")
 TALK = ConversationTrajectory(

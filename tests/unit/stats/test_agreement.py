@@ -5,7 +5,7 @@ import numpy
 import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from dokimos.stats.agreement import agreement, cohen_kappa, krippendorff_alpha
+from dokimos.stats._agreement import agreement, cohen_kappa, krippendorff_alpha
 
 
 def ratings(seed, n=60, categories=4):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.stats.bit_slices import add_up, at_least, place_of, powers_of_two, weighted_sum
+from dokimos.stats._bit_slices import add_up, at_least, place_of, powers_of_two, weighted_sum
 
 DRAWS = 9
 VECTORS = st.integers(0, 2**DRAWS - 1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dokimos.stats.bootstrap import bootstrap_interval, bootstrap_mean_interval, percentile
+from dokimos.stats._bootstrap import bootstrap_interval, bootstrap_mean_interval, percentile
 
 DRAW = random.Random(3)
 SAMPLE = [DRAW.gauss(10, 2) for _ in range(80)]

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
-from dokimos.stats.intervals import clopper_pearson_interval, mid_p_interval
+from dokimos.stats._corrected_rate import VerdictCounts, corrected_rate
+from dokimos.stats._intervals import clopper_pearson_interval, mid_p_interval
 
 COUNT = st.integers(0, 60)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.stats.betting import SHARES
-from dokimos.stats.e_process import EDetector, EProcess
+from dokimos.stats._betting import SHARES
+from dokimos.stats._e_process import EDetector, EProcess
 
 TENTHS = st.integers(0, 10).map(lambda tenths: tenths / 10)
 KINDS = [lambda **more: EProcess(0.8, **more), lambda **more: EDetector(0.8, average_run_length=50, **more)]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_effectsize
 
-from dokimos.stats.effect import (
+from dokimos.stats._effect import (
     cohens_h,
     discordant_odds_ratio,
     hedges_g,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from dokimos.stats.intervals import (
+from dokimos.stats._intervals import (
     Interval,
     beta_cdf,
     beta_quantile,

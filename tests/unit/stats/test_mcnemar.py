@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from dokimos.stats.mcnemar import McNemarTest, mcnemar_p, mcnemar_test
+from dokimos.stats._mcnemar import McNemarTest, mcnemar_p, mcnemar_test
 
 
 @pytest.mark.parametrize(

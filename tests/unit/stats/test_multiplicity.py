@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from dokimos.stats.multiplicity import benjamini_hochberg, holm, sidak_level
+from dokimos.stats._multiplicity import benjamini_hochberg, holm, sidak_level
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import linalg, optimize, stats
 from statsmodels.regression.linear_model import OLS
 
-from dokimos.stats.intervals import clopper_pearson_interval, mid_p_interval
-from dokimos.stats.paired_estimates import (
+from dokimos.stats._intervals import clopper_pearson_interval, mid_p_interval
+from dokimos.stats._paired_estimates import (
     clustered_mean_estimate,
     mean_estimate,
     paired_estimate,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dokimos.stats.mcnemar import mcnemar_p
-from dokimos.stats.permutation import (
+from dokimos.stats._mcnemar import mcnemar_p
+from dokimos.stats._permutation import (
     FamilyTest,
     SignFlipTest,
     exchange_p,

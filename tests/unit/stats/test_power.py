@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from dokimos.stats.mcnemar import mcnemar_p
-from dokimos.stats.multiplicity import sidak_level
-from dokimos.stats.power import (
+from dokimos.stats._mcnemar import mcnemar_p
+from dokimos.stats._multiplicity import sidak_level
+from dokimos.stats._power import (
     Spread,
     detectable_effect,
     items_needed,

@@ -6,9 +6,9 @@ from statistics import fmean, pvariance, variance
 import pytest
 from scipy import stats
 
-from dokimos.stats.intervals import clopper_pearson_interval
-from dokimos.stats.paired_estimates import mean_estimate, paired_rate_interval
-from dokimos.stats.ppi import JudgedSample, ppi_difference, ppi_mean, ppi_paired_difference
+from dokimos.stats._intervals import clopper_pearson_interval
+from dokimos.stats._paired_estimates import mean_estimate, paired_rate_interval
+from dokimos.stats._ppi import JudgedSample, ppi_difference, ppi_mean, ppi_paired_difference
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "ppi_golden.json").read_text())
 Z_95 = stats.norm.ppf(0.975)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.stats.paired_estimates import mean_estimate
-from dokimos.stats.sequential import BETS, SequentialTest, anytime_interval, anytime_p
+from dokimos.stats._paired_estimates import mean_estimate
+from dokimos.stats._sequential import BETS, SequentialTest, anytime_interval, anytime_p
 
 SCORES = st.lists(st.integers(0, 10).map(lambda tenths: tenths / 10), max_size=40)
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dokimos.stats.paired_estimates import clustered_mean_estimate, mean_estimate, paired_estimate
-from dokimos.stats.skewed_mean import MeanSummary, coverage_of_few
+from dokimos.stats._paired_estimates import clustered_mean_estimate, mean_estimate, paired_estimate
+from dokimos.stats._skewed_mean import MeanSummary, coverage_of_few
 
 SCORE = st.floats(0, 1).map(lambda value: round(value, 3))
 

@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from dokimos.stats.student_t import noncentral_t_cdf, t_cdf, t_quantile
+from dokimos.stats._student_t import noncentral_t_cdf, t_cdf, t_quantile
 
 FREEDOM = [1, 2, 3.5, 10, 200, 5_000]
 

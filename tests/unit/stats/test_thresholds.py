@@ -3,7 +3,7 @@ from statistics import fmean
 
 import pytest
 
-from dokimos.stats.thresholds import (
+from dokimos.stats._thresholds import (
     balanced_accuracy,
     best_threshold,
     cross_validated_accuracy,

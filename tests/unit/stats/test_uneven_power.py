@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from dokimos.stats.permutation import sign_flip_test
-from dokimos.stats.power import paired_power
-from dokimos.stats.uneven_power import UnevenDrop, uneven_power
+from dokimos.stats._permutation import sign_flip_test
+from dokimos.stats._power import paired_power
+from dokimos.stats._uneven_power import UnevenDrop, uneven_power
 
 
 def found_share(n, drop, deviation, *, times=300):

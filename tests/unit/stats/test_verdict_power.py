@@ -4,9 +4,9 @@ from statistics import NormalDist
 
 import pytest
 
-from dokimos.stats.permutation import sign_flip_test
-from dokimos.stats.power import mcnemar_power, paired_power
-from dokimos.stats.verdict_power import (
+from dokimos.stats._permutation import sign_flip_test
+from dokimos.stats._power import mcnemar_power, paired_power
+from dokimos.stats._verdict_power import (
     VerdictDesign,
     _sum_p,
     detectable_verdict_drop,

@@ -1,7 +1,7 @@
 """How a result is told on a terminal."""
 
-from dokimos.reporting.console import Signs
-from dokimos.suites.console import render_item, render_skipped, render_summary
+from dokimos.reporting._console import Signs
+from dokimos.suites._console import render_item, render_skipped, render_summary
 
 
 def rendered(item, **options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.contexts import NAMES
+from dokimos._core.contexts import NAMES
 from dokimos.errors import ConfigurationError
 
 RECALL = """
@@ -21,7 +21,7 @@ def seen_by_grader(folder, cases):
     folder.write(
         "graders.py",
         """
-        from dokimos.suites.graders import GraderResult
+        from dokimos.suites._graders import GraderResult
 
 
         def grade(ctx):

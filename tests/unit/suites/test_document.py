@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.suites.document import deep_merge, read_yaml
+from dokimos.suites._document import deep_merge, read_yaml
 
 VARIABLES = {"HOST": "localhost", "COUNT": "3", "EVIL": "x: [1", "EMPTY": ""}
 
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_utf_8_is_a_problem(tmp_path):
 
 
 def test_aliases_that_explode_are_refused(read, monkeypatch):
-    monkeypatch.setattr("dokimos.suites.document.MOST_VALUES", 10_000)
+    monkeypatch.setattr("dokimos.suites._document.MOST_VALUES", 10_000)
     lines = ["a0: &a0 [1,1,1,1,1,1,1,1,1,1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 20)}]" for n in range(1, 6)]
 

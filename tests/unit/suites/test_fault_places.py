@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.loader import load_suite
+from dokimos.suites._loader import load_suite
 
 AGENT = "name: demo\nagent: app.py:answer\n"
 CASES = "test_cases:\n- input: x\n  ground_truth: y\n"

@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from dokimos.suites.schema import json_schema
+from dokimos.suites._schema import json_schema
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"<!-- file: \S+\.yaml -->\s*```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from dokimos.suites.python_references import load_callable
+from dokimos.suites._python_references import load_callable
 
 CASE = "{input: q, ground_truth: g, turn_config: {want: 3}, name: a case}"
 
@@ -30,7 +30,7 @@ def test_a_grader_sees_the_whole_turn(folder):
     result = graded(
         folder,
         """
-        from dokimos.suites.graders import GraderResult
+        from dokimos.suites._graders import GraderResult
 
         def grade(ctx):
             call = ctx.tool_invocations[0]
@@ -64,7 +64,7 @@ def test_a_grader_sees_the_whole_turn(folder):
 )
 def test_a_grader_may_return_a_shortcut(folder, returned, metric, score, success):
     head = "import numpy\nfrom decimal import Decimal\nfrom dokimos import Score\n"
-    head += "from dokimos.suites.graders import GraderResult\n"
+    head += "from dokimos.suites._graders import GraderResult\n"
     result = graded(folder, f"{head}\ndef grade(ctx):\n    return {returned}\n", metric=metric)
 
     assert (result.score, result.success) == (score, success)
@@ -72,7 +72,7 @@ def test_a_grader_may_return_a_shortcut(folder, returned, metric, score, success
 
 
 SEVERAL = """
-from dokimos.suites.graders import GraderResult
+from dokimos.suites._graders import GraderResult
 
 def grade(ctx):
     return {
@@ -133,7 +133,7 @@ def test_one_wrong_score_of_several_is_an_error_of_its_own(folder):
     ],
 )
 def test_a_grader_that_fails_gives_an_error_and_never_a_score(folder, body, error):
-    head = "from dokimos.suites.graders import GraderResult\n"
+    head = "from dokimos.suites._graders import GraderResult\n"
     result = graded(folder, f"{head}\ndef grade(ctx):\n    {body}\n")
 
     assert (result.score, result.success) == (None, None)
@@ -195,7 +195,7 @@ def test_a_grader_that_changes_what_it_sees_changes_it_for_itself_only(folder):
     folder.write(
         "graders/own.py",
         """
-        from dokimos.suites.graders import GraderResult
+        from dokimos.suites._graders import GraderResult
 
         KEPT = {"seen": []}
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.instructions import hash_version, parse_prompt, read_instructions
-from dokimos.suites.schema import Instructions
+from dokimos.suites._instructions import hash_version, parse_prompt, read_instructions
+from dokimos.suites._schema import Instructions
 
 
 def test_inline_instructions_have_a_mark_of_their_text_as_version(tmp_path):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites import files
+from dokimos.suites import _files as files
 
 METRICS = """
 evaluations:
@@ -371,8 +371,8 @@ def test_a_file_that_is_not_there_is_refused(folder):
 
 
 def test_the_json_schema_knows_all_blocks():
-    from dokimos.evaluators.json_schema import compile_schema, schema_text
-    from dokimos.suites.schema import json_schema
+    from dokimos.evaluators._json_schema import compile_schema, schema_text
+    from dokimos.suites._schema import json_schema
 
     schema = json_schema()
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from dokimos.core.results import EvalResult
-from dokimos.core.wire import from_json, to_json
+from dokimos._core.results import EvalResult
+from dokimos._core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError
 
 SESSIONS = '''
@@ -154,7 +154,7 @@ def test_a_conversation_without_any_reply_is_an_error(talks):
 
 RETURNS = """
 from dokimos import ErrorDetail
-from dokimos.core.task_result import TaskResult
+from dokimos._core.task_result import TaskResult
 
 
 def look_up(text):

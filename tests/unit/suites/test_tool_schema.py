@@ -3,7 +3,7 @@
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.tool_schema import build_parameters_schema
+from dokimos.suites._tool_schema import build_parameters_schema
 
 HEAD = """
 model: {provider: openai, name: gpt-5-mini}

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.agent import ToolCall
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.agent import ToolCall
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.suites.argument_matchers import build_argument_check
-from dokimos.suites.schema import Turn
-from dokimos.suites.tools import ToolsCalled
+from dokimos.suites._argument_matchers import build_argument_check
+from dokimos.suites._schema import Turn
+from dokimos.suites._tools import ToolsCalled
 
 CALLS = (
     ToolCall("mcp__sums__subtract", {"a": 60.94, "b": "25.14"}),

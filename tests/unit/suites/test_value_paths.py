@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.value_paths import get_value, parse_path, replace_values, resolve_path
+from dokimos.suites._value_paths import get_value, parse_path, replace_values, resolve_path
 
 SUITE = {
     "model": {"name": "m", "temperature": 0.3},

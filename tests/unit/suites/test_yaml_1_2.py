@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.document import read_yaml
+from dokimos.suites._document import read_yaml
 
 METRIC = "evaluations: {metrics: [{type: standard, metric: equality}]}\n"
 
@@ -199,7 +199,7 @@ def test_scalars_of_json_keep_their_kinds_and_a_ground_truth_its_digits(folder, 
 
 
 def test_the_schema_of_a_reply_is_read_as_json_where_the_name_says_so(tmp_path):
-    from dokimos.suites.agent.agent_plan import response_schema
+    from dokimos.suites._agent.agent_plan import response_schema
 
     (tmp_path / "reply.json").write_text('{"type": "object",\n "properties": {"a": no}}')
 

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from dokimos import EvalTestCase, Example, Experiment, evaluator
-from dokimos.core.results import EvalResult
+from dokimos._core.results import EvalResult
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators import Contains, ExactMatch, Levenshtein, LLMJudge
 from dokimos.testing import ItemRecorder, assert_eval, assert_scores
-from dokimos.testing.recorder import set_current_recorder
+from dokimos.testing._recorder import set_current_recorder
 
 CASE = EvalTestCase.of("How long?", "thirty days", "30 days")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dokimos import Dataset, Example
 from dokimos.errors import ConfigurationError, DatasetError
 from dokimos.testing import dataset_source
-from dokimos.testing.cases import CaseSource, cases, slug
+from dokimos.testing._cases import CaseSource, cases, slug
 
 
 def ids_of(*examples: Example, **options) -> list[str]:

@@ -504,7 +504,7 @@ import sys
 
 def test_nothing_of_dokimos_was_imported():
     ours = {name for name in sys.modules if name.partition(".")[0] == "dokimos"}
-    assert ours <= {"dokimos", "dokimos.version", "dokimos.testing", "dokimos.testing.plugin"}
+    assert ours <= {"dokimos", "dokimos._version", "dokimos.testing", "dokimos.testing._plugin"}
 """
 
 

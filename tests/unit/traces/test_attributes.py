@@ -3,8 +3,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.json_object import parse_if_container, parse_if_json
-from dokimos.traces.attributes import UnflattenCache, first_value, parse_literal, unflatten
+from dokimos._core.json_object import parse_if_container, parse_if_json
+from dokimos.traces._attributes import UnflattenCache, first_value, parse_literal, unflatten
 
 PATTERN = re.compile(r"(?:a|b\.c)\.")
 NAMES = st.sampled_from(["0", "1", "2", "10", "x"])

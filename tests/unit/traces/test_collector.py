@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from dokimos import AgentTrace, CallMetrics, ToolCall, ToolDefinition
-from dokimos.traces.collector import TraceCollector
+from dokimos.traces._collector import TraceCollector
 
 
 @pytest.fixture

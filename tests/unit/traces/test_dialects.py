@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dokimos import AgentTrace, CallMetrics, ToolCall, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos._core.conversation import ConversationTrajectory, Message
 from dokimos.traces import (
     call_metrics,
     load_spans,
@@ -17,7 +17,7 @@ from dokimos.traces import (
     to_test_case,
     with_logs,
 )
-from dokimos.traces.span_messages import MessageCache
+from dokimos.traces._span_messages import MessageCache
 
 DIALECTS = [
     "genai-json",

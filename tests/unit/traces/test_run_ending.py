@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import Dataset, Experiment
-from dokimos.datasets.answer_replay import recorded_task
+from dokimos.datasets._answer_replay import recorded_task
 from dokimos.evaluators import Contains, Evaluator, Tokens, ToolErrors
 from dokimos.traces import (
     Span,

@@ -1,12 +1,12 @@
 import pytest
 
 from dokimos import EvalResult, Example, ItemResult
-from dokimos.core.extras import require
+from dokimos._core.extras import require
 from dokimos.errors import MissingExtraError
-from dokimos.reporting.otel import EvaluationEvents
-from dokimos.reporting.protocol import Reporter, RunHandle
-from dokimos.traces import score_events
-from dokimos.traces.score_events import emit_evaluations, evaluation_events
+from dokimos.reporting._otel import EvaluationEvents
+from dokimos.reporting._protocol import Reporter, RunHandle
+from dokimos.traces import _score_events as score_events
+from dokimos.traces._score_events import emit_evaluations, evaluation_events
 
 RESULTS = [
     EvalResult("Faithfulness", 0.9, threshold=0.8, success=True, reason="All claims are supported."),

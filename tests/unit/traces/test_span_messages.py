@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dokimos.messages.neutral import NeutralCall, NeutralMessage, NeutralResult
-from dokimos.traces.span_messages import parse_messages, render_result
+from dokimos._messages.neutral import NeutralCall, NeutralMessage, NeutralResult
+from dokimos.traces._span_messages import parse_messages, render_result
 
 CALL = NeutralCall("add", {"a": 1}, "c1")
 ASKED = NeutralMessage("user", "1 + 2?")

@@ -6,7 +6,7 @@ import pytest
 
 from dokimos.evaluators import ToolCallValidity
 from dokimos.traces import load_spans, to_test_case
-from dokimos.traces.tool_schemas import find_schema
+from dokimos.traces._tool_schemas import find_schema
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 INPUTS = {

@@ -15,13 +15,13 @@ change. This package imports pytest, so it is imported in tests only.
 
 from __future__ import annotations
 
-from dokimos.testing.contracts.bridge_contract import BridgeContract
-from dokimos.testing.contracts.evaluator_contract import EvaluatorContract
-from dokimos.testing.contracts.exporter_contract import ExporterContract
-from dokimos.testing.contracts.http_judge_contract import HttpJudgeContract
-from dokimos.testing.contracts.judge_contract import JudgeContract
-from dokimos.testing.contracts.reporter_contract import ReporterContract
-from dokimos.testing.contracts.resolver_contract import ResolverContract
+from dokimos.testing.contracts._bridge_contract import BridgeContract
+from dokimos.testing.contracts._evaluator_contract import EvaluatorContract
+from dokimos.testing.contracts._exporter_contract import ExporterContract
+from dokimos.testing.contracts._http_judge_contract import HttpJudgeContract
+from dokimos.testing.contracts._judge_contract import JudgeContract
+from dokimos.testing.contracts._reporter_contract import ReporterContract
+from dokimos.testing.contracts._resolver_contract import ResolverContract
 
 __all__ = [
     "BridgeContract",

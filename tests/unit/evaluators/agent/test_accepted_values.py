@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dokimos import Dataset, EvalTestCase, Example, ToolCall
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ArgumentMatcher, ToolCorrectness, ToolTrajectory, one_of
-from dokimos.evaluators.agent.accepted_values import alternatives, read_values
-from dokimos.evaluators.agent.call_matching import CallMatcher
+from dokimos.evaluators._agent.accepted_values import alternatives, read_values
+from dokimos.evaluators._agent.call_matching import CallMatcher
 
 NAN, INF = float("nan"), float("inf")
 MODES = ("strict", "in_order", "any_order", "expected_in_actual", "actual_in_expected", "precision", "recall")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ArgumentMatcher
-from dokimos.evaluators.agent.argument_matching import as_argument_check, ignores_arguments
-from dokimos.evaluators.agent.argument_values import same_mapping, same_value
-from dokimos.evaluators.json_tree import identity_key
+from dokimos.evaluators._agent.argument_matching import as_argument_check, ignores_arguments
+from dokimos.evaluators._agent.argument_values import same_mapping, same_value
+from dokimos.evaluators._json_tree import identity_key
 
 json_values = st.recursive(
     st.none()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dokimos import EvalTestCase, ToolCall
 from dokimos.evaluators import ArgumentMatcher, ToolCorrectness, ToolEfficiency, ToolTrajectory
-from dokimos.evaluators.agent.argument_values import same_value, value_key
-from dokimos.evaluators.agent.call_matching import CallMatcher, in_order, pairs
-from dokimos.evaluators.bipartite import maximum_matching
+from dokimos.evaluators._agent.argument_values import same_value, value_key
+from dokimos.evaluators._agent.call_matching import CallMatcher, in_order, pairs
+from dokimos.evaluators._bipartite import maximum_matching
 
 NAN = float("nan")
 leaves = st.sampled_from([None, True, False, 0, 1, 1.0, 2.5, NAN, -NAN, "", "a", "A", "a ", "1"])

@@ -3,7 +3,7 @@
 import pytest
 
 from dokimos import EvalTestCase, ToolCall, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos._core.conversation import ConversationTrajectory, Message
 from dokimos.evaluators import (
     ToolArgumentHallucination,
     ToolCallValidity,

@@ -5,7 +5,7 @@ import pytest
 from dokimos import ConversationTrajectory, EvalTestCase, Message, ToolCall
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import Trajectory, registry
-from dokimos.evaluators.conversation.criteria import CRITERIA, Criterion
+from dokimos.evaluators._conversation.criteria import CRITERIA, Criterion
 
 TALK = ConversationTrajectory(
     [

@@ -6,11 +6,11 @@ from collections import deque
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.llm.g_eval import GEval, weigh_by_logprobs
-from dokimos.evaluators.llm.rating import Rated, Scale
-from dokimos.judges.protocol import JudgeReply, TokenLogprob
+from dokimos.evaluators._llm.g_eval import GEval, weigh_by_logprobs
+from dokimos.evaluators._llm.rating import Rated, Scale
+from dokimos.judges._protocol import JudgeReply, TokenLogprob
 
 CASES = [EvalTestCase.of(f"Question {n}?", f"Answer {n}.") for n in range(5)]
 STEPS = ["Read the input.", "Compare the output."]

@@ -4,9 +4,9 @@ import json
 import re
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.metrics import CallMetrics
+from dokimos._core.metrics import CallMetrics
 from dokimos.evaluators import AnswerRelevancy, Faithfulness, GEval, LLMJudge
-from dokimos.judges.protocol import JudgeReply
+from dokimos.judges._protocol import JudgeReply
 
 ITEMS = 4
 DATASET = Dataset([Example.of(f"Question {n}?") for n in range(ITEMS)])

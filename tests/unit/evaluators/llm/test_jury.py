@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.evaluators import registry
-from dokimos.evaluators.llm.harm_presets import Toxicity
-from dokimos.evaluators.llm.jury import Jury
-from dokimos.evaluators.rag.faithfulness import Faithfulness
+from dokimos.evaluators._llm.harm_presets import Toxicity
+from dokimos.evaluators._llm.jury import Jury
+from dokimos.evaluators._rag.faithfulness import Faithfulness
 
 CASE = EvalTestCase.of("Capital of France?", "Paris.", "Paris")
 

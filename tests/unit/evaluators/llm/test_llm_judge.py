@@ -4,11 +4,11 @@ from collections import deque
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import registry
-from dokimos.evaluators.llm.llm_judge import LLMJudge
-from dokimos.evaluators.llm.rating import GradedExample
+from dokimos.evaluators._llm.llm_judge import LLMJudge
+from dokimos.evaluators._llm.rating import GradedExample
 
 CASE = EvalTestCase.of("Capital of France?", "Paris.", "Paris")
 HOSTILE = [

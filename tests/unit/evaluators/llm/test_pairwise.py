@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from dokimos.core.example import Example
-from dokimos.core.results import ExperimentResult, ItemResult, RunResult
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.example import Example
+from dokimos._core.results import ExperimentResult, ItemResult, RunResult
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import compare_pairwise
-from dokimos.evaluators.llm.pairwise import Pairwise
+from dokimos.evaluators._llm.pairwise import Pairwise
 
 CASE = replace(EvalTestCase.of("Capital of France?", "good"), metadata={"baselineOutput": "bad"})
 

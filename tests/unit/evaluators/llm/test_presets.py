@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.llm import harm_presets, presets
+from dokimos.evaluators._llm import harm_presets, presets
 from dokimos.evaluators.registry import BUILT_IN, name_of
 
 QUALITY = (

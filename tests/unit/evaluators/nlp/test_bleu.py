@@ -9,10 +9,10 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.bleu import Bleu, Chrf
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._nlp.bleu import Bleu, Chrf
 
 WORDS = "The the cat sat on a mat . , 3.5 isn't été 東京 &amp; (hi)"
 words = st.lists(st.sampled_from(WORDS.split()), max_size=25)

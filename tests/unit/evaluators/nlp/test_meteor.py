@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from nltk.tokenize import TreebankWordTokenizer
 from nltk.translate.meteor_score import single_meteor_score
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.evaluators.nlp import meteor
-from dokimos.evaluators.nlp.meteor import Meteor
-from dokimos.evaluators.nlp.wordnet import NoSynonyms, Synset, load_wordnet
+from dokimos.evaluators._nlp import meteor
+from dokimos.evaluators._nlp.meteor import Meteor
+from dokimos.evaluators._nlp.wordnet import NoSynonyms, Synset, load_wordnet
 
 WORDS = """the The cat sat on a mat . , can't I'Ll policy policies running ran quick fast car automobile
     été 東京 "quoted" (hi) buy purchase began started big large"""

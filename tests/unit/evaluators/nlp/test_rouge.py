@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.evaluators.nlp.rouge import Rouge
+from dokimos.evaluators._nlp.rouge import Rouge
 
 VARIANTS = ("rouge1", "rouge2", "rougeL")
 ORACLES = {stemmed: RougeScorer(list(VARIANTS), use_stemmer=stemmed) for stemmed in (False, True)}

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.nlp.token_f1 import TokenF1
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._nlp.token_f1 import TokenF1
 
 
 def score(actual: str, expected: object, **options: object) -> float | None:
@@ -106,7 +106,7 @@ def test_a_missing_expected_output_is_an_error():
 
 
 def test_importing_it_loads_no_optional_package():
-    modules = ", ".join(f"dokimos.evaluators.nlp.{name}" for name in ("token_f1", "rouge", "bleu", "meteor"))
+    modules = ", ".join(f"dokimos.evaluators._nlp.{name}" for name in ("token_f1", "rouge", "bleu", "meteor"))
     code = f"import sys, {modules}; print({{'nltk', 'sacrebleu', 'numpy', 'pydantic'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.nlp.wer import WordErrorRate
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._nlp.wer import WordErrorRate
 
 
 def evaluate(actual: str, expected: object, **options: object):

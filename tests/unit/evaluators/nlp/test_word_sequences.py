@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.nlp.word_sequences import (
+from dokimos.evaluators._nlp.word_sequences import (
     common_subsequence_length,
     nonblank_reference_texts,
     reference_texts,

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.nlp import wordnet
-from dokimos.evaluators.nlp.wordnet import WordNet, load_wordnet
+from dokimos.evaluators._nlp import wordnet
+from dokimos.evaluators._nlp.wordnet import WordNet, load_wordnet
 
 HEADER = "  1 A licence stands here  \n"
 PARTS = ("noun", "verb", "adj", "adv")

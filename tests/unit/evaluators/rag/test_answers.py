@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.rag.answer_relevancy import AnswerRelevancy
-from dokimos.evaluators.rag.citation_faithfulness import CitationFaithfulness, citing_sentences
-from dokimos.evaluators.rag.hallucination import Hallucination
-from dokimos.evaluators.rag.noise_sensitivity import NoiseSensitivity
+from dokimos.evaluators._rag.answer_relevancy import AnswerRelevancy
+from dokimos.evaluators._rag.citation_faithfulness import CitationFaithfulness, citing_sentences
+from dokimos.evaluators._rag.hallucination import Hallucination
+from dokimos.evaluators._rag.noise_sensitivity import NoiseSensitivity
 
 CHUNKS = ["Paris is the capital.", "Lyon is the capital.", "Cats sleep."]
 

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.rag.base import in_windows
-from dokimos.evaluators.rag.context_sufficiency import ContextSufficiency
-from dokimos.evaluators.rag.contextual_precision import ContextualPrecision, average_precision
-from dokimos.evaluators.rag.contextual_recall import ContextualRecall
-from dokimos.evaluators.rag.contextual_relevance import ContextualRelevance
+from dokimos._core.test_case import EvalTestCase
+from dokimos.evaluators._rag.base import in_windows
+from dokimos.evaluators._rag.context_sufficiency import ContextSufficiency
+from dokimos.evaluators._rag.contextual_precision import ContextualPrecision, average_precision
+from dokimos.evaluators._rag.contextual_recall import ContextualRecall
+from dokimos.evaluators._rag.contextual_relevance import ContextualRelevance
 
 CHUNKS = ["Thirst is a symptom.", "The Pacific is large.", "So is dizziness."]
 

@@ -5,11 +5,11 @@ from collections import deque
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.rag.answer_relevancy import AnswerRelevancy
-from dokimos.evaluators.rag.faithfulness import Faithfulness
-from dokimos.evaluators.rag.noise_sensitivity import NoiseSensitivity
+from dokimos.evaluators._rag.answer_relevancy import AnswerRelevancy
+from dokimos.evaluators._rag.faithfulness import Faithfulness
+from dokimos.evaluators._rag.noise_sensitivity import NoiseSensitivity
 
 TRUTHS = ["Paris is the capital of France.", "The Seine flows through Paris."]
 CLAIMS = ["Paris is the capital.", "Paris has 9 million inhabitants.", "The Seine flows through Berlin."]

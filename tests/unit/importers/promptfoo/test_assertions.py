@@ -2,12 +2,12 @@
 
 import pytest
 
-from dokimos.core.test_case import EvalTestCase
+from dokimos._core.test_case import EvalTestCase
+from dokimos._importers.promptfoo.assertions import KNOWN, Case, metrics_of
+from dokimos._importers.promptfoo.config_reader import parse_assertion
+from dokimos._importers.promptfoo.conversion_notes import Notes
+from dokimos._importers.promptfoo.programs import Programs
 from dokimos.evaluators.registry import build
-from dokimos.importers.promptfoo.assertions import KNOWN, Case, metrics_of
-from dokimos.importers.promptfoo.config_reader import parse_assertion
-from dokimos.importers.promptfoo.conversion_notes import Notes
-from dokimos.importers.promptfoo.programs import Programs
 
 
 @pytest.fixture

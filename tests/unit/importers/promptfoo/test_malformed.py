@@ -5,9 +5,9 @@ import textwrap
 import pytest
 import yaml
 
-from dokimos.cli.main import run_command
+from dokimos._cli.main import run_command
+from dokimos._importers.promptfoo.conversion import convert
 from dokimos.errors import ConfigurationError
-from dokimos.importers.promptfoo.conversion import convert
 
 HEAD = "prompts: [hello]\n"
 

@@ -5,7 +5,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from dokimos.suites.agent.models import Endpoint
+from dokimos.suites._agent.models import Endpoint
 
 HEAD = """
 model: {provider: openai, name: scripted, base_url: "http://nowhere.invalid/v1"}

@@ -7,9 +7,9 @@ import pytest
 from pydantic_ai.messages import NativeToolSearchCallPart, NativeToolSearchReturnPart
 
 from dokimos.errors import AgentError
-from dokimos.judges.budget import Budget
-from dokimos.judges.run_scope import current_scope
-from dokimos.suites.agent import application
+from dokimos.judges._budget import Budget
+from dokimos.judges._run_scope import current_scope
+from dokimos.suites._agent import application
 
 TOOLS = """
 import asyncio

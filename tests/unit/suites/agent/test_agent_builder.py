@@ -6,12 +6,12 @@ from typing import get_args
 
 import pytest
 
+from dokimos._runtime.static_imports import forbid_imports
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.runtime.static_imports import forbid_imports
-from dokimos.suites.agent import requirements
-from dokimos.suites.agent.agent_plan import response_schema
-from dokimos.suites.agent.models import Endpoint
-from dokimos.suites.metric_schema import ModelBlock
+from dokimos.suites._agent import requirements
+from dokimos.suites._agent.agent_plan import response_schema
+from dokimos.suites._agent.models import Endpoint
+from dokimos.suites._metric_schema import ModelBlock
 
 ROOT = Path(__file__).parents[4]
 CASES = "test_cases: [{input: a}]\n"

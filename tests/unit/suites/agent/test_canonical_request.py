@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from dokimos.suites.agent.canonical_request import canonical_request
+from dokimos.suites._agent.canonical_request import canonical_request
 
 LATER = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
 

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from dokimos.http.breaker import FailureKind
-from dokimos.suites.agent.endpoint_failures import classify_failure, describe_connection_error, find_status
+from dokimos._http.breaker import FailureKind
+from dokimos.suites._agent.endpoint_failures import classify_failure, describe_connection_error, find_status
 
 
 class APIError(Exception):

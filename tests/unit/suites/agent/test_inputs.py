@@ -10,8 +10,8 @@ from pydantic_ai.messages import BinaryContent
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from dokimos.errors import AgentError
-from dokimos.suites.agent import inputs
-from dokimos.suites.agent.inputs import Files, detect_image_type, extract_pages
+from dokimos.suites._agent import inputs
+from dokimos.suites._agent.inputs import Files, detect_image_type, extract_pages
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

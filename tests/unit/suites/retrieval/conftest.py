@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from dokimos.judges.embeddings import FunctionEmbedder, as_embedder
-from dokimos.suites.retrieval.collection import Collection, open_collection
-from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.judges._embeddings import FunctionEmbedder, as_embedder
+from dokimos.suites._retrieval.collection import Collection, open_collection
+from dokimos.suites._retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 
 DIMENSIONS = 512
 

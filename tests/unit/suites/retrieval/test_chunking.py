@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dokimos.suites.retrieval.chunking import (
+from dokimos.suites._retrieval.chunking import (
     Chunk,
     estimate_tokens,
     format_heading_path,

@@ -6,14 +6,14 @@ import sqlite3
 import pytest
 
 from dokimos.errors import ConfigurationError, DocumentError, JudgeReplyError, JudgeUnavailableError
-from dokimos.judges.cassette import Cassette
-from dokimos.judges.embeddings import FunctionEmbedder
-from dokimos.judges.run_scope import RunScope, enter_scope
-from dokimos.suites.retrieval import collection as collection_module
-from dokimos.suites.retrieval import store
-from dokimos.suites.retrieval.collection import Collection, fuse_rankings, open_collection
-from dokimos.suites.retrieval.schema import VectorstoreTool
-from dokimos.suites.retrieval.store import Found, PassageFile
+from dokimos.judges._cassette import Cassette
+from dokimos.judges._embeddings import FunctionEmbedder
+from dokimos.judges._run_scope import RunScope, enter_scope
+from dokimos.suites._retrieval import collection as collection_module
+from dokimos.suites._retrieval import store
+from dokimos.suites._retrieval.collection import Collection, fuse_rankings, open_collection
+from dokimos.suites._retrieval.schema import VectorstoreTool
+from dokimos.suites._retrieval.store import Found, PassageFile
 
 PETS = {
     "docs/cats.md": "# Cats\n\nCats purr when they are content.\n\n## Food\n\nCats eat fish and chicken.\n",

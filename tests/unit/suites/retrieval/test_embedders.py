@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.judges.embeddings import FunctionEmbedder, embed
-from dokimos.suites.metric_schema import ModelBlock
-from dokimos.suites.retrieval.embedders import embedder_for, embedder_named
-from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.judges._embeddings import FunctionEmbedder, embed
+from dokimos.suites._metric_schema import ModelBlock
+from dokimos.suites._retrieval.embedders import embedder_for, embedder_named
+from dokimos.suites._retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 
 OPENAI = ModelBlock(provider="openai", name="gpt-5-mini")
 OLLAMA = ModelBlock(provider="ollama", name="qwen3", endpoint="http://box:11434")

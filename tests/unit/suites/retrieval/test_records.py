@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dokimos.errors import DocumentError
-from dokimos.suites.retrieval.records import parse_records
-from dokimos.suites.retrieval.schema import VectorstoreTool
+from dokimos.suites._retrieval.records import parse_records
+from dokimos.suites._retrieval.schema import VectorstoreTool
 
 ROWS = [
     {"id": "a1", "title": "Cats", "content": "They purr.", "year": 2020},

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.suites._retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 
 EVERY_VECTORSTORE_KEY = {
     "name": "kb",

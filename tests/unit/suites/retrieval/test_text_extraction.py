@@ -8,7 +8,7 @@ import pytest
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from dokimos.errors import DocumentError, MissingExtraError
-from dokimos.suites.retrieval.text_extraction import to_text
+from dokimos.suites._retrieval.text_extraction import to_text
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -240,14 +240,14 @@ def test_a_missing_package_says_what_to_install(library, monkeypatch):
 
 
 def test_an_office_file_that_unpacks_to_far_too_much_is_refused(library, monkeypatch):
-    monkeypatch.setattr("dokimos.suites.retrieval.text_extraction.LARGEST_PART", 10)
+    monkeypatch.setattr("dokimos.suites._retrieval.text_extraction.LARGEST_PART", 10)
 
     with pytest.raises(DocumentError, match=r"its part .*xml is too large when it is unpacked"):
         read_text_file(library, "a.docx", docx(paragraph("x")))
 
 
 def test_files_that_are_far_too_large_are_refused(library, monkeypatch):
-    monkeypatch.setattr("dokimos.suites.retrieval.text_extraction.LARGEST_BYTES", 10)
+    monkeypatch.setattr("dokimos.suites._retrieval.text_extraction.LARGEST_BYTES", 10)
 
     with pytest.raises(DocumentError, match="it has 11 bytes; at most 10 are read"):
         read_text_file(library, "a.txt", "x" * 11)

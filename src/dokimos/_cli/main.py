@@ -1,0 +1,185 @@
+"""The `dokimos` command: finds the command asked for, imports only that, and turns errors into messages."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import signal
+import sys
+import traceback
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import click
+
+from dokimos._cli.exit_codes import EXIT_BELOW, EXIT_INTERRUPTED, EXIT_SIGNAL, EXIT_USAGE, exit_code_of_error
+from dokimos._version import __version__
+from dokimos.errors import DokimosError, RunInterrupted
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "run": ("dokimos._cli.run:run", "Run an experiment, or score recorded outputs."),
+    "test": ("dokimos._cli.test:test", "Run a suite: agent, metrics and test cases in one YAML file."),
+    "resume": ("dokimos._cli.resume:resume", "Continue a run that was cut short."),
+    "list": ("dokimos._cli.list_runs:list_runs", "List the runs kept here; delete old ones."),
+    "show": ("dokimos._cli.show:show", "Show a result, or one of its items."),
+    "export": ("dokimos._cli.export:export_result", "Write a result as a report."),
+    "rescore": (
+        "dokimos._cli.rescore:rescore",
+        "Score the outputs of a result again, without calling the task.",
+    ),
+    "compare": ("dokimos._cli.compare:compare", "Say what changed between two results, item by item."),
+    "gate": ("dokimos._cli.gate:gate", "Fail where a result is worse than its baseline."),
+    "plan": ("dokimos._cli.plan:plan", "Say how many items and repeats it takes to see a drop."),
+    "noise": ("dokimos._cli.noise:noise", "Say how often a gate would fire although nothing changed."),
+    "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
+    "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
+    "judge": ("dokimos._cli.judge:judge", "Look into what a judge is worth: attack it."),
+    "evaluators": ("dokimos._cli.evaluators:evaluators", "List the evaluators, or explain one."),
+    "validate": ("dokimos._cli.validate:validate", "Read a data set and say what is in it."),
+    "doctor": ("dokimos._cli.doctor.command:doctor", "Say what this machine has and lacks, and what to do."),
+    "init": ("dokimos._cli.init:init", "Write a small working project to start from."),
+    "import": ("dokimos._cli.import_:import_", "Turn the configuration of another tool into suites."),
+    "completion": ("dokimos._cli.completion:completion", "Print the completion script for a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows what its commands are called without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry[0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, purpose) for name, (_, purpose) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 passed, 1 below what was asked for or errored, 2 wrong usage or configuration, "
+    "3 the run broke or judged too little, 4 inconclusive (gate), 130 interrupted (143 by SIGTERM, "
+    "129 by SIGHUP).",
+)
+@click.version_option(__version__, prog_name="dokimos")
+@click.option(
+    "--debug",
+    is_flag=True,
+    help="Show whole tracebacks, also of what the application raised.",
+)
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Evaluate applications built on language models."""
+    ctx.obj = {"debug": debug}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
+    from dokimos._cli.warning_output import warnings_in_one_line
+    from dokimos._runtime.interrupts import end_on_signals, signal_received
+
+    end_on_signals(_let_go_of_dead_terminals)
+    try:
+        with warnings_in_one_line():
+            exit_code = run_command(sys.argv[1:] if arguments is None else arguments)
+    except Exception:  # only with --debug
+        _tell(traceback.format_exc().rstrip())
+        exit_code = EXIT_BELOW
+    if exit_code == EXIT_INTERRUPTED:
+        received = signal_received()
+        if received is not None:
+            exit_code = EXIT_SIGNAL + received
+            signal.signal(received, partial(_leave, exit_code))
+        signal.signal(signal.SIGINT, partial(_leave, exit_code))
+    sys.exit(exit_code)
+
+
+def _leave(exit_code: int, signum: int, frame: object) -> NoReturn:
+    """End at once on one more Ctrl-C: all has been said, and threads of the application may hang."""
+    os._exit(exit_code)
+
+
+def _let_go_of_dead_terminals(signum: int) -> None:
+    """Write to nowhere what would go to a terminal that was closed, so that reports are still written."""
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run a command and return its exit code; every error becomes one readable message."""
+    debug = "--debug" in arguments
+    try:
+        exit_code: Any = cli.main(_debug_first(arguments), prog_name="dokimos", standalone_mode=False)
+        return exit_code if isinstance(exit_code, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        from dokimos._cli.echo import show_usage_error
+
+        show_usage_error(error)
+        return EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt) as error:
+        return _report_interrupt(error)
+    except SystemExit:
+        return 0  # click and rich leave this way when nobody reads the output
+    except Exception as error:
+        if debug:
+            raise
+        _print_error(error)
+        return exit_code_of_error(error)
+
+
+def _debug_first(arguments: list[str]) -> list[str]:
+    """Let `--debug` stand anywhere on the line."""
+    rest = [argument for argument in arguments if argument != "--debug"]
+    return ["--debug", *rest] if len(rest) < len(arguments) else rest
+
+
+def _print_error(error: Exception) -> None:
+    if isinstance(error, DokimosError):
+        _tell(f"Error: {error}")
+    else:
+        _tell(f"Error: {type(error).__name__}: {error}\n(--debug shows where)")
+
+
+def _report_interrupt(error: BaseException) -> int:
+    from dokimos._core.error_chain import error_chain
+
+    # click wraps Ctrl-C, and a second one hides the first
+    found = next((one for one in error_chain(error) if isinstance(one, RunInterrupted)), None)
+    _tell("Interrupted." if found is None else str(found))
+    return EXIT_INTERRUPTED
+
+
+def _tell(text: str) -> None:
+    from dokimos._cli.echo import echo
+
+    echo(text, err=True)

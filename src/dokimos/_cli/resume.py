@@ -1,0 +1,81 @@
+"""`dokimos resume`: start the same run again; what is done is not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from dokimos._cli.options import (
+    allow_errors_option,
+    call_options,
+    complete_runs,
+    endpoint_options,
+    fail_under_option,
+    output_option,
+    run_dir_option,
+    volume_options,
+)
+
+
+@click.command()
+@click.argument("run", shell_complete=complete_runs)
+@output_option
+@click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once, instead of as before.")
+@endpoint_options
+@allow_errors_option
+@call_options
+@click.option("--retry-errors", is_flag=True, help="Repeat what errored.")
+@click.option("--force", is_flag=True, help="Continue although data or configuration changed.")
+@run_dir_option
+@fail_under_option
+@volume_options
+def resume(
+    run: str,
+    outputs: Sequence[str],
+    parallelism: int | None,
+    retry_errors: bool,
+    force: bool,
+    run_dir: str | None,
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
+    wait_for_endpoint: float | None,
+    patience: float | None,
+    **calls: Any,
+) -> int:
+    """Continue a run that was cut short ('latest' for the last one).
+
+    The target of the run is imported again; tasks that had returned are not called again.
+    """
+    from dokimos._cli.run_settings import RunSettings
+    from dokimos._cli.target_run import execute_target
+    from dokimos.errors import ConfigurationError
+    from dokimos.experiment._run_folders import find_run, runs_root
+    from dokimos.experiment._run_journal import read_manifest
+
+    folder = find_run(run, runs_root(run_dir))
+    launch = read_manifest(folder).get("launch")
+    if launch is None:
+        raise ConfigurationError(
+            f"Run {folder.name} was started from Python, so only Python knows its task: "
+            f"call experiment.run(resume={folder.name!r})."
+        )
+    known = RunSettings.__dataclass_fields__
+    settings = {name: value for name, value in launch["settings"].items() if name in known}
+    numbers = {"parallelism": parallelism, "wait_for_endpoint": wait_for_endpoint, "patience": patience}
+    settings |= {name: value for name, value in numbers.items() if value is not None}
+    settings |= {name: value for name, value in calls.items() if value not in (None, False)}
+    if calls["record"] or calls["replay"]:
+        settings |= {"record": calls["record"], "replay": calls["replay"]}
+    extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
+    extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}
+    return execute_target(
+        launch["target"],
+        RunSettings(**settings, extra=extra),
+        outputs=outputs,
+        fail_under=fail_under,
+        quiet=quiet,
+        verbose=verbose,
+    )

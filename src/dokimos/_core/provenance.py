@@ -1,0 +1,121 @@
+"""Where a result comes from: how its evaluators were configured, and what ran when on what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dokimos._core.jsonable import WIRE_CONFIG
+from dokimos._core.score_range import ScoreRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorInfo:
+    """How an evaluator was configured.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> [info.name for info in result.evaluators]
+        ['Exact Match']
+    """
+
+    name: str
+    registry_name: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float | None = None
+    direction: str = "higher_is_better"
+    """`higher_is_better` or `lower_is_better`."""
+    deterministic: bool = True
+    fingerprint: str = ""
+    """A hash over the registry name (or class) and the parameters."""
+    score_range: ScoreRange | None = None
+    """The lowest and the highest possible score, None for 0..1."""
+    thresholds: Mapping[str, float | None] | None = None
+    """Of an evaluator that gives several scores: their thresholds by key."""
+    part_of: str | None = None
+    """The evaluator's name, where this is about one of several scores that it gives."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.direction == "lower_is_better"
+
+    def part(self, key: str) -> EvaluatorInfo:
+        """Describe one of several scores that the evaluator gives."""
+        threshold = (self.thresholds or {}).get(key, self.threshold)
+        identity = json.dumps([self.fingerprint, key, threshold])
+        return replace(
+            self,
+            name=f"{self.name}.{key}",
+            threshold=threshold,
+            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            thresholds=None,
+            part_of=self.name,
+        )
+
+
+def expand_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tuple[EvaluatorInfo, ...]:
+    """Replace each evaluator that gives several scores by one description per score.
+
+    Args:
+        infos: What is known of the evaluators.
+        names: What results are called. A name that is not an evaluator's is one with a dot and a key.
+    """
+    known = {info.name: info for info in infos}
+    keys: dict[str, list[str]] = {}
+    for name in names:
+        owner, dot, key = name.rpartition(".")
+        if dot and name not in known and owner in known:
+            keys.setdefault(owner, []).append(key)
+    found: list[EvaluatorInfo] = []
+    for info in known.values():
+        if info.name not in keys or info.name in names:
+            found.append(info)
+        found += map(info.part, _sort_by_declaration(keys.get(info.name, ()), info))
+    return tuple(found)
+
+
+def _sort_by_declaration(keys: Collection[str], info: EvaluatorInfo) -> list[str]:
+    declared = [key for key in info.thresholds or () if key in keys]
+    return list(dict.fromkeys([*declared, *keys]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a result comes from. The environment is never recorded.
+
+    Example:
+        >>> Provenance(run_id="r-1", dataset_name="capitals").dataset_name
+        'capitals'
+    """
+
+    run_id: str | None = None
+    dokimos_version: str | None = None
+    python_version: str | None = None
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    dataset_name: str | None = None
+    dataset_fingerprint: str | None = None
+    dataset_size: int | None = None
+    """Examples in the whole data set, of which a shard runs only some."""
+    duplicate_ids: int = 0
+    """Rows of a stream whose id had been seen before."""
+    task_name: str | None = None
+    seed: int | None = None
+    shard: str | None = None
+    partial: str | None = None
+    """Which items of a whole run were chosen, such as those that had failed; None for a whole run."""
+    parallelism: int | None = None
+    started_at: str | None = None
+    """ISO 8601 with offset, as are `resumed_at` and `ended_at`."""
+    resumed_at: str | None = None
+    """When the run was last taken up again, None where it ran in one go."""
+    ended_at: str | None = None
+    command: tuple[str, ...] = ()
+    """The command line, without the values of options that look like secrets."""
+
+    __pydantic_config__ = WIRE_CONFIG

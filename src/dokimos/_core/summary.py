@@ -1,0 +1,398 @@
+"""Counting results as they come, so that a run of any length has its totals without keeping its items."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from dokimos._core.jsonable import WIRE_CONFIG
+from dokimos._core.means import UNIT, square_units_of, units_of
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.number_format import to_single_line, usd
+from dokimos._core.outcome import Outcome
+from dokimos._core.score_range import ScoreRange, share_of
+
+if TYPE_CHECKING:
+    from dokimos._core.results import EvalResult, ItemResult
+
+HISTOGRAM_BINS: Final = 10
+# Sums are kept as integers so that they do not depend on the order in which items finish.
+_COST_UNIT: Final = 10**15
+_LATENCY_STEP: Final = math.log(1.01)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorSummary:
+    """Counts and scores of one evaluator.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> result.runs[0].summary.evaluator("Exact Match").scored
+        1
+    """
+
+    name: str
+    scored: int = 0
+    score_sum: int = field(default=0, repr=False)
+    """Sum of the scores in `means.UNIT`s."""
+    square_sum: int = field(default=0, repr=False)
+    """Sum of the squared scores in `means.UNIT`s."""
+    passed: int = 0
+    failed: int = 0
+    """Verdicts against; errors are counted apart."""
+    errors: int = 0
+    undecided: int = 0
+    """Errors that took the place of a verdict."""
+    skipped: int = 0
+    histogram: tuple[int, ...] = (0,) * HISTOGRAM_BINS
+    """Scores in ten equal bins of their range, the last one closed."""
+    metrics: CallMetrics = field(default_factory=CallMetrics)
+    """What the evaluator's own model calls cost, added up."""
+    tokenized: int = 0
+    """Results whose tokens are known."""
+    priced: int = 0
+    """Those of them whose cost is known."""
+    score_range: ScoreRange | None = None
+    """The range of the scores, None for 0..1."""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    """How often each label was given, the most frequent first."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def mean(self) -> float | None:
+        return self.score_sum / (self.scored * UNIT) if self.scored else None
+
+    @property
+    def std_dev(self) -> float | None:
+        """Sample standard deviation of the single scores, None for fewer than two."""
+        if self.scored < 2:
+            return None
+        squares = self.square_sum * self.scored * UNIT - self.score_sum * self.score_sum
+        return math.sqrt(max(0, squares) / (self.scored * (self.scored - 1) * UNIT * UNIT))
+
+    @property
+    def judged(self) -> int:
+        return self.passed + self.failed
+
+    @property
+    def applicable(self) -> int:
+        """Results that it was meant to give: all but the skipped ones."""
+        return self.scored + self.errors
+
+    @property
+    def decides(self) -> bool:
+        """Whether any of its results is, or was to be, a verdict."""
+        return self.judged > 0 or self.undecided > 0
+
+    @property
+    def pass_rate(self) -> float | None:
+        return self.passed / self.judged if self.judged else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """Totals of one run (or of several, merged).
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> summary = result.runs[0].summary
+        >>> summary.evaluator("Exact Match").mean
+        1.0
+    """
+
+    total: int = 0
+    passed: int = 0
+    failed: int = 0
+    """Items that did not pass, errored ones included."""
+    errored: int = 0
+    informational: int = 0
+    """Items that have scores, none of which decides."""
+    not_judged: int = 0
+    """Items of which nothing was evaluated."""
+    warned: int = 0
+    """Items with an error of an evaluator that leaves their outcome to the others."""
+    evaluators: tuple[EvaluatorSummary, ...] = ()
+    metrics: CallMetrics = field(default_factory=CallMetrics)
+    """Tokens and cost added up, with the median latency."""
+    latency_p95_ms: float | None = None
+    """Like the median, read from bins of 1 %, so at most 0.5 % off."""
+    tokenized: int = 0
+    """Items whose tokens are known."""
+    priced: int = 0
+    """Those of them whose cost is known."""
+    latency_bins: tuple[tuple[int, int], ...] = ()
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def judged(self) -> int:
+        return self.passed + self.failed
+
+    @property
+    def pass_rate(self) -> float | None:
+        return self.passed / self.judged if self.judged else None
+
+    @property
+    def judging(self) -> EvaluatorSummary:
+        """What the model calls of all evaluators cost: `metrics`, `tokenized` and `priced`."""
+        tally = _EvaluatorTally("all")
+        for found in self.evaluators:
+            tally.add_cost(found.metrics, found.tokenized, found.priced)
+        return tally.summary()
+
+    def evaluator(self, name: str) -> EvaluatorSummary | None:
+        return next((found for found in self.evaluators if found.name == name), None)
+
+    @classmethod
+    def merge(cls, summaries: Iterable[RunSummary]) -> RunSummary:
+        """Add several summaries up."""
+        parts = list(summaries)
+        if len(parts) == 1:
+            return parts[0]
+        tally = Tally()
+        for part in parts:
+            tally.add_summary(part)
+        return tally.summary()
+
+
+MOST_LABELS: Final = 8
+
+
+def describe_labels(labels: Mapping[str, int], most: int = MOST_LABELS) -> str:
+    """Write the counts of labels in one line: `answer 88, refusal 12 and 3 more labels`; "" without any."""
+    named = ", ".join(
+        f"{to_single_line(label, 40)} {count:,}" for label, count in islice(labels.items(), most)
+    )
+    more = len(labels) - most
+    return named + (f" and {more:,} more label{'' if more == 1 else 's'}" if more > 0 else "")
+
+
+def judge_cost(summary: RunSummary) -> str | None:
+    """Write what the evaluators' model calls cost: `$0.0312 (98/100 priced)`; None where they made none."""
+    judging = summary.judging
+    if judging.metrics.cost_usd is None:
+        return f"{judging.metrics.tokens or 0:,} tokens, unpriced" if judging.tokenized else None
+    partly = judging.priced < judging.tokenized
+    coverage = f" ({judging.priced:,}/{judging.tokenized:,} priced)" if partly else ""
+    return usd(judging.metrics.cost_usd) + coverage
+
+
+_ADDED: Final = ("scored", "score_sum", "square_sum", "passed", "failed", "errors", "undecided", "skipped")
+
+
+class _EvaluatorTally:
+    """The running sums behind one `EvaluatorSummary`."""
+
+    __slots__ = (
+        "errors", "failed", "histogram", "labels", "metrics", "name", "passed", "priced", "score_range",
+        "score_sum", "scored", "skipped", "square_sum", "tokenized", "undecided",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.scored = self.score_sum = self.square_sum = 0
+        self.passed = self.failed = self.errors = self.undecided = self.skipped = 0
+        self.tokenized = self.priced = 0
+        self.histogram = [0] * HISTOGRAM_BINS
+        self.metrics = CallMetrics()
+        self.score_range: ScoreRange | None = None
+        self.labels: Counter[str] = Counter()
+
+    def add(self, result: EvalResult) -> None:
+        score = result.score
+        if result.error is not None:
+            self.errors += 1
+            self.undecided += result.expects_verdict
+        elif score is not None:
+            self.scored += 1
+            self.score_sum += units_of(score)
+            self.square_sum += square_units_of(score)
+            if result.score_range is not None:
+                self.score_range = result.score_range
+                score = share_of(score, result.score_range)
+            self.histogram[min(int(score * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)] += 1
+        if result.skipped is not None:
+            self.skipped += 1
+        if result.success is not None:
+            if result.success:
+                self.passed += 1
+            else:
+                self.failed += 1
+        if result.label is not None:
+            self.labels[result.label] += 1
+        metrics = result.metrics
+        if metrics is not None:
+            known = metrics.tokens is not None
+            self.add_cost(metrics, int(known), int(known and metrics.cost_usd is not None))
+
+    def add_summary(self, other: EvaluatorSummary) -> None:
+        for name in _ADDED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.score_range = self.score_range or other.score_range
+        self.labels.update(other.labels)
+        self.histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
+        self.add_cost(other.metrics, other.tokenized, other.priced)
+
+    def add_cost(self, metrics: CallMetrics, tokenized: int, priced: int) -> None:
+        self.metrics += metrics
+        self.tokenized += tokenized
+        self.priced += priced
+
+    def summary(self) -> EvaluatorSummary:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        ranked = sorted(self.labels.items(), key=lambda found: (-found[1], found[0]))
+        return EvaluatorSummary(**values | {"histogram": tuple(self.histogram), "labels": dict(ranked)})
+
+
+_COUNTS: Final = (
+    "total", "passed", "failed", "errored", "informational", "warned", "tokenized", "priced",
+)  # fmt: skip
+
+
+class Tally:
+    """Running totals of a run; `add` is called once per item, in any order."""
+
+    def __init__(self) -> None:
+        self.total = self.passed = self.failed = self.errored = self.informational = self.warned = 0
+        self.tokenized = self.priced = 0
+        self._tokens_in: int | None = None
+        self._tokens_out: int | None = None
+        self._cached: int | None = None
+        self._reasoning: int | None = None
+        self._cost: int | None = None
+        self._models: set[str | None] = set()
+        self._latencies: Counter[int] = Counter()
+        self._evaluators: dict[str, _EvaluatorTally] = {}
+
+    @classmethod
+    def of(cls, items: Iterable[ItemResult]) -> Tally:
+        tally = cls()
+        for item in items:
+            tally.add(item)
+        return tally
+
+    @property
+    def pass_rate(self) -> float | None:
+        judged = self.passed + self.failed
+        return self.passed / judged if judged else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        return None if self._cost is None else self._cost / _COST_UNIT
+
+    @property
+    def spent_usd(self) -> float | None:
+        """The known cost of task and evaluators together."""
+        costs = [self.cost_usd, *(found.metrics.cost_usd for found in self._evaluators.values())]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known else None
+
+    def add(self, item: ItemResult) -> None:
+        self.total += 1
+        outcome = item.outcome
+        if outcome is Outcome.PASSED:
+            self.passed += 1
+        elif outcome is Outcome.INFORMATIONAL:
+            self.informational += 1
+        elif outcome is not Outcome.NOT_JUDGED:
+            self.failed += 1
+            self.errored += outcome is Outcome.ERRORED
+        erring = False
+        for result in item.eval_results:
+            self._evaluator(result.name).add(result)
+            erring = erring or result.error is not None
+        self.warned += erring and bool(item.warnings)
+        if item.metrics is not None:
+            self._add_metrics(item.metrics)
+
+    def add_summary(self, other: RunSummary) -> None:
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._add_sums(other.metrics)
+        self._latencies.update(dict(other.latency_bins))
+        for evaluator in other.evaluators:
+            self._evaluator(evaluator.name).add_summary(evaluator)
+
+    def summary(self) -> RunSummary:
+        model = next(iter(self._models)) if len(self._models) == 1 else None
+        metrics = CallMetrics(
+            self._tokens_in,
+            self._tokens_out,
+            cost_usd=self.cost_usd,
+            latency_ms=self._latency_quantile(0.5),
+            model=model,
+            cached_tokens_in=self._cached,
+            reasoning_tokens_out=self._reasoning,
+        )
+        return RunSummary(
+            total=self.total,
+            passed=self.passed,
+            failed=self.failed,
+            errored=self.errored,
+            informational=self.informational,
+            not_judged=self.total - self.passed - self.failed - self.informational,
+            warned=self.warned,
+            evaluators=tuple(evaluator.summary() for evaluator in self._evaluators.values()),
+            metrics=metrics,
+            latency_p95_ms=self._latency_quantile(0.95),
+            tokenized=self.tokenized,
+            priced=self.priced,
+            latency_bins=tuple(sorted(self._latencies.items())),
+        )
+
+    def _evaluator(self, name: str) -> _EvaluatorTally:
+        found = self._evaluators.get(name)
+        if found is None:
+            found = self._evaluators[name] = _EvaluatorTally(name)
+        return found
+
+    def _add_metrics(self, metrics: CallMetrics) -> None:
+        if metrics.latency_ms is not None:
+            self._latencies[_latency_bin(metrics.latency_ms)] += 1
+        if metrics.tokens_in is None and metrics.tokens_out is None and metrics.cost_usd is None:
+            return
+        if metrics.tokens is not None:
+            self.tokenized += 1
+            self.priced += metrics.cost_usd is not None
+        self._add_sums(metrics)
+
+    def _add_sums(self, metrics: CallMetrics) -> None:
+        self._tokens_in = _plus(self._tokens_in, metrics.tokens_in)
+        self._tokens_out = _plus(self._tokens_out, metrics.tokens_out)
+        self._cached = _plus(self._cached, metrics.cached_tokens_in)
+        self._reasoning = _plus(self._reasoning, metrics.reasoning_tokens_out)
+        if metrics.cost_usd is not None:
+            self._cost = _plus(self._cost, round(metrics.cost_usd * _COST_UNIT))
+        if metrics.model is not None:
+            self._models.add(metrics.model)
+
+    def _latency_quantile(self, share: float) -> float | None:
+        """The smallest latency that at least `share` of the items do not exceed."""
+        rank = math.ceil(share * self._latencies.total())
+        seen = 0
+        for bin_index, count in sorted(self._latencies.items()):
+            seen += count
+            if seen >= rank:
+                return _latency_of(bin_index)
+        return None
+
+
+def _plus(total: int | None, more: int | None) -> int | None:
+    if more is None:
+        return total
+    return more if total is None else total + more
+
+
+def _latency_bin(latency_ms: float) -> int:
+    """Bins of 1 % width; everything up to a nanosecond is in the first."""
+    return round(math.log(max(latency_ms, 1e-6)) / _LATENCY_STEP)
+
+
+def _latency_of(bin_index: int) -> float:
+    latency = math.exp(bin_index * _LATENCY_STEP)
+    return latency if latency >= 2e-6 else 0.0

@@ -1,0 +1,384 @@
+"""Assertions of promptfoo as metrics of a suite; one that has no counterpart is noted."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos._importers.promptfoo.conversion_notes import Notes
+from dokimos._importers.promptfoo.files import read_data_file, read_text_file
+from dokimos._importers.promptfoo.programs import Programs
+from dokimos._importers.promptfoo.providers import build_model_block
+from dokimos._importers.promptfoo.shapes import ASSERTION, check_shape
+from dokimos._importers.promptfoo.templates import render
+
+Block = dict[str, Any]
+NOT: Final = "not-"
+_MISSING: Final = object()
+_HALF: Final = 0.5
+_LENGTH: Final = re.compile(r"\s*output\.length\s*(<=?|>=?)\s*(\d+)\s*;?\s*")
+_INCLUDES: Final = re.compile(r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2).)*)\2\)\s*;?\s*")
+
+
+@dataclass(slots=True)
+class Case:
+    """A test while it is converted."""
+
+    variables: Mapping[str, Any]
+    notes: Notes
+    programs: Programs
+    folder: Path
+    judge: Block | None = None
+    """The model that judges, where the configuration names one."""
+    needs_judge: bool = False
+    """Whether the judge of something is not named."""
+    truth: Any = _MISSING
+    context: list[str] | None = None
+    tools: list[str] = field(default_factory=list)
+
+    @property
+    def has_truth(self) -> bool:
+        return self.truth is not _MISSING
+
+    def expects(self, value: object, kind: str) -> bool:
+        """Take a value for the ground truth; a case has only one."""
+        if value is None or (self.has_truth and self.truth != value):
+            what = "has no value" if value is None else "expects another text than an assertion before it"
+            self.notes.lose(f"{kind}: it {what}")
+            return False
+        self.truth = value
+        return True
+
+
+def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
+    """Return the metrics of a test; what they expect of the case is set there."""
+    found = [metric for assertion in assertions for metric in _metrics(assertion, case)]
+    return [metric for index, metric in enumerate(found) if metric not in found[:index]]
+
+
+def _metrics(assertion: object, case: Case) -> list[Block]:
+    if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
+        case.notes.lose(f"{assertion!r:.80}: it is not an assertion")
+        return []
+    check_shape(assertion, ASSERTION, f"the assertion {assertion['type']}")
+    if assertion["type"] == "assert-set":
+        if assertion.get("threshold") not in (None, 1, 1.0):
+            case.notes.change("assert-set: all of its assertions have to hold now, not only a share of them")
+        return [metric for one in assertion.get("assert") or [] for metric in _metrics(one, case)]
+    metric = _metric(assertion, case)
+    if metric is None:
+        return []
+    if assertion.get("metric"):
+        named = "display_name" if metric["type"] == "evaluator" else "name"
+        metric[named] = render(str(assertion["metric"]), case.variables, case.notes)
+    return [metric]
+
+
+def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
+    kind: str = assertion["type"]
+    plain = kind.removeprefix(NOT)
+    convert = KNOWN.get(plain)
+    if assertion.get("transform") or assertion.get("contextTransform"):
+        case.notes.lose(f"{kind}: its transform is a program")
+        return None
+    if convert is None:
+        case.notes.lose(f"{kind}: there is no such metric")
+        return None
+    if assertion.get("rubricPrompt"):
+        case.notes.change(f"{kind}: its rubricPrompt is left out")
+    if assertion.get("weight") == 0:
+        case.notes.lose(f"{kind}: a weight of 0, which only informs")
+        return None
+    if assertion.get("weight", 1) != 1:
+        case.notes.change("weights are left out: all metrics of a case have to pass")
+    value = _read(assertion.get("value"), case)
+    return convert(_Assertion(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
+
+
+def _read(value: object, case: Case) -> Any:
+    """Return the value of an assertion with its templates filled in, or what is in the file that it names."""
+    if (
+        isinstance(value, str)
+        and value.startswith("file://")
+        and value.endswith((".json", ".yaml", ".yml", ".txt"))
+    ):
+        path = case.folder / value.removeprefix("file://")
+        if not path.is_file():
+            case.notes.lose(f"{value}: there is no such file")
+            return None
+        if path.suffix == ".txt":
+            return render(read_text_file(path).strip(), case.variables, case.notes)
+        return read_data_file(path)
+    return value if _is_program(value) else render(value, case.variables, case.notes)
+
+
+def _is_program(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("file://")
+
+
+@dataclass(frozen=True, slots=True)
+class _Assertion:
+    """An assertion that is being converted into a metric."""
+
+    kind: str
+    plain: str
+    value: Any
+    raw: Mapping[str, Any]
+    case: Case
+    negated: bool
+
+    @property
+    def text(self) -> str:
+        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+
+    @property
+    def texts(self) -> list[str]:
+        values = self.value if isinstance(self.value, list) else str(self.value).split(",")
+        return [str(one).strip() if isinstance(self.value, str) else str(one) for one in values]
+
+    def threshold(self, usual: float) -> float:
+        threshold = self.raw.get("threshold")
+        return float(usual if threshold is None else threshold)
+
+    def lose(self, why: str) -> Block | None:
+        """Note why there is no metric."""
+        self.case.notes.lose(f"{self.kind}: {why}")
+        return None
+
+
+def _standard(metric: str, **parameters: Any) -> Block:
+    return {"type": "standard", "metric": metric, **parameters}
+
+
+def _regex(assertion: _Assertion, pattern: str, **parameters: Any) -> Block:
+    return _standard(
+        "regex", pattern=pattern, **({"negate": True} if assertion.negated else {}), **parameters
+    )
+
+
+def _equals(assertion: _Assertion) -> Block | None:
+    if assertion.value is None:
+        return assertion.lose("it has no value")
+    if isinstance(assertion.value, Mapping | list):
+        if assertion.negated:
+            return assertion.lose("there is no negated form for structures")
+        return (
+            _standard("structural_match") if assertion.case.expects(assertion.value, assertion.kind) else None
+        )
+    if (
+        assertion.negated
+        or (assertion.case.has_truth and assertion.case.truth != assertion.text)
+        or not assertion.text.strip()
+    ):
+        return _regex(assertion, re.escape(_plain(assertion.text)), full_match=True)
+    return _standard("equality") if assertion.case.expects(assertion.text, assertion.kind) else None
+
+
+def _contains(assertion: _Assertion) -> Block | None:
+    if assertion.value is None:
+        return assertion.lose("it has no value")
+    everything = assertion.plain.endswith("-all")
+    values = assertion.texts if assertion.plain.endswith(("-any", "-all")) else [assertion.text]
+    case = {"ignore_case": True} if assertion.plain.startswith("i") else {}
+    if assertion.negated and everything and len(values) > 1:
+        ahead = "".join(f"(?=.*{re.escape(_plain(value))})" for value in values)
+        return _regex(assertion, rf"(?s)\A{ahead}", **case)
+    mode = "none" if assertion.negated else "all" if everything else "any"
+    return _standard("contains", values=values, mode=mode, **case)
+
+
+def _pattern(assertion: _Assertion) -> Block | None:
+    try:
+        re.compile(_plain(assertion.text))
+    except re.error as error:
+        return assertion.lose(f"Python does not read the pattern {assertion.text!r}: {error}")
+    return _regex(assertion, assertion.text)
+
+
+def _starts_with(assertion: _Assertion) -> Block | None:
+    return _regex(assertion, rf"\A{re.escape(_plain(assertion.text))}")
+
+
+def _is_json(assertion: _Assertion) -> Block | None:
+    schema = assertion.value if isinstance(assertion.value, Mapping) else {}
+    if assertion.plain == "contains-json" or assertion.negated:
+        return assertion.case.programs.json_check(
+            schema, whole=assertion.plain == "is-json", negate=assertion.negated
+        )
+    return _standard("json_schema", schema=dict(schema))
+
+
+def _javascript(assertion: _Assertion) -> Block | None:
+    """Convert the few expressions that have a counterpart."""
+    code = assertion.value if isinstance(assertion.value, str) else ""
+    if found := _LENGTH.fullmatch(code):
+        limit = int(found[2]) + {"<": -1, ">": 1}.get(found[1], 0)
+        bound = {"max": limit} if found[1].startswith("<") else {"min": limit}
+        if not assertion.negated and limit >= 0:
+            return {"type": "evaluator", "name": "length", "params": bound}
+    if found := _INCLUDES.fullmatch(code):
+        mode = "none" if assertion.negated else "any"
+        case = {"ignore_case": True} if found[1] else {}
+        return _standard("contains", values=[found[3]], mode=mode, **case)
+    return assertion.lose(f"a program in JavaScript: {code.strip()!r:.80}")
+
+
+def _python(assertion: _Assertion) -> Block | None:
+    if not isinstance(assertion.value, str) or not assertion.value.strip():
+        return assertion.lose("it has no program")
+    assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader")
+    config = assertion.raw.get("config")
+    return assertion.case.programs.grader(
+        assertion.raw["value"],
+        config=config,
+        threshold=assertion.raw.get("threshold"),
+        negate=assertion.negated,
+    )
+
+
+def _with_judge(assertion: _Assertion, block: Block) -> Block | None:
+    """Give a metric its judge; a negated one has no counterpart."""
+    if assertion.negated:
+        return assertion.lose("there is no negated form of a judged metric")
+    provider = assertion.raw.get("provider")
+    judge = assertion.case.judge if provider is None else build_model_block(provider, assertion.case.notes)
+    if judge is None:
+        assertion.case.needs_judge = True
+        return block
+    return {**block, "model": judge}
+
+
+def _rubric(assertion: _Assertion) -> Block | None:
+    if not isinstance(assertion.value, str | list) or not assertion.value:
+        return assertion.lose("it has no criteria")
+    criteria = assertion.value if isinstance(assertion.value, str) else "\n".join(map(str, assertion.value))
+    name = " ".join(criteria.split())[:60]
+    return _with_judge(assertion, {
+        "type": "geval", "name": name, "criteria": criteria,
+        "evaluation_params": ["input", "actual_output"], "threshold": assertion.threshold(_HALF),
+    })  # fmt: skip
+
+
+def _factuality(assertion: _Assertion) -> Block | None:
+    if not assertion.case.expects(assertion.value, assertion.kind):
+        return None
+    return _with_judge(
+        assertion, {"type": "evaluator", "name": "correctness", "threshold": assertion.threshold(_HALF)}
+    )
+
+
+def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Assertion], Block | None]:
+    def convert(assertion: _Assertion) -> Block | None:
+        if expects and not assertion.case.expects(assertion.value, assertion.kind):
+            return None
+        if metric != "answer_relevancy" and assertion.case.context is None:
+            return assertion.lose("the test has no variable called context")
+        return _with_judge(
+            assertion, {"type": "rag", "metric_type": metric, "threshold": assertion.threshold(usual)}
+        )
+
+    return convert
+
+
+def _similar(assertion: _Assertion) -> Block | None:
+    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
+        return assertion.lose("there is no negated form") if assertion.negated else None
+    provider = assertion.raw.get("provider") or "openai:embedding:text-embedding-3-large"
+    model = build_model_block(provider, assertion.case.notes)
+    if model is None:
+        return None
+    return _standard("embedding_similarity", threshold=assertion.threshold(0.75), model=model)
+
+
+def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[_Assertion], Block | None]:
+    def convert(assertion: _Assertion) -> Block | None:
+        if assertion.negated:
+            return assertion.lose("there is no negated form")
+        if not assertion.case.expects(assertion.value, assertion.kind):
+            return None
+        return _standard(metric, threshold=assertion.threshold(usual), **parameters)
+
+    return convert
+
+
+def _levenshtein(assertion: _Assertion) -> Block | None:
+    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
+        return assertion.lose("there is no negated form") if assertion.negated else None
+    most = assertion.threshold(5)
+    length = max(len(assertion.text), 1)
+    share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
+    assertion.case.notes.change("levenshtein: the distance allowed is now a share of the length")
+    return _standard("levenshtein", threshold=share)
+
+
+def _limit(metric: str, parameter: str) -> Callable[[_Assertion], Block | None]:
+    def convert(assertion: _Assertion) -> Block | None:
+        if assertion.negated or assertion.raw.get("threshold") is None:
+            return assertion.lose("there is no negated form" if assertion.negated else "it has no threshold")
+        return _standard(metric, **{parameter: assertion.raw["threshold"]})
+
+    return convert
+
+
+def _word_count(assertion: _Assertion) -> Block | None:
+    bounds = assertion.value
+    if isinstance(bounds, Mapping):
+        params = {key: bounds[key] for key in ("min", "max") if key in bounds}
+    elif str(bounds).isdecimal():
+        params = {"min": int(bounds), "max": int(bounds)}
+    else:
+        params = {}
+    if assertion.negated or not params:
+        return assertion.lose("only a number of words, or min and max, can be converted")
+    return {"type": "evaluator", "name": "length", "params": {**params, "unit": "words"}}
+
+
+def _tool_used(assertion: _Assertion) -> Block | None:
+    names = assertion.value if isinstance(assertion.value, list) else [assertion.value]
+    if assertion.negated or not all(isinstance(name, str) and name for name in names):
+        return assertion.lose("only the names of tools can be converted")
+    assertion.case.tools += names
+    return None
+
+
+def _plain(text: str) -> str:
+    """Return a text before it was made safe for a suite; patterns are made of it."""
+    return text.replace("$${", "${")
+
+
+KNOWN: Final[dict[str, Callable[[_Assertion], Block | None]]] = {
+    "equals": _equals,
+    **dict.fromkeys(
+        ("contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"), _contains
+    ),
+    "regex": _pattern,
+    "starts-with": _starts_with,
+    "is-json": _is_json,
+    "contains-json": _is_json,
+    "javascript": _javascript,
+    "python": _python,
+    "llm-rubric": _rubric,
+    "g-eval": _rubric,
+    "model-graded-closedqa": _rubric,
+    "factuality": _factuality,
+    "model-graded-factuality": _factuality,
+    "answer-relevance": _rag("answer_relevancy", _HALF),
+    "context-faithfulness": _rag("faithfulness", _HALF),
+    "context-relevance": _rag("contextual_relevancy", _HALF),
+    "context-recall": _rag("contextual_recall", _HALF, expects=True),
+    "similar": _similar,
+    "levenshtein": _levenshtein,
+    "rouge-n": _overlap("rouge", 0.75, variant="rouge1"),
+    "bleu": _overlap("bleu", 0.5),
+    "meteor": _overlap("meteor", 0.5),
+    "cost": _limit("cost", "max_usd"),
+    "latency": _limit("latency", "max_ms"),
+    "word-count": _word_count,
+    "trajectory:tool-used": _tool_used,
+}
+"""How assertions are converted; what is not here has no counterpart."""

@@ -1,0 +1,264 @@
+"""A configuration of promptfoo as suites: one for each pair of prompt and provider."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos._importers.promptfoo.assertions import Case, metrics_of
+from dokimos._importers.promptfoo.config_reader import Prompt, Reader
+from dokimos._importers.promptfoo.conversion_notes import Notes
+from dokimos._importers.promptfoo.programs import Programs
+from dokimos._importers.promptfoo.providers import build_model_block, convert_provider
+from dokimos._importers.promptfoo.templates import render, render_text, resolve_nested
+
+NEUTRAL: Final = "Reply to the message."
+FALLBACK_JUDGE: Final = {"provider": "openai", "name": "gpt-5-mini"}
+_UNREAD: Final = (
+    "extensions", "nunjucksFilters", "redteam", "derivedMetrics", "outputPath", "sharing", "tracing",
+    "commandLineOptions",
+)  # fmt: skip
+_TEST_LOSSES: Final = {
+    "threshold": "a threshold of a whole test: all metrics of a case have to pass",
+    "assertScoringFunction": "assertScoringFunction: it is a program",
+}
+_OPTIONS: Final = frozenset(
+    {"prefix", "suffix", "provider", "disableDefaultAsserts", "disableVarExpansion", "rubricPrompt"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """What a configuration has become."""
+
+    suites: Mapping[str, dict[str, Any]]
+    """The suites by the names of their files."""
+    module: str
+    """The Python module with its programs, empty where it has none."""
+    module_name: str
+    notes: Notes
+
+
+@dataclass(slots=True)
+class _Conversion:
+    """One pair of prompt and provider on its way."""
+
+    reader: Reader
+    programs: Programs
+    notes: Notes
+    prompt: Prompt
+    target: dict[str, Any]
+    instructions: str = NEUTRAL
+    needs_judge: bool = field(default=False)
+
+    def suite(self, name: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the suite as YAML will have it."""
+        cases = [case for test in tests if (case := self._case(test)) is not None]
+        suite: dict[str, Any] = {
+            "name": name,
+            **{key: self.target[key] for key in ("agent", "model") if key in self.target},
+        }
+        if "model" in suite:
+            suite["instructions"] = {"inline": self.instructions}
+            if self.instructions == NEUTRAL:
+                self.notes.change(
+                    "the prompt is the input; a declared agent needs instructions, so it has neutral ones"
+                )
+        shared = _extract_shared_metrics(cases)
+        if shared or (self.needs_judge and "model" not in suite):
+            evaluations: dict[str, Any] = {}
+            if self.needs_judge and "model" not in suite:
+                evaluations["model"] = FALLBACK_JUDGE
+                self.notes.change(
+                    f"no judge was named: it is {FALLBACK_JUDGE['name']}, change evaluations.model"
+                )
+            suite["evaluations"] = {**evaluations, "metrics": shared or _first_metrics(cases)}
+        if execution := self._execution():
+            suite["execution"] = execution
+        return {**suite, "test_cases": cases}
+
+    def _execution(self) -> dict[str, Any]:
+        options = self.reader.config.get("evaluateOptions") or {}
+        setting = options.get("maxConcurrency")
+        return {"parallel_test_cases": setting} if isinstance(setting, int) and setting > 0 else {}
+
+    def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
+        options, variables = test.get("options") or {}, resolve_nested(test["vars"])
+        self._note_losses(test, options)
+        state = Case(variables, self.notes, self.programs, self.reader.folder, judge=self._judge(options))
+        state.context = _context(variables)
+        metrics = metrics_of(test.get("assert") or [], state)
+        self.needs_judge = self.needs_judge or state.needs_judge
+        question = self._input(variables, options)
+        if not question.strip():
+            self.notes.lose("a test whose prompt is empty")
+            return None
+        setting = {
+            "expected_tools": state.tools,
+            "contexts": state.context,
+            "files": [_file(path) for path in test.get("files") or ()],
+        }
+        case: dict[str, Any] = {"name": _name(test, variables), "input": question}
+        case |= {"ground_truth": state.truth} if state.has_truth else {}
+        case |= {key: value for key, value in setting.items() if value}
+        case["evaluations"] = metrics
+        if any(metric["type"] == "code" for metric in metrics):
+            case["turn_config"] = {"vars": render(dict(variables), {}, Notes())}
+        return {**case, **self._about(test)}
+
+    def _note_losses(self, test: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        for key, text in _TEST_LOSSES.items():
+            if test.get(key) is not None:
+                self.notes.lose(text)
+        for key in sorted(set(options) - _OPTIONS):
+            self.notes.lose(f"the option {key} of tests")
+
+    def _about(self, test: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = dict(test.get("metadata") or {})
+        about: dict[str, Any] = {}
+        tags = metadata.pop("tags", None)
+        if tags is not None:
+            about["tags"] = [str(tag) for tag in (tags if isinstance(tags, list) else [tags]) if tag]
+        if metadata:
+            about["metadata"] = render(metadata, test["vars"], self.notes)
+        repeat = (self.reader.config.get("evaluateOptions") or {}).get("repeat")
+        return {**about, "repeats": repeat} if isinstance(repeat, int) and repeat > 1 else about
+
+    def _judge(self, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        setting = options.get("provider")
+        if isinstance(setting, Mapping) and "text" in setting:
+            setting = setting["text"]
+        return None if setting is None else build_model_block(setting, self.notes)
+
+    def _input(self, variables: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+        known = {**(self.reader.config.get("defaultVars") or {}), **variables}
+        around = (str(options.get("prefix") or ""), str(options.get("suffix") or ""))
+        if not self.prompt.messages:
+            return render_text(around[0] + self.prompt.text + around[1], known, self.notes)
+        turns = [
+            (str(one["role"]), render_text(_content(one), known, self.notes)) for one in self.prompt.messages
+        ]
+        system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
+        rest = [(role, text) for role, text in turns if role not in ("system", "developer")]
+        question = _join_messages(rest, self.notes)
+        if system and not self._instruct(system):
+            question = f"{system}\n\n{question}"
+        return (
+            render_text(around[0], known, self.notes) + question + render_text(around[1], known, self.notes)
+        )
+
+    def _instruct(self, system: str) -> bool:
+        """Take a system message for the instructions, which are the same for all cases."""
+        if "model" not in self.target or self.instructions not in (NEUTRAL, system):
+            self.notes.change("a system message that differs from test to test stands before the input")
+            return False
+        self.instructions = system
+        return True
+
+
+def convert(path: Path, *, stem: str = "agent") -> Converted:
+    """Convert a configuration of promptfoo.
+
+    Args:
+        path: The configuration, in YAML or JSON.
+        stem: What the files are called; several have the prompt and the provider behind it.
+
+    Raises:
+        ConfigurationError: for a file that cannot be read or is no such configuration.
+    """
+    notes = Notes()
+    reader = Reader(path, notes)
+    for key in _UNREAD:
+        if reader.config.get(key):
+            notes.lose(f"the block {key}")
+    programs = Programs(re.sub(r"\W", "_", f"{stem}_programs"))
+    prompts, tests = reader.prompts(), reader.tests()
+    targets = [convert_provider(one, notes, programs) for one in reader.providers()]
+    pairs = [(prompt, target) for prompt in prompts for target in targets]
+    suites: dict[str, dict[str, Any]] = {}
+    for prompt, target in pairs:
+        work = _Conversion(reader, programs, notes, prompt, target)
+        label = "-".join(_labels(prompt, target, len(prompts), len(targets)))
+        name = str(reader.config.get("description") or path.stem)
+        applicable = [test for test in tests if _applies(test, prompt, target)]
+        suites[_file_name(stem, label, suites)] = work.suite(f"{name} {label}".strip(), applicable)
+    return Converted(suites=suites, module=programs.text(), module_name=f"{programs.module}.py", notes=notes)
+
+
+def _applies(test: Mapping[str, Any], prompt: Prompt, target: Mapping[str, Any]) -> bool:
+    by_prompt, by_provider = test.get("prompts"), test.get("providers")
+    return (not by_prompt or any(fnmatchcase(prompt.label, str(one)) for one in by_prompt)) and (
+        not by_provider or any(fnmatchcase(target["label"], str(one)) for one in by_provider)
+    )
+
+
+def _labels(prompt: Prompt, target: Mapping[str, Any], prompts: int, targets: int) -> Iterator[str]:
+    if prompts > 1:
+        yield _slug(prompt.label or prompt.text[:24] or "prompt")
+    if targets > 1:
+        yield _slug(target["label"])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^\w.]+", "-", text).strip("-.").lower()[:40] or "one"
+
+
+def _file_name(stem: str, label: str, taken: Mapping[str, Any]) -> str:
+    name = f"{stem}-{label}" if label else stem
+    number = sum(other == f"{name}.yaml" or other.startswith(f"{name}-") for other in taken)
+    return f"{name}-{number + 1}.yaml" if f"{name}.yaml" in taken else f"{name}.yaml"
+
+
+def _extract_shared_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Take the metrics out of the cases where they all have the same ones."""
+    if not cases or any(case["evaluations"] != cases[0]["evaluations"] for case in cases):
+        return []
+    shared: list[dict[str, Any]] = cases[0]["evaluations"]
+    for case in cases if shared else ():
+        del case["evaluations"]
+    return shared
+
+
+def _first_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return next((case["evaluations"] for case in cases if case["evaluations"]), [])
+
+
+def _name(test: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    setting = test.get("description")
+    text = (
+        str(setting)
+        if setting
+        else " ".join(str(value) for value in variables.values() if isinstance(value, str))
+    )
+    return " ".join(text.replace("${", "$${").split())[:60] or "case"
+
+
+def _context(variables: Mapping[str, Any]) -> list[str] | None:
+    setting = variables.get("context")
+    if setting is None:
+        return None
+    texts = setting if isinstance(setting, list) else [setting]
+    return [str(text).replace("${", "$${") for text in texts]
+
+
+def _file(path: str) -> dict[str, str]:
+    return {"path": path, "type": "pdf" if path.lower().endswith(".pdf") else "image"}
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    return str(content)
+
+
+def _join_messages(turns: list[tuple[str, str]], notes: Notes) -> str:
+    if len(turns) == 1:
+        return turns[0][1]
+    if turns:
+        notes.change("a prompt with several messages: they are one input, each with its role")
+    return "\n\n".join(f"{role}: {text}" for role, text in turns)

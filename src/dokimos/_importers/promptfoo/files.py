@@ -1,0 +1,43 @@
+"""Reading the files of a configuration of promptfoo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dokimos._core.jsonable import jsonable
+from dokimos._core.yaml_scalars import load_yaml
+from dokimos.errors import ConfigurationError
+from dokimos.suites._json_values import read_json
+
+
+def read_text_file(path: Path) -> str:
+    """Return what is in a file. Raises `ConfigurationError` where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from None
+
+
+def read_data_file(path: Path) -> Any:
+    """Return the content of a YAML, JSON or JSONL file as JSON has it.
+
+    Raises:
+        ConfigurationError: for a file that cannot be read.
+    """
+    import yaml
+
+    text = read_text_file(path)
+    try:
+        match path.suffix.lower():
+            case ".jsonl":
+                return [read_json(path, line, first_line=number) for number, line in _lines(text)]
+            case ".json":
+                return read_json(path, text)
+        return jsonable(load_yaml(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from None
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

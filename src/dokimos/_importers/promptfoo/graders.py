@@ -1,0 +1,151 @@
+"""What converted suites call: Python assertions and providers of promptfoo, and a look for JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos._core.plain_number import plain_number
+from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.suites._graders import GraderContext, GraderResult
+from dokimos.suites._python_references import load_callable
+
+Grader = Callable[[GraderContext], GraderResult]
+_FILE: Final = "file://"
+
+
+def python_assertion(
+    program: str, *, config: object = None, threshold: float | None = None, negate: bool = False
+) -> Grader:
+    """Return a grader that runs a Python assertion: an expression, lines of code, or `file://name.py:function`."""
+    folder = _folder_of_caller()
+    check = _from_file(program, folder, "get_assert") if program.startswith(_FILE) else _inline(program)
+
+    def grade(ctx: GraderContext) -> GraderResult:
+        variables = ctx.turn_config.get("vars") or {}
+        context = {
+            "prompt": ctx.turn_input,
+            "vars": variables,
+            "test": {"vars": variables},
+            "config": config or {},
+        }
+        return _to_grader_result(check(ctx.agent_response, context), threshold, negate=negate)
+
+    return grade
+
+
+def json_assertion(schema: Mapping[str, Any], *, whole: bool = False, negate: bool = False) -> Grader:
+    """Return a grader that looks for JSON, valid under a schema, in a reply or as the whole of it."""
+    from dokimos.evaluators._json_schema import compile_schema, schema_text
+
+    validator = compile_schema(schema_text(dict(schema)))
+
+    def grade(ctx: GraderContext) -> GraderResult:
+        found = _documents(ctx.agent_response, whole=whole)
+        fits = any(validator.is_valid(document) for document in found)
+        what = (
+            "holds JSON that fits" if fits else "holds JSON that does not fit" if found else "holds no JSON"
+        )
+        return GraderResult(float(fits is not negate), passed=fits is not negate, reason=f"The reply {what}.")
+
+    return grade
+
+
+def python_provider(program: str, *, config: Mapping[str, Any] | None = None) -> Callable[[str], Any]:
+    """Return an application that asks a Python provider: `name.py`, or `name.py:function`."""
+    folder = _folder_of_caller()
+    call = _from_file(program, folder, "call_api")
+    options = {"config": dict(config or {})}
+
+    async def answer(input: str) -> Any:
+        if inspect.iscoroutinefunction(call):
+            provider_reply = await call(input, options, {"vars": {}})
+        else:
+            provider_reply = await asyncio.to_thread(call, input, options, {"vars": {}})
+        return _reply(provider_reply)
+
+    return answer
+
+
+def _reply(provider_reply: object) -> Any:
+    if not isinstance(provider_reply, Mapping):
+        return provider_reply
+    if provider_reply.get("error"):
+        raise EvaluationError(str(provider_reply["error"]))
+    usage = provider_reply.get("tokenUsage") or {}
+    measured = {
+        "tokens_in": usage.get("prompt"),
+        "tokens_out": usage.get("completion"),
+        "cost_usd": provider_reply.get("cost"),
+    }
+    metrics = {name: value for name, value in measured.items() if value is not None}
+    return {"output": provider_reply.get("output"), **({"metrics": metrics} if metrics else {})}
+
+
+def _inline(program: str) -> Callable[[str, Any], Any]:
+    """Return a function of a program that is an expression, or lines with a `return`."""
+    code = textwrap.dedent(program).strip()
+    body = code if "\n" in code or code.startswith("return ") else f"return {code}"
+    source = f"def check(output, context):\n{textwrap.indent(body, '    ')}\n"
+    namespace: dict[str, Any] = {name: __import__(name) for name in ("json", "math", "re")}
+    try:
+        exec(compile(source, "<assertion>", "exec"), namespace)
+    except SyntaxError as error:
+        raise ConfigurationError(f"the Python assertion {code!r:.80} is not valid: {error}.") from None
+    check: Callable[[str, Any], Any] = namespace["check"]
+    return check
+
+
+def _from_file(reference: str, folder: Path, usual: str) -> Callable[..., Any]:
+    name, _, function = reference.removeprefix(_FILE).partition(".py")
+    found: Callable[..., Any] = load_callable(f"{name}.py:{function.removeprefix(':') or usual}", folder)
+    return found
+
+
+def _to_grader_result(outcome: object, threshold: float | None, *, negate: bool) -> GraderResult:
+    reason = None
+    number = plain_number(outcome)
+    if isinstance(outcome, Mapping):
+        passed = outcome.get("pass", outcome.get("pass_"))
+        score = outcome.get("score", float(bool(passed)))
+        reason = outcome.get("reason")
+    elif number is not None:
+        passed, score = (number if isinstance(number, bool) else None), float(number)
+    else:
+        raise EvaluationError(f"The assertion gave {type(outcome).__name__}, not a bool, a number or a map.")
+    if passed is None or threshold is not None:
+        passed = (passed is not False) and (score >= threshold if threshold is not None else score > 0)
+    return GraderResult(min(max(float(score), 0.0), 1.0), passed=bool(passed) is not negate, reason=reason)
+
+
+def _documents(text: str, *, whole: bool) -> list[Any]:
+    """Return the JSON documents in a text: all of it, or every object and list that starts somewhere."""
+    if whole:
+        try:
+            return [json.loads(text)]
+        except ValueError:
+            return []
+    decoder, found, position = json.JSONDecoder(), [], 0
+    while position < len(text):
+        if text[position] in "{[":
+            try:
+                document, end = decoder.raw_decode(text, position)
+            except ValueError:
+                position += 1
+            else:
+                found.append(document)
+                position = end
+        else:
+            position += 1
+    return found
+
+
+def _folder_of_caller() -> Path:
+    """Return the folder of the module that makes a program: paths are relative to it."""
+    return Path(sys._getframe(2).f_globals.get("__file__", ".")).resolve().parent

@@ -1,0 +1,104 @@
+"""Templates of promptfoo, as far as they only put values in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dokimos._importers.promptfoo.conversion_notes import Notes
+
+_HOLE: Final = re.compile(r"\{\{-?\s*(.+?)\s*-?\}\}", re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|\"[^\"]*\"|'[^']*')\])*")
+_STEP: Final = re.compile(r"\w+")
+_FILTERS: Final[dict[str, Callable[[str], str]]] = {
+    "trim": str.strip,
+    "upper": str.upper,
+    "lower": str.lower,
+    "safe": str,
+    "dump": json.dumps,
+    "capitalize": str.capitalize,
+}
+_ENV: Final = "env."
+MOST_PASSES: Final = 5
+
+
+def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
+    """Return a value with the templates in all its texts filled in, ready to stand in a suite."""
+    if isinstance(value, str):
+        return render_text(value, variables, notes)
+    if isinstance(value, Mapping):
+        return {str(key): render(entry, variables, notes) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [render(entry, variables, notes) for entry in value]
+    return value
+
+
+def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
+    """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite."""
+    if "{%" in text:
+        notes.lose("a template with {% ... %} is left as it is")
+        return escape(text)
+    parts, end = [], 0
+    for hole in _HOLE.finditer(text):
+        parts += [escape(text[end : hole.start()]), _fill(hole, variables, notes)]
+        end = hole.end()
+    return "".join([*parts, escape(text[end:])])
+
+
+def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return variables with those filled in that others name."""
+    found = dict(variables)
+    for _ in range(MOST_PASSES):
+        filled = {name: _with_others(value, found) for name, value in found.items()}
+        if filled == found:
+            break
+        found = filled
+    return found
+
+
+def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
+    if not isinstance(value, str) or "{{" not in value:
+        return value
+
+    def fill(hole: re.Match[str]) -> str:
+        known = _look_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
+        return known if isinstance(known, str) and known != value else hole[0]
+
+    return _HOLE.sub(fill, value)
+
+
+def escape(text: str) -> str:
+    """Return a text in which a suite sees no variable of its own."""
+    return text.replace("${", "$${")
+
+
+def _fill(hole: re.Match[str], variables: Mapping[str, Any], notes: Notes) -> str:
+    name, *filters = (part.strip() for part in hole[1].split("|"))
+    if name.startswith(_ENV) and not filters:
+        return f"${{{name.removeprefix(_ENV)}:-}}"
+    unknown = [one for one in filters if one not in _FILTERS]
+    if not _NAME.fullmatch(name) or unknown:
+        notes.lose(f"the template {hole[0]} is left as it is")
+        return escape(hole[0])
+    value = _look_up(name, variables)
+    if value is None:
+        notes.lose(f"the template {hole[0]} has no value and is left empty")
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    for one in filters:
+        text = _FILTERS[one](text)
+    return escape(text)
+
+
+def _look_up(name: str, variables: Mapping[str, Any]) -> Any:
+    value: Any = variables
+    for step in _STEP.findall(name):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

@@ -1,0 +1,225 @@
+"""Parse messages as providers, frameworks and spans write them, and normalize them to neutral messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from dokimos._core.json_object import parse_if_container
+from dokimos._core.text import quote
+from dokimos._messages.neutral import NeutralMessage, NeutralResult
+from dokimos._messages.parts import (
+    ASIDES,
+    RESULT_KEYS,
+    Draft,
+    as_sequence,
+    extract_text,
+    first_value,
+    has_results,
+    is_assistant_part,
+    is_part,
+    is_text_part,
+    parse_call,
+    parse_part,
+)
+
+PlainCall: TypeAlias = tuple[str, str, str]
+"""The name of a tool, the text of its arguments, and the id of the call."""
+
+_ROLES: Final = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "human": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "thinking": "assistant",
+    "developer": "system",
+    "function": "tool",
+    "ipython": "tool",
+}
+_SPEAKERS: Final = ("assistant", "user", "system")
+_WRAPPERS: Final = ("messages", "message", "choices", "output", "kwargs", "data")
+_CALL_LISTS: Final = ("tool_calls", "toolCalls", "invalid_tool_calls")
+
+
+def parse_message(data: Mapping[str, Any]) -> list[NeutralMessage]:
+    """Parse a message, an item or a part into one message, preceded by one for each tool result in it.
+
+    Raises `ValueError` for anything else.
+    """
+    plain = parse_plain_message(data)
+    if plain is not None:
+        return [plain]
+    messages: list[NeutralMessage] = []
+    _parse_map(data, "", messages, True)
+    return messages
+
+
+def parse_plain_message(data: object) -> NeutralMessage | None:
+    """Parse a plain text or result message, the most common form, fast; None for any other message."""
+    if type(data) is not dict or type(content := data.get("content")) is not str:
+        return None
+    size, role = len(data), data.get("role")
+    if size == 2 and role in _SPEAKERS:
+        return NeutralMessage(role, content)
+    if size == 3 and role == "tool" and type(call_id := data.get("tool_call_id")) is str:
+        return NeutralMessage("tool", result=NeutralResult(content, call_id))
+    return None
+
+
+def parse_plain_calls(data: object) -> list[PlainCall] | None:
+    """Parse a message that only calls functions, in the most common form, fast; None for any other."""
+    if type(data) is not dict or len(data) != 3 or data.get("content", True):
+        return None
+    messages = []
+    try:
+        for call in data["tool_calls"]:
+            function, call_id = call["function"], call["id"]
+            name, arguments = function["name"], function["arguments"]
+            if not (type(name) is type(arguments) is type(call_id) is str) or not name or len(call) > 3:
+                return None
+            messages.append((name, arguments, call_id))
+    except (KeyError, TypeError):
+        return None
+    return messages if data.get("role") == "assistant" else None
+
+
+def parse_recorded_messages(value: object, role: str) -> list[NeutralMessage]:
+    """Parse what a span recorded: messages, one message or its text, as structures or as JSON text.
+
+    A message without a role gets `role`. What cannot be parsed is skipped; nothing raises.
+    """
+    messages: list[NeutralMessage] = []
+    _parse_value(value, role, messages)
+    return messages
+
+
+def _parse_value(value: object, role: str, messages: list[NeutralMessage]) -> None:
+    if isinstance(value, str):
+        if value.strip():
+            messages.append(NeutralMessage(role, value))
+    elif isinstance(value, dict):
+        _parse_map(value, role, messages, False)
+    elif isinstance(value, list | tuple):
+        if value and all(is_part(element) for element in value):
+            _parse_message({"content": value}, role, messages, False)
+            return
+        for element in value:
+            _parse_value(parse_if_container(element), role, messages)
+
+
+def _parse_map(value: Mapping[str, Any], role: str, messages: list[NeutralMessage], strict: bool) -> None:
+    """Look into the wrappers that libraries put around messages."""
+    # Choices of chat completions, and some frameworks, hold the message inside `message`.
+    if "role" not in value or "message" in value:
+        inner = value.get("message")
+        if isinstance(inner, dict):
+            value = {"role": value["role"], **inner} if "role" in value else inner
+    if "role" in value:
+        _parse_message(value, role, messages, strict)
+    elif is_part(value) and not (strict and is_text_part(value)):
+        draft = Draft(strict)
+        parse_part(value, draft)
+        messages.extend(draft.finish("assistant" if is_assistant_part(value) else role, {}))
+    elif strict:
+        if value.get("type") not in ASIDES:
+            _parse_message(value, role, messages, strict)
+    else:
+        _parse_wrapped(value, role, messages)
+
+
+def _parse_wrapped(value: Mapping[str, Any], role: str, messages: list[NeutralMessage]) -> None:
+    for key in _WRAPPERS:
+        inner = value.get(key)
+        if isinstance(inner, dict | list | tuple) or (key == "message" and isinstance(inner, str)):
+            _parse_value(
+                parse_if_container(inner),
+                _normalize_role(value.get("role") or value.get("type"), role),
+                messages,
+            )
+            return
+    _parse_message(value, role, messages, False)
+
+
+def _parse_message(data: Mapping[str, Any], role: str, messages: list[NeutralMessage], strict: bool) -> None:
+    named = data.get("role") or data.get("type")
+    role = _normalize_role(named, role)
+    content = data.get("content")
+    if not content:
+        content = data.get("parts") or data.get("contents") or content
+    if strict:
+        _check_message(data, role, named, content)
+    if len(data) == 2 and _is_plain(content, strict) and role != "tool" and named != "thinking":
+        messages.append(NeutralMessage(role, content))
+        return
+    draft = Draft(strict)
+    _fill_draft(draft, data, role, named, content)
+    metadata = data.get("metadata")
+    finish = draft.finish(role, metadata if isinstance(metadata, dict) else {})
+    messages.extend(finish if finish or not strict else [NeutralMessage(role)])
+
+
+def _fill_draft(draft: Draft, data: Mapping[str, Any], role: str, named: object, content: object) -> None:
+    if role == "tool" and not has_results(content if draft.strict else parse_if_container(content)):
+        draft.add_result(data, content if content is not None else first_value(data, RESULT_KEYS))
+    elif named == "thinking":
+        draft.reasoning.append(extract_text(content))
+    else:
+        _parse_content(content, draft)
+    for key in _CALL_LISTS:
+        calls = data.get(key)
+        for call in as_sequence(calls if draft.strict else parse_if_container(calls)) if calls else ():
+            parse_call(call, draft)
+    if isinstance(data.get("function_call"), dict):
+        parse_call(data["function_call"], draft)
+    reasoning = data.get("reasoning_content") or data.get("reasoning")
+    if isinstance(reasoning, str):
+        draft.reasoning.append(reasoning)
+    if not content and isinstance(data.get("refusal"), str):
+        draft.texts.append(data["refusal"])
+
+
+def _parse_content(content: object, draft: Draft) -> None:
+    if isinstance(content, str):
+        if draft.strict or not _looks_like_parts(content):
+            if content.strip() or draft.strict:
+                draft.texts.append(content)
+            return
+        content = parse_if_container(content)
+    for part in as_sequence(content):
+        parse_part(part, draft)
+
+
+def _check_message(data: Mapping[str, Any], role: str, named: object, content: object) -> None:
+    """Raise `ValueError` for a message with an invalid role, content or list of calls."""
+    if not role or role not in _ROLES:
+        raise ValueError(f"the role must be user, assistant, system or tool, not {quote(named)}.")
+    if role != "tool" and not (content is None or isinstance(content, str | list | tuple)):
+        raise ValueError(f"the content must be text or a list of parts, not {quote(content)}.")
+    for key in _CALL_LISTS:
+        if not isinstance(data.get(key) or (), list | tuple):
+            raise ValueError(f"{key!r} must be a list, not {quote(data[key])}.")
+
+
+def _normalize_role(named: object, otherwise: str) -> str:
+    return _ROLES.get(named, otherwise) if isinstance(named, str) else otherwise
+
+
+def _is_plain(content: object, strict: bool) -> TypeGuard[str]:
+    return type(content) is str and (strict or not (content.startswith("[{") or content.isspace()))
+
+
+def _looks_like_parts(content: str) -> bool:
+    """Say whether text is a list of parts rather than JSON that somebody said."""
+    if not content.startswith("[{"):
+        return False
+    parts = parse_if_container(content)
+    return isinstance(parts, list) and all(is_part(part) or _is_wrapped(part) for part in parts)
+
+
+def _is_wrapped(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("message_content"), dict)

@@ -1,0 +1,188 @@
+"""The canonical JSON of an example, and a hash over many of them in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import marshal
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
+from operator import itemgetter
+from typing import Any, Final
+
+from dokimos._core.example import Example
+from dokimos._core.jsonable import jsonable
+from dokimos._core.keys import INPUT, OUTPUT
+
+# CPython's own encoder, made once: json.dumps makes a new one for every call.
+_make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(
+    json.encoder, "c_make_encoder", None
+)
+_OPTIONS: Final[dict[str, Any]] = {
+    "sort_keys": True, "separators": (",", ":"), "allow_nan": False, "check_circular": False
+}  # fmt: skip
+_encode: Final = (
+    _make_encoder(None, jsonable, _quoted, None, ":", ",", True, False, False) if _make_encoder else None
+)
+BATCH: Final = 64
+"""How many examples are hashed in one go."""
+
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+_slow_encoder: Final = json.JSONEncoder(default=jsonable, **_OPTIONS)
+
+
+def canonical_json(example: Example) -> str:
+    """Return the example as compact ASCII JSON with sorted keys; equal examples give equal text.
+
+    It is the wire form: empty fields are left out, and `from_json(Example, text)` reads it back.
+    """
+    members = []
+    if example.actual_error is not None:
+        members.append(f'"actualError":{_quoted(example.actual_error)}')
+    if example.actual_outputs is not None:
+        members.append(f'"actualOutputs":{_object(example.actual_outputs)}')
+    if example.expected_outputs:
+        members.append(f'"expectedOutputs":{_object(example.expected_outputs)}')
+    if example.id is not None:
+        members.append(f'"id":{_quoted(example.id)}')
+    if example.inputs:
+        members.append(f'"inputs":{_object(example.inputs)}')
+    if example.metadata:
+        members.append(f'"metadata":{_object(example.metadata)}')
+    if example.metrics is not None:
+        members.append(f'"metrics":{_object(jsonable(example.metrics))}')
+    return f"{{{','.join(members)}}}"
+
+
+class Fingerprint:
+    """A hash over examples, added in order; what is not content (file format, name) does not count.
+
+    The order of keys does not count either. It costs half of what `canonical_json` would: texts as they are,
+    the rest in version 2 of marshal's format, the plain one. A test holds the digests in place.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._texts: list[str] = []
+        self._rest: list[tuple[Any, ...]] = []
+
+    def add(self, example: Example) -> None:
+        self.add_all((example,))
+
+    def add_all(self, examples: Iterable[Example]) -> None:
+        """Add several, which gives the same as one by one."""
+        for example in examples:
+            inputs, expected = example.inputs, example.expected_outputs
+            input, output = inputs.get(INPUT), expected.get(OUTPUT)
+            if (
+                type(input) is str is type(output)
+                and len(inputs) == 1 == len(expected)
+                and example.actual_outputs is None
+                and example.metrics is None
+                and example.actual_error is None
+            ):
+                self._texts += (input, output)
+                self._rest.append((len(input), len(output), example.id, _order_keys(example.metadata)))
+            else:
+                self._rest.append(_content(example))
+            if len(self._rest) == BATCH:
+                self._hash.update(self._pending())
+                self._texts.clear()
+                self._rest.clear()
+
+    def digest(self) -> str:
+        """Return the hash of what was added so far, as 32 hexadecimal digits."""
+        whole = self._hash.copy()
+        whole.update(self._pending())
+        return whole.hexdigest()[:32]
+
+    def _pending(self) -> bytes:
+        texts = "".join(self._texts).encode("utf-8", "surrogatepass")
+        try:
+            return texts + marshal.dumps(self._rest, 2)
+        except ValueError:  # subclasses of plain types
+            return texts + marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
+
+
+class IdCounter:
+    """Counts the ids that came before, in 8 bytes an id instead of some 100 for a set of strings.
+
+    Ids are told apart by a 64-bit hash: of a million different ids, two are taken for one with a
+    probability of 3e-8.
+    """
+
+    def __init__(self) -> None:
+        self._parts = [array("q") for _ in range(256)]
+        self._appends = [part.append for part in self._parts]
+
+    def add_all(self, examples: Iterable[Example]) -> None:
+        """Count the examples that have an id."""
+        appends = self._appends
+        for key in [hash(example.id) for example in examples if example.id is not None]:
+            appends[key & 255](key)
+
+    def duplicates(self) -> int:
+        """Return how many of the added ids had been added before."""
+        return sum(len(part) - len(set(part)) for part in self._parts)
+
+
+def _object(content: Mapping[str, Any]) -> str:
+    if len(content) == 1:
+        for key, value in content.items():
+            if type(value) is str and type(key) is str:
+                return f"{{{_quoted(key)}:{_quoted(value)}}}"
+    if _encode is None or type(content) is not dict:
+        return _slow_object(content)
+    try:
+        return "".join(_encode(content, 0))
+    except (ValueError, TypeError, RecursionError):
+        return _slow_object(content)
+
+
+def _slow_object(content: object) -> str:
+    """Encode what the fast encoder does not: NaN, keys of mixed types, cycles, other mappings."""
+    return _slow_encoder.encode(jsonable(content))
+
+
+def _content(example: Example) -> tuple[Any, ...]:
+    actual, error = example.actual_outputs, example.actual_error
+    content = (
+        example.id,
+        _order_keys(example.metadata),
+        _order_keys(example.inputs),
+        _order_keys(example.expected_outputs),
+        None if actual is None else _order_keys(actual),
+        _sort_tree(jsonable(example.metrics)),
+    )
+    return content if error is None else (*content, error)
+
+
+def _order_keys(content: Mapping[str, Any]) -> Any:
+    """Normalize the order of the keys of a map."""
+    for value in content.values():
+        if type(value) not in _SCALARS:
+            return _sort_tree(jsonable(content))
+    if len(content) < 2:
+        return tuple(content.items())
+    try:
+        names, values = _key_order(tuple(content))
+    except TypeError:  # keys of several types
+        return _sort_tree(jsonable(content))
+    return names, values(content)
+
+
+@lru_cache(maxsize=1024)
+def _key_order(keys: tuple[str, ...]) -> tuple[str, itemgetter[Any]]:
+    """Rows of one data set have the same keys again and again, so they are sorted once."""
+    ordered = sorted(keys)
+    return repr(ordered), itemgetter(*ordered)
+
+
+def _sort_tree(tree: object) -> Any:
+    if type(tree) is dict:
+        return {key: _sort_tree(tree[key]) for key in sorted(tree)}
+    if type(tree) is list:
+        return [_sort_tree(element) for element in tree]
+    return tree

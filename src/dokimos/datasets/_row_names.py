@@ -1,0 +1,93 @@
+"""Check unknown member names of rows: they become metadata, unless they are misspelt."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Collection, Iterable
+from dataclasses import fields
+from typing import Any, Final
+
+from dokimos._core.jsonable import camel_case
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.misspellings import find_resemblance
+from dokimos._runtime.terminal_text import escape_control_characters
+from dokimos.errors import DatasetError
+
+_METRICS: Final = frozenset(
+    name for field in fields(CallMetrics) for name in (field.name, camel_case(field.name))
+)
+_MOST_COMBINATIONS: Final = 1000
+
+
+class UnknownNames:
+    """Looks at the names in the rows of one source; rows with the same names are looked at once."""
+
+    def __init__(self, label: str | None) -> None:
+        self._label = label
+        self._seen: set[frozenset[Any]] = set()
+        self._warned: set[str] = set()
+
+    def check(self, names: Iterable[Any], unknown: Collection[Any], line: int | None) -> None:
+        """Refuse what is probably a misspelt name, and warn of what may be one.
+
+        Args:
+            names: All names of the row.
+            unknown: Those of them that become metadata.
+            line: Where the row is.
+
+        Raises:
+            DatasetError: saying which name was probably meant, and how to keep this one.
+        """
+        combination = frozenset(names)
+        if combination in self._seen:
+            return
+        texts = [name for name in combination if isinstance(name, str)]
+        for name in sorted(name for name in texts if name in unknown):
+            found = find_resemblance(name, texts)
+            if found is not None and found.kind == "slip":
+                raise DatasetError(_refusal(name, found.key), path=self._label, line=line)
+            if found is not None:
+                self._warn(name, found.key)
+        if len(self._seen) < _MOST_COMBINATIONS:
+            self._seen.add(combination)
+
+    def _warn(self, name: str, key: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            where = f"{self._label}: " if self._label else ""
+            message = f"{where}{name!r} becomes metadata; it is similar to {key!r}."
+            warnings.warn(escape_control_characters(message), stacklevel=2)
+
+
+def _refusal(name: str, key: str) -> str:
+    columns = {name: f"metadata.{name}"}
+    option = shlex.quote(f"{name}=metadata.{name}")
+    return (
+        f"{name!r} is not a known name. Did you mean {key!r}? To keep it as metadata, pass "
+        f"columns={columns!r} (--columns {option})."
+    )
+
+
+def are_metrics(value: object) -> bool:
+    """Whether a member `metrics` holds what a call has measured, and not something of the user's."""
+    if value is None:
+        return True
+    return type(value) is dict and (not value or not _METRICS.isdisjoint(value))
+
+
+def metrics_in(cell: str) -> Any:
+    """Return the metrics in a cell, or the cell itself where it holds something of the user's.
+
+    Raises:
+        ValueError: for a cell that begins like an object and is not JSON.
+    """
+    from dokimos.datasets._json_format import loads
+
+    try:
+        value = loads(cell)
+    except ValueError:
+        if cell.lstrip().startswith("{"):
+            raise
+        return cell
+    return value if are_metrics(value) else cell

@@ -1,0 +1,201 @@
+"""Parse rows, whatever file they come from, into examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final, NoReturn, cast
+
+from dokimos._core.example import Example
+from dokimos._core.keys import INPUT, OUTPUT
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.printable import Printable
+from dokimos.datasets._columns import WIRE_NAMES, ColumnMap, suggestion
+from dokimos.datasets._row_names import UnknownNames, are_metrics
+from dokimos.errors import DatasetError, TypeConversionError
+
+_SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
+_USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedOutputs", "metadata"})
+_KNOWN: Final = frozenset(WIRE_NAMES.values())
+
+
+class _Draft(Printable):
+    """An example that can still be written to: with the same slots, it becomes one by a change of class.
+
+    Parsed rows are ours alone, so their maps need not be copied as the constructor of `Example` does.
+    """
+
+    __slots__ = tuple(field.name for field in fields(Example))
+    inputs: dict[str, Any]
+    expected_outputs: dict[str, Any]
+    metadata: dict[str, Any]
+    id: str | None
+    actual_outputs: dict[str, Any] | None
+    metrics: CallMetrics | None
+    actual_error: str | None
+
+
+class RowReader:
+    """Turns the rows of one source into examples; `label` names the source in errors."""
+
+    def __init__(self, label: str | None = None, columns: Mapping[str, str] | None = None) -> None:
+        self.label = label
+        self._columns = ColumnMap(columns, label) if columns else None
+        self._names = UnknownNames(label)
+
+    def read(self, row: object, line: int | None = None) -> Example:
+        """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
+        actual = metrics = error = None
+        if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
+            row = self._with_others_as_metadata(self._in_our_names(row, line), line)
+            if not row.keys() <= _USUAL:
+                actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
+                error = self._error(row.get("actualError"), line)
+        get = row.get
+        inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
+        if inputs is None and "input" in row:
+            inputs = {INPUT: row["input"]}
+        elif type(inputs) is not dict or not inputs:
+            inputs = self._inputs(row, inputs, line)
+        if expected is None:
+            expected = {OUTPUT: row["expectedOutput"]} if "expectedOutput" in row else {}
+        elif type(expected) is not dict or not expected:
+            expected = self._outputs(row, expected, "expectedOutput", line) or {}
+        if type(metadata) is not dict:
+            metadata = self._map(metadata, "metadata", line)
+        if id is not None and (type(id) is not str or not id):
+            id = self._id(id, line)
+        draft: Any = _Draft()
+        draft.inputs = inputs
+        draft.expected_outputs = expected
+        draft.metadata = metadata
+        draft.id = id
+        draft.actual_outputs = actual
+        draft.metrics = metrics
+        draft.actual_error = error
+        draft.__class__ = Example
+        return cast("Example", draft)
+
+    def _in_our_names(self, row: object, line: int | None) -> dict[str, Any]:
+        """Rename what `columns` or snake_case call otherwise."""
+        if type(row) is not dict:
+            self._fail(f"Expected an object with an input, found {_describe(row)}.", line)
+        if self._columns is not None:
+            row = self._columns.apply(row, line)
+        return row if _SNAKE_NAMES.isdisjoint(row) else self._in_wire_names(row, line)
+
+    def _in_wire_names(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
+        renamed: dict[str, Any] = {}
+        for key, value in row.items():
+            name = WIRE_NAMES.get(key, key)
+            if name in renamed:
+                self._fail(f"{name!r} is given twice, in camelCase and in snake_case.", line)
+            renamed[name] = value
+        return renamed
+
+    def _with_others_as_metadata(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
+        """Move the members that are not ours to the metadata."""
+        others = [name for name in row if name not in _KNOWN]
+        if "metrics" in row and not are_metrics(row["metrics"]):
+            others.append("metrics")
+        if not others or ("input" not in row and row.get("inputs") is None):
+            return row
+        self._names.check(row, others, line)
+        metadata = self._map(row.get("metadata"), "metadata", line)
+        for name in others:
+            value = row.pop(name)
+            if metadata.setdefault(name, value) != value:
+                self._fail(
+                    f"{name!r} is a member of this row and of its 'metadata', with other values.", line
+                )
+        row["metadata"] = metadata
+        return row
+
+    def _inputs(self, row: dict[str, Any], inputs: object, line: int | None) -> dict[str, Any]:
+        if inputs is not None:
+            self._map(inputs, "inputs", line)
+        if "input" in row:
+            return {INPUT: row["input"]}
+        if inputs is None:
+            self._fail(f"This row has no 'input' and no 'inputs'. {suggestion(row)}", line)
+        return {}
+
+    def _outputs(
+        self, row: dict[str, Any], outputs: object, short: str, line: int | None
+    ) -> dict[str, Any] | None:
+        if outputs is not None:
+            self._map(outputs, f"{short}s", line)
+        if short in row:
+            return {OUTPUT: row[short]}
+        return None if outputs is None else {}
+
+    def _actual(self, row: dict[str, Any], line: int | None) -> dict[str, Any] | None:
+        """The recorded outputs; a short null means that nothing was recorded."""
+        outputs = row.get("actualOutputs")
+        if type(outputs) is dict and outputs:
+            return outputs
+        found = self._outputs(row, outputs, "actualOutput", line)
+        return None if found == {OUTPUT: None} else found
+
+    def _map(self, value: object, name: str, line: int | None) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if type(value) is not dict:
+            self._fail(f"{name!r} must be an object, not {_describe(value)}.", line)
+        return value
+
+    def _id(self, id: object, line: int | None) -> str | None:
+        if id == "":
+            return None
+        if type(id) is int:
+            return str(id)
+        self._fail(f"'id' must be a text or a whole number, not {_describe(id)}.", line)
+
+    def _metrics(self, metrics: Any, line: int | None) -> CallMetrics | None:
+        from dokimos._core.wire import from_json
+
+        if metrics is None:
+            return None
+        try:
+            return from_json(CallMetrics, metrics)
+        except TypeConversionError as error:
+            self._fail(f"'metrics' cannot be read: {error}", line)
+
+    def _error(self, error: object, line: int | None) -> str | None:
+        """Why nothing was recorded; an empty text, as in a table, means that nothing failed."""
+        if error is None or isinstance(error, str):
+            return error or None
+        self._fail(f"'actualError' must be a text, not {_describe(error)}.", line)
+
+    def _fail(self, message: str, line: int | None) -> NoReturn:
+        raise DatasetError(message, path=self.label, line=line)
+
+
+def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:
+    """Return the first id that occurs twice, with its two 0-based positions."""
+    seen: dict[str, int] = {}
+    for index, example in enumerate(examples):
+        if example.id is not None and seen.setdefault(example.id, index) != index:
+            return example.id, seen[example.id], index
+    return None
+
+
+def _describe(value: object) -> str:
+    type_names = {
+        dict: "an object",
+        list: "an array",
+        str: "the text",
+        type(None): "null",
+        bool: "",
+        int: "",
+        float: "",
+    }
+    kind = type_names.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, list | dict) or value is None:
+        return kind
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError):
+        return kind
+    return f"{kind} {text[:60]}".strip()

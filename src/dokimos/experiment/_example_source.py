@@ -1,0 +1,127 @@
+"""The examples of one repeat, handed out one at a time to its workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from dokimos._core.example import Example
+from dokimos._core.text import pluralize
+from dokimos._core.tracebacks import format_located_error
+from dokimos._runtime.concurrency import call_in_thread
+from dokimos.datasets._dataset import Dataset, DatasetStream
+from dokimos.datasets._fingerprint import canonical_json
+from dokimos.errors import ConfigurationError, DatasetError, DokimosError
+from dokimos.experiment._redaction import Redact, redact_example
+from dokimos.experiment._run_journal import content_hash
+
+ROWS_AHEAD: Final = 100
+"""How many examples of a stream are read before the first is run, to see the names of their inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedExample:
+    """An example with its index, and with its JSON and hash if a journal needs them."""
+
+    index: int
+    example: Example
+    json: str = ""
+    hash: str = ""
+
+    def redact_json(self, redact: Redact) -> str:
+        """Return the redacted JSON for the journal; the hash is still that of the original."""
+        return canonical_json(redact_example(self.example, redact))
+
+
+class ExampleSource:
+    """Iterates over a data set once, selects the shard and counts the examples."""
+
+    def __init__(
+        self, dataset: Dataset | DatasetStream, shard: tuple[int, int] | None, *, with_json: bool
+    ) -> None:
+        self.seen = 0
+        self.exhausted = False
+        self._dataset = dataset
+        self._shard = shard
+        self._with_json = with_json
+        self._examples = iter(dataset)
+        self._ahead: deque[Any] = deque()
+        """Examples that were read ahead and are still to be handed out."""
+        self._waits = isinstance(dataset, DatasetStream) and dataset.waits
+        self._turn = asyncio.Lock()
+
+    @property
+    def example_count(self) -> int | None:
+        """The number of examples, None if it is not known before the end."""
+        if not isinstance(self._dataset, Dataset):
+            return None
+        if self._shard is None:
+            return len(self._dataset)
+        first, step = self._shard
+        return len(range(first - 1, len(self._dataset), step))
+
+    async def input_keys(self) -> set[str]:
+        """Return the names of the inputs of the first 100 examples, or of the first one of a slow source."""
+        if self._waits:
+            await call_in_thread(self._look_ahead, 1)
+        else:
+            self._look_ahead(ROWS_AHEAD)
+        return {key for row in self._ahead if isinstance(row, Example) for key in row.inputs}
+
+    def _look_ahead(self, count: int) -> None:
+        try:
+            self._ahead.extend(islice(self._examples, count))
+        except Exception as error:
+            self._ahead.append(error)
+
+    def _next(self) -> Any:
+        if not self._ahead:
+            return next(self._examples)
+        found = self._ahead.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def take(self) -> SourcedExample | None:
+        """Return the next example, None at the end; a slow source does not block the event loop."""
+        if not self._waits:
+            return next(self, None)
+        async with self._turn:
+            return await call_in_thread(next, self, None)
+
+    def __iter__(self) -> Iterator[SourcedExample]:
+        return self
+
+    def __next__(self) -> SourcedExample:
+        while True:
+            try:
+                example = self._next()
+            except StopIteration:
+                self.exhausted = True
+                if not self.seen:
+                    raise ConfigurationError(f"The dataset {self._dataset.name!r} has no examples.") from None
+                raise
+            except DokimosError:
+                raise
+            except Exception as error:
+                message = (
+                    f"The data set {self._dataset.name!r} failed after {pluralize(self.seen, 'example')}"
+                )
+                raise DatasetError(f"{message}: {format_located_error(error)}") from error
+            if not isinstance(example, Example):
+                kind = type(example).__name__
+                raise DatasetError(
+                    f"The data set {self._dataset.name!r} gave a {kind} instead of an Example."
+                )
+            index = self.seen
+            self.seen += 1
+            if self._shard is None or index % self._shard[1] == self._shard[0] - 1:
+                break
+        if not self._with_json:
+            return SourcedExample(index, example)
+        text = canonical_json(example)
+        return SourcedExample(index, example, text, content_hash(text))

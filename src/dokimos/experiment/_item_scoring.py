@@ -1,0 +1,185 @@
+"""Scoring one item with its evaluators."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from dokimos._core.container_copy import copy_containers
+from dokimos._core.eval_result import flatten, with_cost
+from dokimos._core.results import EvalResult
+from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tracebacks import describe_exception
+from dokimos._runtime.concurrency import call_in_thread
+from dokimos.errors import EvaluationError
+from dokimos.evaluators._base import Evaluator
+from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
+from dokimos.experiment._item_errors import CHOICE, describe_error
+from dokimos.experiment._run_record import ResultSink
+from dokimos.experiment._task_calls import is_cancelled_from_outside
+from dokimos.judges._run_scope import counting_usage, current_scope, sharing_within_item
+
+if TYPE_CHECKING:
+    from dokimos._core.example import Example
+    from dokimos.experiment._experiment import EvaluatorSource
+
+
+def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evaluator, ...]:
+    """Return the evaluators of an example.
+
+    Raises:
+        EvaluationError: when a function that chooses them fails.
+        ConfigurationError: when what it chose are no evaluators, or two have one name.
+    """
+    if not callable(source):
+        return tuple(source)
+    try:
+        chosen: Any = source(copy_containers(example))
+        evaluators = (chosen,) if looks_like_evaluator(chosen) else tuple(chosen)
+    except Exception as error:
+        raise EvaluationError(describe_error(error)) from error
+    check_evaluators(evaluators)
+    return evaluators
+
+
+def build_choice_error(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
+    """Return the errored result of an item whose evaluators could not be chosen."""
+    detail = describe_exception(error if error.__cause__ is None else error.__cause__)
+    results = (EvalResult(CHOICE, error=str(error), error_detail=detail),)
+    if sink is not None:
+        sink(results)
+    return results
+
+
+async def evaluate_all(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None = None
+) -> tuple[EvalResult, ...]:
+    """Score a case with all evaluators; async ones run concurrently, and results keep the declared order.
+
+    An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
+    soon as they are there, those of one evaluator together.
+
+    Raises:
+        BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
+    """
+    if all_inline(evaluators):
+        return evaluate_inline(evaluators, case, sink)
+    names = frozenset(evaluator.name for evaluator in evaluators)
+    record = None if sink is None else _record_with_parts(sink, names)
+    with sharing_within_item():
+        if len(evaluators) == 1:
+            return _with_parts((await _evaluate_one(evaluators[0], case, record),), names)
+        groups = _groups(evaluators)
+        if len(groups) == 1:
+            return _with_parts(await _score_group(groups[0], case, record), names)
+        calls = (_score_group(group, case, record) for group in groups)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    found: dict[int, EvalResult] = {}
+    for group, outcome in zip(groups, outcomes, strict=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+        found |= zip(map(id, group), outcome, strict=True)
+    return _with_parts([found[id(evaluator)] for evaluator in evaluators], names)
+
+
+def _record_with_parts(sink: ResultSink, names: frozenset[str]) -> ResultSink:
+    return lambda results: sink(_with_parts(results, names))
+
+
+def _with_parts(results: Sequence[EvalResult], names: frozenset[str]) -> tuple[EvalResult, ...]:
+    """Return several scores of one evaluator as separate results, whose names no evaluator has."""
+    if not any([result.parts for result in results]):
+        return tuple(results)
+    return flatten(_without_clash(result, names) for result in results)
+
+
+def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
+    taken = [part.name for part in result.parts if part.name in names]
+    if not taken:
+        return result
+    problem = f"One of its scores would be called {taken[0]!r}, as another evaluator is; rename one of them."
+    return EvalResult(result.name, error=problem, metrics=result.metrics)
+
+
+def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
+    """Group the evaluators that share one call in a thread; each other evaluator is its own group."""
+    together: list[Evaluator] = []
+    groups = [together]
+    bounded = current_scope().evaluator_timeout is not None
+    for evaluator in evaluators:
+        if evaluator.is_async or evaluator.serial or bounded or not evaluator.blocking:
+            groups.append([evaluator])
+        else:
+            together.append(evaluator)
+    return groups if together else groups[1:]
+
+
+async def _score_group(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
+) -> list[EvalResult]:
+    if len(evaluators) == 1:
+        return [await _evaluate_one(evaluators[0], case, sink)]
+    threads, ended = current_scope().threads, threading.Event()
+    try:
+        async with nullcontext() if threads is None else threads.place():
+            return await call_in_thread(_evaluate_each, evaluators, case, sink, ended)
+    finally:
+        ended.set()
+
+
+def _evaluate_each(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None, ended: threading.Event
+) -> list[EvalResult]:
+    """Score a case with sync evaluators, one after another, until nobody waits for the results."""
+    results = []
+    for evaluator in evaluators:
+        if ended.is_set():
+            break
+        with counting_usage() as usage:
+            result = evaluator.evaluate(case)
+        result = with_cost(result, usage.metrics)
+        if sink is not None:
+            sink((result,))
+        results.append(result)
+    return results
+
+
+def all_inline(evaluators: Sequence[Evaluator]) -> bool:
+    """Say whether no evaluator is async or blocking."""
+    return not any(evaluator.is_async or evaluator.blocking for evaluator in evaluators)
+
+
+def evaluate_inline(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
+) -> tuple[EvalResult, ...]:
+    """Score a case with evaluators that are neither async nor blocking."""
+    results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
+    for result in results:
+        if result.parts:
+            results = _with_parts(results, frozenset(evaluator.name for evaluator in evaluators))
+            break
+    if sink is not None and results:
+        sink(results)
+    return results
+
+
+async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:
+    try:
+        result = await evaluator.evaluate_async(case)
+    except asyncio.CancelledError as error:
+        if is_cancelled_from_outside():
+            raise
+        result = EvalResult(
+            evaluator.name,
+            threshold=evaluator.threshold,
+            error=describe_error(error),
+            error_detail=describe_exception(error),
+            fail_on_error=evaluator.fail_on_error,
+            decides=True if evaluator.threshold is None and evaluator.gives_verdicts else None,
+        )
+    if sink is not None:
+        sink((result,))
+    return result

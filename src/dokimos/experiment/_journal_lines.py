@@ -1,0 +1,123 @@
+"""Lines of the journal: their checksums, and what each of them must have to be read."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.example import Example
+from dokimos._core.jsonable import compact_json
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, RunStatus
+from dokimos._core.wire import from_json
+from dokimos.errors import DokimosError
+
+CHECKSUM: Final = "c"
+_BEFORE: Final = b',"c":"'
+_DIGITS: Final = 8
+_TAIL: Final = len(_BEFORE) + _DIGITS + len(b'"}\n')
+_MOST: Final = 2**53
+_HASH: Final = re.compile("[0-9a-f]{16}")
+
+
+def with_checksum(line: bytes) -> bytes:
+    """Return a line with the checksum of what stands in it."""
+    content = line[:-2]  # without the closing brace and the line break
+    return b'%s%s%08x"}\n' % (content, _BEFORE, zlib.crc32(content))
+
+
+def read_record(line: bytes) -> dict[str, Any] | None:
+    """Return what a line says, None where it is damaged in any way."""
+    try:
+        record = json.loads(line)
+        check = _CHECKS[record["t"]]
+        if not _is_whole(line, record):
+            check(record)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DokimosError):
+        return None
+    return dict(record)
+
+
+def _is_whole(line: bytes, record: Mapping[str, Any]) -> bool:
+    """Say whether the checksum vouches for a line; older journals have none.
+
+    Raises:
+        ValueError: where the checksum is another one.
+    """
+    if line[-_TAIL : -_TAIL + len(_BEFORE)] == _BEFORE:
+        content, digits = line[:-_TAIL], line[-_TAIL + len(_BEFORE) : -3].decode()
+    elif CHECKSUM in record:  # written anew by another tool
+        plain = {key: value for key, value in record.items() if key != CHECKSUM}
+        content, digits = compact_json(plain)[:-1].encode("utf-8", "replace"), record[CHECKSUM]
+    else:
+        return False
+    if zlib.crc32(content) != int(digits, 16):
+        raise ValueError("the checksum is another one")
+    return True
+
+
+def _check_item(record: Mapping[str, Any]) -> None:
+    _check_counts(record, "r", "i")
+    _expect(isinstance(record["h"], str) and _HASH.fullmatch(record["h"]) is not None)
+    example, outputs = record.get("x"), record.get("o")
+    if example is not None:
+        _expect(isinstance(example, dict))
+        from_json(Example, example)
+    _expect(isinstance(outputs, dict) or ("e" in record and outputs is None))
+    _expect(isinstance(record.get("e", ""), str))
+    if record.get("m") is not None:
+        from_json(CallMetrics, record["m"])
+    if record.get("d") is not None:
+        from_json(ErrorDetail, record["d"])
+
+
+def _check_eval(record: Mapping[str, Any]) -> None:
+    _check_counts(record, "r", "i")
+    _expect(isinstance(record["v"], list))
+    for tree in record["v"]:
+        from_json(EvalResult, tree)
+
+
+def _check_pass(record: Mapping[str, Any]) -> None:
+    _check_counts(record, "r", "seen")
+
+
+def _check_void(record: Mapping[str, Any]) -> None:
+    _check_texts(record["names"])
+
+
+def _check_done(record: Mapping[str, Any]) -> None:
+    RunStatus(record["status"])
+    _check_texts(record.get("warnings", []))
+    if record.get("provenance"):
+        from_json(Provenance, record["provenance"])
+    for tree in record.get("evaluators") or ():
+        from_json(EvaluatorInfo, tree)
+
+
+def _check_counts(record: Mapping[str, Any], *names: str) -> None:
+    _expect(all(type(record[name]) is int and 0 <= record[name] <= _MOST for name in names))
+
+
+def _check_texts(texts: object) -> None:
+    _expect(isinstance(texts, list) and all(isinstance(text, str) for text in texts))
+
+
+def _expect(is_so: bool) -> None:
+    if not is_so:
+        raise ValueError("a field is of another type")
+
+
+_CHECKS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
+    "item": _check_item,
+    "eval": _check_eval,
+    "pass": _check_pass,
+    "void": _check_void,
+    "done": _check_done,
+}
+"""What a record of each kind must have; raises where it has not."""

@@ -1,0 +1,168 @@
+"""Merging the shards of a run into the result that a single run would have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dokimos._core.endings import EVERYTHING_ERRORED
+from dokimos._core.provenance import Provenance
+from dokimos._core.results import ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._core.text import format_list
+from dokimos.errors import ConfigurationError
+
+
+def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
+    """Merge the results of the shards of one experiment, in the order of the data set.
+
+    Raises:
+        ConfigurationError: if they are not of one experiment, or an item is missing or in two shards.
+
+    Example:
+        >>> data = Dataset([Example.of("a", "A"), Example.of("b", "B")])
+        >>> shards = [
+        ...     evaluate(data, str.upper, [ExactMatch()], shard=(number, 2), quiet=True, journal=False)
+        ...     for number in (1, 2)
+        ... ]
+        >>> len(merge_results(shards).item_results)
+        2
+    """
+    if not shards:
+        raise ConfigurationError("There is nothing to merge.")
+    first = shards[0]
+    for shard in shards:
+        _check_has_items(shard)
+        _check_same(first, shard)
+    provenance = _merge_provenance([shard.provenance for shard in shards])
+    size = provenance.dataset_size or 0
+    status = _worst_status(shards)
+    infos = {info.name: info for shard in shards for info in shard.evaluators}
+    warnings = [text for shard in shards for text in shard.warnings if _still_true(text, status)]
+    return replace(
+        first,
+        runs=tuple(_merge_run(index, shards, size) for index in range(first.run_count)),
+        evaluators=tuple(infos.values()),
+        status=status,
+        warnings=tuple(dict.fromkeys([*_find_uneven_evaluators(shards), *warnings])),
+        provenance=provenance,
+    )
+
+
+def _check_has_items(shard: ExperimentResult) -> None:
+    if any(run.total_count and not run.item_results for run in shard.runs):
+        raise ConfigurationError(
+            f"{_label_of(shard)} was run with keep_results=False; load it from its folder."
+        )
+
+
+def _merge_provenance(parts: Sequence[Provenance]) -> Provenance:
+    return replace(
+        parts[0],
+        run_id="+".join(part.run_id or "?" for part in parts),
+        shard=None,
+        dataset_size=max(part.dataset_size or 0 for part in parts) or None,
+        started_at=min(filter(None, [part.started_at for part in parts]), default=None),
+        ended_at=max(filter(None, [part.ended_at for part in parts]), default=None),
+    )
+
+
+def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
+    for what, left, right in (
+        ("name", first.name, other.name),
+        ("task", first.provenance.task_name, other.provenance.task_name),
+        ("data set", first.provenance.dataset_fingerprint, other.provenance.dataset_fingerprint),
+        ("number of shards", _shard_count(first), _shard_count(other)),
+        ("number of repeats", first.run_count, other.run_count),
+    ):
+        if left is not None and right is not None and left != right:
+            raise ConfigurationError(
+                f"{_label_of(first)} and {_label_of(other)} are not shards of one run: "
+                f"the {what} is {left!r} and {right!r}."
+            )
+    known = {info.name: info.fingerprint for info in first.evaluators}
+    for info in other.evaluators:
+        if known.get(info.name, info.fingerprint) != info.fingerprint:
+            raise ConfigurationError(
+                f"{_label_of(first)} and {_label_of(other)} configured the evaluator {info.name!r} "
+                "differently."
+            )
+
+
+def _find_uneven_evaluators(shards: Sequence[ExperimentResult]) -> list[str]:
+    """Return warnings about evaluators that judged every item of some shards and none of the others."""
+    warnings = []
+    for name in dict.fromkeys(info.name for shard in shards for info in shard.evaluators):
+        judged = [_find_judged_states(name, shard) for shard in shards]
+        without = [_label_of(shard) for shard, found in zip(shards, judged, strict=True) if found == {False}]
+        if without and {True, False} not in judged:
+            warnings.append(f"The evaluator {name!r} was not part of {' and '.join(without)}.")
+    return warnings
+
+
+def _find_judged_states(name: str, shard: ExperimentResult) -> set[bool]:
+    return {
+        any(result.name == name for result in item.eval_results)
+        for run in shard.runs
+        for item in run.item_results
+        if item.eval_results
+    }
+
+
+def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> RunResult:
+    items: dict[int, tuple[ItemResult, ExperimentResult]] = {}
+    for shard in shards:
+        if index >= shard.run_count:
+            continue
+        for item in shard.runs[index].item_results:
+            if item.index in items:
+                raise ConfigurationError(
+                    f"Item {item.index} ({item.key}) is in both "
+                    f"{_label_of(items[item.index][1])} and {_label_of(shard)}."
+                )
+            items[item.index] = (item, shard)
+    missing = [i for i in range(size) if i not in items]
+    if missing:
+        named = format_list(missing)
+        raise ConfigurationError(
+            f"The shards do not make a whole run: of {size} items, {len(missing)} are missing, namely {named}"
+            f"{_missing_shards(shards)}."
+        )
+    return RunResult(index=index, item_results=tuple(items[i][0] for i in sorted(items)))
+
+
+def _missing_shards(shards: Sequence[ExperimentResult]) -> str:
+    count = _shard_count(shards[0])
+    if count is None:
+        return ""
+    present = {(shard.provenance.shard or "").partition("/")[0] for shard in shards}
+    absent = [f"{i}/{count}" for i in range(1, count + 1) if str(i) not in present]
+    return f" (no result of shard {', '.join(absent)} was given)" if absent else ""
+
+
+def _shard_count(result: ExperimentResult) -> int | None:
+    shard = result.provenance.shard
+    return int(shard.partition("/")[2]) if shard else None
+
+
+def _label_of(result: ExperimentResult) -> str:
+    shard = f" (shard {result.provenance.shard})" if result.provenance.shard else ""
+    return f"run {result.run_id or result.name}{shard}"
+
+
+def _still_true(warning: str, status: RunStatus) -> bool:
+    """Say whether a shard's warning holds for the run: all items of one shard may have errored."""
+    return status is RunStatus.BROKEN or not warning.startswith(EVERYTHING_ERRORED)
+
+
+def _worst_status(shards: Sequence[ExperimentResult]) -> RunStatus:
+    if all(shard.status is RunStatus.BROKEN for shard in shards):
+        return RunStatus.BROKEN
+    for status in (
+        RunStatus.INTERRUPTED,
+        RunStatus.STOPPED,
+        RunStatus.ENDPOINT_DOWN,
+        RunStatus.BUDGET_SPENT,
+    ):
+        if any(shard.status is status for shard in shards):
+            return status
+    return RunStatus.COMPLETED

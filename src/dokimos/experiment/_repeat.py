@@ -1,0 +1,233 @@
+"""One repeat over the data set: workers take examples, call the task, score its outputs and report items.
+
+One item goes through `_worker`, `_run_item`, `_evaluate` and `_add_result`, in this order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Container
+from typing import Final
+
+from dokimos._core.eval_result import group_by_evaluator
+from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.results import EvalResult, ItemResult, RunResult, RunStatus
+from dokimos._core.summary import Tally
+from dokimos._core.test_case import EvalTestCase
+from dokimos.errors import BudgetExceededError, EvaluationError
+from dokimos.experiment._example_source import ExampleSource, SourcedExample
+from dokimos.experiment._item_errors import ErrorLimit
+from dokimos.experiment._item_scoring import (
+    build_choice_error,
+    choose_evaluators,
+    evaluate_all,
+    evaluate_inline,
+)
+from dokimos.experiment._redaction import redact_item
+from dokimos.experiment._run_state import RunState
+from dokimos.experiment._workers import abandon, wait_for_workers
+from dokimos.judges._run_scope import enter_scope
+from dokimos.reporting._protocol import ReportedStatus
+
+YIELD_SECONDS: Final = 0.01
+"""A worker whose task never waits lets the event loop run this often."""
+
+_new_case: Final[Callable[..., EvalTestCase]] = fast_factory(EvalTestCase)
+_new_item: Final = fast_factory(ItemResult)
+
+
+class Repeat:
+    """One repeat over the data set."""
+
+    def __init__(self, state: RunState, repeat_index: int) -> None:
+        self._state = state
+        self._repeat_index = repeat_index
+        self._record = state.record
+        self._source = ExampleSource(
+            state.plan.dataset, state.record.shard, with_json=state.record.needs_hashes
+        )
+        self._tally = Tally()
+        self._items: dict[int, ItemResult] = {}
+        self._resumed_items: set[int] = set()
+        """Indexes of items that an earlier process has finished: `fail_fast` does not stop at them."""
+        self._untimed_items: set[int] = set()
+        """Indexes of items that did not call the task: they say nothing about the pace of the run."""
+        self._error_limit = ErrorLimit(state.options.max_errors)
+        self._is_stopped = False
+        self._is_cut_short = False
+        self._last_yield = 0.0
+        self._stop = asyncio.Event()
+
+    async def run(self) -> RunStatus:
+        """Run all items, and add the result to the state even if the repeat is cut short."""
+        state, record = self._state, self._record
+        enter_scope(state.calls.scope(self._repeat_index, record.seed, parallelism=state.plan.parallelism))
+        state.progress.start_repeat(self._repeat_index, self._source.example_count, self._tally)
+        handle = state.reporters.start(record.description.name, record.description.metadata)
+        reported = ReportedStatus.FAILED
+        try:
+            status = await self._run_workers()
+            reported = ReportedStatus.SUCCESS if status is RunStatus.COMPLETED else ReportedStatus.FAILED
+        except asyncio.CancelledError:
+            reported = ReportedStatus.CANCELLED
+            raise
+        finally:
+            self._is_cut_short = True
+            state.runs.append(self._result())
+            state.reporters.complete(handle, reported)
+        return status
+
+    async def _run_workers(self) -> RunStatus:
+        state = self._state
+        if state.caller.needs_input_keys:
+            state.caller.set_input_keys(await self._source.input_keys())
+        self._last_yield = time.perf_counter()
+        workers = [asyncio.create_task(self._worker()) for _ in range(state.plan.parallelism)]
+        try:
+            await wait_for_workers(workers, self._stop)
+        except BaseException:
+            await abandon(workers)
+            raise
+        if state.outage.reason is not None:
+            await abandon(workers)
+            return RunStatus.ENDPOINT_DOWN
+        if self._is_stopped and not self._is_complete_despite_failure():
+            await abandon(workers)
+            return RunStatus.STOPPED
+        if state.calls.refusal is not None:
+            return RunStatus.BUDGET_SPENT
+        self._record.end_repeat(self._repeat_index, self._source)
+        return RunStatus.COMPLETED
+
+    async def _worker(self) -> None:
+        state = self._state
+        while (sourced := await self._source.take()) is not None:
+            state.progress.start_item(sourced.index)
+            try:
+                item = await self._run_item(sourced)
+            except BudgetExceededError:
+                return  # not an error of the item: a resumed run starts it again
+            if self._is_cut_short:
+                return
+            self._add_result(item)
+            if state.options.fail_fast and item.success is False and item.index not in self._resumed_items:
+                self._stop_at_failure(item)
+            if self._is_stopped:
+                return
+            if time.perf_counter() - self._last_yield > YIELD_SECONDS:
+                await asyncio.sleep(0)
+                self._last_yield = time.perf_counter()
+
+    async def _run_item(self, sourced: SourcedExample) -> ItemResult:
+        state, record = self._state, self._record
+        example, position = sourced.example, (self._repeat_index, sourced.index)
+        finished = record.load_finished(position, sourced) if record.is_resumed else None
+        earlier_results: dict[str, EvalResult] = {}
+        if finished is not None:
+            outcome, earlier_results = finished
+            self._resumed_items.add(sourced.index)
+            self._untimed_items.add(sourced.index)
+        elif (reused := record.reuse_output(position, sourced)) is not None:
+            outcome = reused
+            self._untimed_items.add(sourced.index)
+        else:
+            outcome = await state.caller.call(example, record.item_sink(position, sourced))
+        if outcome.down is not None:
+            state.outage.record_task_outage(outcome.down)
+        if outcome.error is not None:
+            item = ItemResult(
+                sourced.index,
+                example,
+                actual_outputs=dict(outcome.outputs),
+                metrics=outcome.metrics,
+                error=outcome.error,
+                error_detail=outcome.detail,
+            )
+            return self._redact(item, finished is not None, ())
+        case = _new_case(
+            example.inputs,
+            outcome.outputs,
+            expected_outputs=example.expected_outputs,
+            metadata=example.metadata,
+            id=example.id,
+            metrics=outcome.metrics,
+            run_index=self._repeat_index,
+        )
+        results = await self._evaluate(case, sourced, earlier_results)
+        if finished is not None and len(results) > len(earlier_results):
+            self._untimed_items.discard(sourced.index)
+        state.outage.record_results(sourced.index, results)
+        item = _new_item(
+            sourced.index,
+            example,
+            actual_outputs=outcome.outputs,
+            eval_results=results,
+            metrics=outcome.metrics,
+        )
+        return self._redact(item, finished is not None, earlier_results)
+
+    def _redact(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:
+        redact = self._record.redact
+        if redact is None:
+            return item
+        return redact_item(item, redact, known_outputs=known_outputs, known_results=known_results)
+
+    async def _evaluate(
+        self, case: EvalTestCase, sourced: SourcedExample, earlier: dict[str, EvalResult]
+    ) -> tuple[EvalResult, ...]:
+        """Score an item by the evaluators that have not scored it in an earlier process."""
+        state = self._state
+        sink = self._record.result_sink((self._repeat_index, sourced.index))
+        evaluators = state.evaluators
+        if evaluators is None:
+            try:
+                evaluators = choose_evaluators(state.plan.evaluators, sourced.example)
+            except EvaluationError as error:
+                return build_choice_error(error, sink)
+            state.add_infos(evaluators)
+        results = group_by_evaluator(earlier.values()) if earlier else {}
+        missing = evaluators if not earlier else [e for e in evaluators if e.name not in results]
+        if state.is_inline:
+            new_results = evaluate_inline(missing, case, sink)
+        else:
+            new_results = await evaluate_all(missing, case, sink)
+        if not earlier:
+            return new_results
+        results |= group_by_evaluator(new_results)
+        return tuple(result for e in evaluators for result in results[e.name])
+
+    def _add_result(self, item: ItemResult) -> None:
+        state = self._state
+        errored_before = self._tally.errored
+        self._tally.add(item)
+        if self._tally.errored > errored_before:
+            state.caller.errors.add(item)
+        if state.options.keep_results:
+            self._items[item.index] = item
+        state.reporters.item(item)
+        state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
+        if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
+            self._is_stopped = True
+            self._stop.set()
+
+    def _stop_at_failure(self, item: ItemResult) -> None:
+        if self._state.first_failure is None and self._state.outage.reason is None:
+            self._state.first_failure = item.key
+        self._is_stopped = True
+        self._stop.set()
+
+    def _is_complete_despite_failure(self) -> bool:
+        """Say whether `fail_fast` stopped at the very last item, so that the run is complete."""
+        state = self._state
+        is_last = (
+            self._tally.total == self._source.example_count and self._repeat_index + 1 == state.plan.runs
+        )
+        if state.first_failure is None or not is_last:
+            return False
+        state.first_failure = None
+        return True
+
+    def _result(self) -> RunResult:
+        items = tuple(self._items[index] for index in sorted(self._items))
+        return RunResult(index=self._repeat_index, item_results=items, summary=self._tally.summary())

@@ -1,0 +1,108 @@
+"""Rescoring: new scores for existing outputs, without calling the task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dokimos._core.endings import EVERYTHING_ERRORED
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._runtime.loop_watch import LoopWatch
+from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
+from dokimos.evaluators import _base as base
+from dokimos.experiment._experiment import EvaluatorSource
+from dokimos.experiment._item_errors import status_of
+from dokimos.experiment._item_scoring import build_choice_error, choose_evaluators, evaluate_all
+from dokimos.experiment._model_calls import ModelCalls
+from dokimos.experiment._run_options import RunOptions
+from dokimos.judges._run_scope import enter_scope
+
+ITEMS_MISSING = "rescore() needs the items, and this experiment ran with keep_results=False."
+
+
+async def rescore_async(
+    result: ExperimentResult,
+    evaluators: EvaluatorSource,
+    *,
+    parallelism: int = 8,
+    options: RunOptions | None = None,
+) -> ExperimentResult:
+    """Score the outputs of a result again; see `Experiment.rescore`."""
+    if any(run.total_count and not run.item_results for run in result.runs):
+        raise ConfigurationError(ITEMS_MISSING)
+    options = options or RunOptions()
+    calls = ModelCalls(options)
+    limit = options.evaluator_timeout
+    completed = False
+    watch = LoopWatch({} if limit is None else {base.__file__: limit})
+    try:
+        with watch:
+            rescored = await _Rescoring(evaluators, calls, parallelism).of(result)
+        completed = rescored.status is not RunStatus.BUDGET_SPENT
+    finally:
+        calls.close(completed=completed)
+    return replace(rescored, warnings=(*rescored.warnings, *calls.warnings(), *watch.warnings()))
+
+
+class _Rescoring:
+    """Scores the items of a result with one set of evaluators."""
+
+    def __init__(self, evaluators: EvaluatorSource, calls: ModelCalls, parallelism: int) -> None:
+        self._evaluators = evaluators
+        self._calls = calls
+        self._parallelism = parallelism
+        fixed = () if callable(evaluators) else evaluators
+        self._infos: dict[str, EvaluatorInfo] = {evaluator.name: evaluator.info() for evaluator in fixed}
+
+    async def of(self, result: ExperimentResult) -> ExperimentResult:
+        runs = []
+        for run in result.runs:
+            scope = self._calls.scope(run.index, result.provenance.seed, parallelism=self._parallelism)
+            enter_scope(scope)
+            runs.append(await self._run(run))
+            if self._calls.refusal is not None:
+                break
+        went_through = result.status in (RunStatus.COMPLETED, RunStatus.BROKEN)
+        rescored = replace(
+            result,
+            runs=tuple(runs),
+            evaluators=tuple(self._infos.values()),
+            status=status_of(runs) if went_through else result.status,
+            warnings=tuple(w for w in result.warnings if not w.startswith(EVERYTHING_ERRORED)),
+        )
+        if self._calls.refusal is None:
+            return rescored
+        warnings = (*rescored.warnings, f"{self._calls.refusal} What was not scored by then is left out.")
+        return replace(rescored, status=RunStatus.BUDGET_SPENT, warnings=warnings)
+
+    async def _run(self, run: RunResult) -> RunResult:
+        scored: dict[int, ItemResult] = {}
+        items = iter(run.item_results)
+        workers = (self._worker(items, scored, run.index) for _ in range(self._parallelism))
+        await asyncio.gather(*workers)
+        return RunResult(index=run.index, item_results=tuple(scored[index] for index in sorted(scored)))
+
+    async def _worker(
+        self, items: Iterator[ItemResult], scored: dict[int, ItemResult], run_index: int
+    ) -> None:
+        for item in items:
+            try:
+                scored[item.index] = replace(item, eval_results=await self._score_item(item, run_index))
+            except BudgetExceededError:
+                return
+            if self._calls.refusal is not None:
+                return
+
+    async def _score_item(self, item: ItemResult, run_index: int) -> tuple[EvalResult, ...]:
+        if item.error is not None:
+            return ()
+        try:
+            chosen = choose_evaluators(self._evaluators, item.example)
+        except EvaluationError as error:
+            return build_choice_error(error)
+        for evaluator in chosen:
+            if evaluator.name not in self._infos:
+                self._infos[evaluator.name] = evaluator.info()
+        return await evaluate_all(chosen, item.to_test_case(run_index))

@@ -1,0 +1,383 @@
+"""The journal of a run on disk, the checkpoint to resume from: written as it goes, so that nothing is lost.
+
+A run folder holds
+
+    run.json        what the run is: name, data set, task, evaluators, how it was started
+    journal.jsonl   one line per thing that happened, only ever appended to
+    lock            held by the process that is working on the run
+
+A line of the journal is an object whose "t" says what it is:
+
+    item   r(un) i(ndex) h(ash of the example) x (the example, in the first repeat only),
+           o(utputs) m(etrics) or e(rror), its k(ind) and d(etail): the task has returned
+    eval   r i v: results of evaluators for that item
+    void   names: what these evaluators found before is void, as they were configured anew ("" for all)
+    pass   r and what was seen of the data set: a repeat has ended
+    done   the status and provenance: the run has ended
+
+Each ends with "c", a checksum of what comes before it. A damaged line is ignored and reported; a resumed run
+repeats what it recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.jsonable import compact_json, jsonable, wire_object
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult
+from dokimos._core.wire import from_json
+from dokimos.errors import JournalError
+from dokimos.experiment._journal_lines import read_record, with_checksum
+from dokimos.experiment._run_lock import RunLock
+
+FORMAT: Final = 1
+JOURNAL_FILE: Final = "journal.jsonl"
+MANIFEST_FILE: Final = "run.json"
+MOST_LINES_NAMED: Final = 5
+SYNC_SECONDS: Final = 0.05
+"""At most so much of the journal is lost with the power; a killed process loses nothing."""
+
+_NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
+"""What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
+
+Position = tuple[int, int]
+"""Repeat and item index, both 0-based."""
+
+
+def content_hash(example_json: str) -> str:
+    """Return 16 hex digits that tell whether an example has changed."""
+    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+
+class Journal:
+    """The writer. Each record is handed to the operating system at once and synced to disk within 50 ms."""
+
+    def __init__(self, folder: Path, lock: RunLock) -> None:
+        self.folder = folder
+        self.problem: str | None = None
+        self._lock = lock
+        self._closed = False
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self._file = os.open(folder / JOURNAL_FILE, flags, 0o644)
+        self._mutex = threading.Lock()
+        self._dirty = threading.Event()
+        self._closing = threading.Event()
+        self._syncer = threading.Thread(target=self._sync_loop, name="dokimos-journal", daemon=True)
+        self._syncer.start()
+
+    @property
+    def run_id(self) -> str:
+        return self.folder.name
+
+    def write_item(
+        self,
+        position: Position,
+        *,
+        example_hash: str,
+        example_json: str | None,
+        outputs: Mapping[str, Any] | None = None,
+        metrics: CallMetrics | None = None,
+        error: str | None = None,
+        kind: str | None = None,
+        detail: ErrorDetail | None = None,
+    ) -> None:
+        """Record that the task has returned for an item."""
+        parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
+        if example_json is not None:
+            parts.append(f'"x":{example_json}')
+        found = {"o": jsonable(outputs)} if error is None or outputs else {}
+        if error is not None:
+            found["e"] = jsonable(error)
+        if kind is not None:
+            found["k"] = kind
+        if detail is not None:
+            found["d"] = wire_object(detail)
+        if metrics is not None:
+            found["m"] = wire_object(metrics)
+        parts.append(compact_json(found)[1:])
+        self._write(",".join(parts) + "\n")
+
+    def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
+        """Record what evaluators found for an item."""
+        found = compact_json([wire_object(result) for result in results])
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{found}}}\n')
+
+    def write_repeat_end(
+        self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
+    ) -> None:
+        """Record that a repeat has gone through the whole data set of `seen` items."""
+        record = {
+            "t": "pass",
+            "r": run_index,
+            "seen": seen,
+            "fingerprint": fingerprint,
+            "duplicates": duplicate_ids,
+        }
+        self._write(compact_json(record) + "\n")
+
+    def write_void(self, names: Iterable[str]) -> None:
+        """Record that earlier results of some evaluators no longer count; on disk when this returns."""
+        self._write(compact_json({"t": "void", "names": sorted(names)}) + "\n")
+        self._sync()
+
+    def close(self, **outcome: object) -> None:
+        """Record how the run ended, sync the file and release the run's lock."""
+        self._write(compact_json({"t": "done", **jsonable(outcome)}) + "\n")
+        self._closing.set()
+        self._dirty.set()
+        self._syncer.join()
+        self._sync()
+        with self._mutex:
+            # A call left behind may still want to write, when the descriptor is another file's.
+            self._closed = True
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+        self._lock.release()
+
+    def _write(self, line: str) -> None:
+        data = with_checksum(line.encode("utf-8", "backslashreplace"))
+        with self._mutex:
+            if self._closed or self.problem is not None:
+                return
+            try:
+                written = os.write(self._file, data)
+                while written < len(data):
+                    written += os.write(self._file, data[written:])
+            except OSError as error:
+                self._give_up(error)
+                return
+        if not self._dirty.is_set():
+            self._dirty.set()
+
+    def _sync_loop(self) -> None:
+        while not self._closing.is_set():
+            self._dirty.wait()
+            self._closing.wait(SYNC_SECONDS)
+            self._dirty.clear()
+            self._sync()
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if error.errno not in _NEVER_SYNCED:
+                self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self.problem = f"The journal in {self.folder} could not be written any more: {error}."
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """What the journal holds about one item."""
+
+    example_hash: str
+    outputs: Mapping[str, Any] | None
+    metrics: CallMetrics | None
+    error: str | None
+    error_kind: str | None = None
+    error_detail: ErrorDetail | None = None
+    results: Mapping[str, EvalResult] = field(default_factory=dict)
+
+
+class StoredRun:
+    """The reader: an index of line offsets, so that a long journal is never in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        self.seen: dict[int, dict[str, Any]] = {}
+        """What ended repeats saw of the data set, by repeat."""
+        self.outcome: dict[str, Any] | None = None
+        """How the run ended, None if it did not."""
+        self.unreadable_lines: list[int] = []
+        self.intact_size = 0
+        """Bytes up to the end of the last whole line."""
+        self._items: dict[Position, int] = {}
+        self._results: dict[Position, list[int]] = {}
+        self._void: dict[str, int] = {}
+        """Up to where in the journal the results of an evaluator are void."""
+        self._path = folder / JOURNAL_FILE
+        self._file: BinaryIO | None = None
+        if self._path.exists():
+            self._scan()
+            self._file = self._path.open("rb")
+
+    def __contains__(self, position: object) -> bool:
+        return position in self._items
+
+    @property
+    def positions(self) -> Iterator[Position]:
+        """The items whose task has returned, in order, without those that a forced resume has dropped."""
+        runs = self.manifest.get("runs") or math.inf
+        size = (self.manifest.get("dataset") or {}).get("size")
+        for run_index, index in sorted(self._items):
+            end = self.seen.get(run_index, {}).get("seen", math.inf) if size is None else size
+            if run_index < runs and index < end:
+                yield run_index, index
+
+    def item(self, position: Position) -> StoredItem | None:
+        """Return what was recorded about an item, None if its task had not returned."""
+        offset = self._items.get(position)
+        if offset is None:
+            return None
+        record = self._record(offset)
+        results: dict[str, EvalResult] = {}
+        for result_offset in self._results.get(position, ()):
+            found = [from_json(EvalResult, tree) for tree in self._record(result_offset)["v"]]
+            rescored = {result.evaluator for result in found}  # all its scores, which may have other keys now
+            results = {
+                name: earlier for name, earlier in results.items() if earlier.evaluator not in rescored
+            }
+            for result in found:
+                if result_offset >= max(self._void.get(result.evaluator, 0), self._void.get("", 0)):
+                    results[result.name] = result
+        metrics, detail = record.get("m"), record.get("d")
+        return StoredItem(
+            record["h"],
+            record.get("o"),
+            None if metrics is None else from_json(CallMetrics, metrics),
+            record.get("e"),
+            record.get("k"),
+            None if detail is None else from_json(ErrorDetail, detail),
+            results,
+        )
+
+    def example(self, position: Position) -> dict[str, Any] | None:
+        """Return the wire form of an item's example, None if its line is damaged.
+
+        Only the first repeat records the example, unless the data set is a stream.
+        """
+        for place in (position, (0, position[1])):
+            offset = self._items.get(place)
+            example = None if offset is None else self._record(offset).get("x")
+            if example is not None:
+                return dict(example)
+        return None
+
+    def warnings(self) -> list[str]:
+        """Return a warning that names the lines that could not be read."""
+        if not self.unreadable_lines:
+            return []
+        lines = ", ".join(map(str, self.unreadable_lines[:MOST_LINES_NAMED]))
+        more = len(self.unreadable_lines) - MOST_LINES_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        return [f"Lines of the journal that could not be read were ignored: {lines}{rest}."]
+
+    def metrics(self) -> Iterator[CallMetrics]:
+        """Return what the calls of the task have cost, of every item for which that is known."""
+        for offset in self._items.values():
+            metrics = self._record(offset).get("m")
+            if metrics is not None:
+                yield from_json(CallMetrics, metrics)
+
+    def hashes(self) -> Iterator[tuple[int, str]]:
+        """Return (index, content hash) of the items of any repeat, each index once."""
+        done = set()
+        for position in self.positions:
+            if position[1] not in done:
+                done.add(position[1])
+                yield position[1], self.hash_of(position)
+
+    def hash_of(self, position: Position) -> str:
+        """Return the content hash of an item's example."""
+        return str(self._record(self._items[position])["h"])
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _scan(self) -> None:
+        offset = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    break  # cut short by a kill: the record never counted
+                self._index_record(number, offset, line)
+                offset += len(line)
+        self.intact_size = offset
+
+    def _index_record(self, number: int, offset: int, line: bytes) -> None:
+        record = read_record(line)
+        if record is None:
+            self.unreadable_lines.append(number)
+            return
+        kind = record["t"]
+        if kind in ("item", "eval", "void"):
+            self.outcome = None  # the run was taken up again
+        match kind:
+            case "item":
+                position = (record["r"], record["i"])
+                if position in self._items and self._line_at(self._items[position]) == line:
+                    return  # the same line twice: what was said of its outputs still holds
+                # A task that ran again has new outputs, so what evaluators said of the old ones is void.
+                self._items[position] = offset
+                self._results.pop(position, None)
+            case "eval":
+                self._results.setdefault((record["r"], record["i"]), []).append(offset)
+            case "void":
+                self._void |= dict.fromkeys(record["names"], offset)
+            case "pass":
+                self.seen[record["r"]] = record
+            case "done":
+                self.outcome = record
+
+    def _line_at(self, offset: int) -> bytes:
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            return file.readline()
+
+    def _record(self, offset: int) -> dict[str, Any]:
+        if self._file is None:
+            raise JournalError(f"{self._path} is missing.")
+        self._file.seek(offset)
+        record: dict[str, Any] = json.loads(self._file.readline())
+        return record
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read `run.json`. Raises `JournalError` if it is missing, damaged or of a newer format."""
+    path = folder / MANIFEST_FILE
+    try:
+        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise JournalError(f"{folder} is not a run folder: it has no {MANIFEST_FILE}.") from None
+    except (ValueError, RecursionError) as error:
+        raise JournalError(f"{path} is damaged: {error}") from None
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("format", FORMAT), int):
+        raise JournalError(f"{path} is damaged: it does not hold a run.")
+    if manifest.get("format", FORMAT) > FORMAT:
+        raise JournalError(f"{path} was written by a newer dokimos (format {manifest['format']}).")
+    return cast("dict[str, Any]", manifest)
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write `run.json` atomically."""
+    path = folder / MANIFEST_FILE
+    temporary = path.with_suffix(".tmp")
+    text = json.dumps({"format": FORMAT, **jsonable(manifest)}, ensure_ascii=False, indent=2)
+    with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def truncate_torn_line(folder: Path, intact_size: int) -> None:
+    """Truncate a last line that a killed process left incomplete, so that the next record starts a line."""
+    path = folder / JOURNAL_FILE
+    if path.exists() and path.stat().st_size > intact_size:
+        with path.open("r+b") as file:
+            file.truncate(intact_size)

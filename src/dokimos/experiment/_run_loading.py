@@ -1,0 +1,240 @@
+"""Loading runs from their folders, listing them, and deleting old ones."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dokimos._core.example import Example
+from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._core.wire import from_json
+from dokimos.errors import JournalError, RunLockedError
+from dokimos.experiment._fail_fast import NOT_RUN
+from dokimos.experiment._item_errors import CHOICE
+from dokimos.experiment._run_folders import list_run_folders
+from dokimos.experiment._run_journal import MANIFEST_FILE, Position, StoredRun, read_manifest
+from dokimos.experiment._run_lock import RunLock
+from dokimos.experiment._run_part import Part
+
+UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
+
+
+def load_run(folder: Path) -> ExperimentResult:
+    """Return the result of a run from its journal, also of a run that has not ended.
+
+    Raises:
+        JournalError: if the folder does not hold a readable run.
+    """
+    stored = StoredRun(folder)
+    try:
+        _check_manifest(stored)
+        return _result(stored)
+    finally:
+        stored.close()
+
+
+def load_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
+    """Yield the items of every repeat of a run, each with the content hash of its example.
+
+    Raises:
+        JournalError: if the folder does not hold a readable run.
+    """
+    stored = StoredRun(folder)
+    try:
+        for position in stored.positions:
+            item = _item(stored, position, {})
+            if item is not None:
+                yield stored.hash_of(position), item
+    finally:
+        stored.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListing:
+    """One line about a run."""
+
+    run_id: str
+    folder: Path
+    name: str
+    started_at: str
+    status: RunStatus | None
+    """None while it is going on or where its process was killed."""
+    size_bytes: int
+    problem: str = ""
+    """Why the run cannot be read, empty where it can be."""
+
+
+def list_runs(root: Path) -> list[RunListing]:
+    """Return the runs in a folder, oldest first; a run that cannot be read has a `problem`."""
+    return [_listing(folder) for folder in list_run_folders(root)]
+
+
+def prune_runs(folders: Sequence[Path]) -> list[Path]:
+    """Delete run folders except those in use by a process. Return the deleted folders."""
+    deleted = []
+    for folder in folders:
+        try:
+            lock = RunLock(folder)
+        except (RunLockedError, OSError):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        deleted.append(folder)
+    return deleted
+
+
+def _listing(folder: Path) -> RunListing:
+    manifest: dict[str, Any] = {}
+    status, problem = None, ""
+    try:
+        manifest = read_manifest(folder)
+        outcome = last_record(folder / "journal.jsonl")
+        status = None if outcome is None else RunStatus(str(outcome.get("status")))
+    except (JournalError, ValueError, OSError) as error:
+        problem = str(error)
+    return RunListing(
+        run_id=folder.name,
+        folder=folder,
+        name=str(manifest.get("name", "unnamed")),
+        started_at=str(manifest.get("startedAt", "")),
+        status=status,
+        size_bytes=_size(folder),
+        problem=problem,
+    )
+
+
+def _size(folder: Path) -> int:
+    """Add up the files of a folder in which another process may be at work."""
+    total = 0
+    for file in folder.iterdir():
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
+def last_record(path: Path) -> dict[str, Any] | None:
+    """Return the `done` record if it is the last line; reads only the end of the journal."""
+    import json
+
+    try:
+        with path.open("rb") as file:
+            record = json.loads(_last_line(file, path.stat().st_size))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and record.get("t") == "done" else None
+
+
+def _last_line(file: BinaryIO, size: int) -> bytes:
+    reach = 64 * 1024
+    while True:
+        file.seek(max(0, size - reach))
+        _, newline, last = file.read().rstrip(b"\n").rpartition(b"\n")
+        if newline or reach >= size:
+            return last
+        reach *= 4
+
+
+def _check_manifest(stored: StoredRun) -> None:
+    for name, kind in (("name", str), ("description", str), ("metadata", dict), ("dataset", dict)):
+        found = stored.manifest.get(name)
+        if found is not None and not isinstance(found, kind):
+            raise JournalError(f"{stored.folder / MANIFEST_FILE} is damaged: {name!r} is {found!r:.40}.")
+
+
+def _result(stored: StoredRun) -> ExperimentResult:
+    manifest, outcome = stored.manifest, stored.outcome
+    infos = _evaluator_infos(manifest, outcome)
+    order = {info.name: place for place, info in enumerate(infos)}
+    items: dict[int, list[ItemResult]] = {}
+    lost = 0
+    for position in stored.positions:
+        item = _item(stored, position, order)
+        if item is None:
+            lost += 1
+        else:
+            items.setdefault(position[0], []).append(item)
+    indexes = sorted({*items, *(index for index in stored.seen if index < manifest.get("runs", math.inf))})
+    warnings = tuple(outcome.get("warnings", ())) if outcome is not None else (UNFINISHED,)
+    warnings += tuple(warning for warning in stored.warnings() if warning not in warnings)
+    if lost:
+        warnings += (f"{lost} results were left out because the line with their example is damaged.",)
+    return ExperimentResult(
+        name=manifest.get("name", "unnamed"),
+        description=manifest.get("description", ""),
+        metadata={**(manifest.get("metadata") or {}), **_items_not_run(outcome)},
+        runs=tuple(RunResult(index=index, item_results=tuple(items.get(index, ()))) for index in indexes),
+        provenance=_provenance(stored),
+        evaluators=infos,
+        status=RunStatus.INTERRUPTED if outcome is None else RunStatus(outcome["status"]),
+        warnings=warnings,
+    )
+
+
+def _items_not_run(outcome: dict[str, Any] | None) -> dict[str, Any]:
+    """Return which items the run did not come to, as its result said."""
+    return {} if outcome is None or NOT_RUN not in outcome else {NOT_RUN: outcome[NOT_RUN]}
+
+
+def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemResult | None:
+    found = stored.item(position)
+    example = stored.example(position)
+    if found is None or example is None:
+        return None
+    results = sorted(found.results.values(), key=lambda result: _sort_index(result, order))
+    return ItemResult(
+        position[1],
+        from_json(Example, example),
+        actual_outputs=found.outputs or {},
+        eval_results=tuple(_complete(results, order)),
+        metrics=found.metrics,
+        error=found.error,
+        error_detail=found.error_detail,
+    )
+
+
+def _complete(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
+    """Exclude the results of evaluators that a later resume dropped."""
+    return [
+        result
+        for result in results
+        if not order or result.name in order or result.evaluator in order or result.name == CHOICE
+    ]
+
+
+def _sort_index(result: EvalResult, order: dict[str, int]) -> int:
+    return order.get(result.name, order.get(result.evaluator, len(order)))
+
+
+def _provenance(stored: StoredRun) -> Provenance:
+    outcome, manifest = stored.outcome, stored.manifest
+    if outcome is not None and outcome.get("provenance"):
+        found = from_json(Provenance, outcome["provenance"])
+    else:
+        dataset = manifest.get("dataset") or {}
+        found = Provenance(
+            dokimos_version=manifest.get("dokimosVersion"),
+            dataset_name=dataset.get("name"),
+            dataset_fingerprint=dataset.get("fingerprint"),
+            dataset_size=dataset.get("size"),
+            task_name=manifest.get("task"),
+            seed=manifest.get("seed"),
+            shard="/".join(map(str, manifest["shard"])) if manifest.get("shard") else None,
+            partial=str(Part.of_tree(manifest["part"])) if manifest.get("part") else None,
+            started_at=manifest.get("startedAt"),
+            command=tuple(manifest.get("command", ())),
+        )
+    return replace(found, run_id=stored.folder.name)
+
+
+def _evaluator_infos(
+    manifest: Mapping[str, Any], outcome: Mapping[str, Any] | None
+) -> tuple[EvaluatorInfo, ...]:
+    """Return the evaluators of a run: as declared, or as seen where each example has its own."""
+    trees = (outcome or {}).get("evaluators") or manifest.get("evaluators") or ()
+    return tuple(from_json(EvaluatorInfo, tree) for tree in trees)

@@ -1,0 +1,79 @@
+"""What changes while one run goes on: the data that the runner and its repeats share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dokimos._core.provenance import EvaluatorInfo
+from dokimos._core.results import RunResult
+from dokimos.evaluators._base import Evaluator
+from dokimos.experiment._item_scoring import all_inline
+from dokimos.experiment._model_calls import ModelCalls
+from dokimos.experiment._outage import Outage
+from dokimos.experiment._progress import Progress, make_progress
+from dokimos.experiment._reporters import Reporters
+from dokimos.experiment._run_record import RunRecord
+from dokimos.experiment._task import task_attribute
+from dokimos.experiment._task_calls import TaskCaller
+
+if TYPE_CHECKING:
+    from dokimos.experiment._experiment import Experiment
+    from dokimos.experiment._run_description import Launch
+    from dokimos.experiment._run_options import RunOptions
+
+
+@dataclass(slots=True, kw_only=True)
+class RunState:
+    """The state of one run, over all of its repeats."""
+
+    plan: Experiment
+    options: RunOptions
+    record: RunRecord
+    reporters: Reporters
+    calls: ModelCalls
+    outage: Outage
+    caller: TaskCaller
+    progress: Progress
+    evaluators: tuple[Evaluator, ...] | None
+    """The evaluators of every item; None where a function chooses them for each example."""
+    is_inline: bool
+    """Whether none of them waits for anything, so that they are called without a task of their own."""
+    counts_own_calls: bool
+    """Whether the task itself accounts to the budget for each call that it makes."""
+    evaluator_infos: dict[str, EvaluatorInfo] = field(default_factory=dict)
+    """The configuration of the evaluators that were used, by name."""
+    runs: list[RunResult] = field(default_factory=list)
+    """The results of the repeats that have ended."""
+    first_failure: str | None = None
+    """The key of the item at which `fail_fast` stopped the run."""
+
+    @classmethod
+    def create(cls, plan: Experiment, options: RunOptions, launch: Launch | None) -> RunState:
+        """Return the state of a run that has not begun."""
+        record = RunRecord(plan, options, launch)
+        calls = ModelCalls(options, record.redact)
+        counts_own_calls = bool(task_attribute(plan.task, "counts_own_calls"))
+        evaluators = None if callable(plan.evaluators) else tuple(plan.evaluators)
+        state = cls(
+            plan=plan,
+            options=options,
+            record=record,
+            reporters=Reporters(plan.reporters),
+            calls=calls,
+            outage=Outage(plan, calls.breakers),
+            caller=TaskCaller(plan, options, None if counts_own_calls else calls.ledger),
+            progress=make_progress(plan, options),
+            evaluators=evaluators,
+            is_inline=evaluators is not None and all_inline(evaluators),
+            counts_own_calls=counts_own_calls,
+        )
+        state.add_infos(evaluators or ())
+        return state
+
+    def add_infos(self, evaluators: Iterable[Evaluator]) -> None:
+        """Remember how evaluators are configured, for the result."""
+        for evaluator in evaluators:
+            if evaluator.name not in self.evaluator_infos:
+                self.evaluator_infos[evaluator.name] = evaluator.info()

@@ -1,0 +1,307 @@
+"""Calling the task: with timeout, retries with exponential backoff, cost and budget."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import threading
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from dokimos._core.container_copy import copy_containers
+from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.metrics import CallMetrics, PriceTable
+from dokimos._core.task_progress import track_progress
+from dokimos._core.task_result import TaskResult
+from dokimos._core.text import pluralize
+from dokimos._core.tracebacks import describe_exception, format_located_error
+from dokimos._runtime.stuck_calls import locate_waiting_coroutine
+from dokimos._runtime.time_limits import count_extra_time, wait_with_limit
+from dokimos.datasets._dataset import Dataset
+from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
+from dokimos.experiment._argument_advice import argument_advice
+from dokimos.experiment._item_errors import CommonErrors, describe_error
+from dokimos.experiment._task import NO_OUTPUT, prepare, where_task_works
+from dokimos.experiment._task_arguments import TaskArguments, example_arguments, input_arguments
+from dokimos.judges._budget import TASK
+
+if TYPE_CHECKING:
+    from dokimos._core.example import Example
+    from dokimos.experiment._experiment import Experiment
+    from dokimos.experiment._run_options import RunOptions
+    from dokimos.judges._budget import Ledger
+
+T = TypeVar("T")
+
+FIRST_RETRY_SECONDS: Final = 0.5
+LONGEST_RETRY_SECONDS: Final = 30.0
+
+
+class TaskOutcome(NamedTuple):
+    """The outcome of a task for an item: outputs, or an error with the outputs until then."""
+
+    outputs: Mapping[str, Any] = MappingProxyType({})
+    metrics: CallMetrics | None = None
+    error: str | None = None
+    down: EndpointDownError | None = None
+    """The endpoint that was down, for which a resumed run calls the task again."""
+    detail: ErrorDetail | None = None
+    """The location and traceback of the error."""
+    is_final: bool = False
+    """Whether a retry would fail too, because of what the task was called with."""
+
+
+ItemSink: TypeAlias = Callable[[TaskOutcome], None]
+"""Receives the outcome of a task: outputs as soon as it returns, in its thread; an error at the end."""
+
+
+class TaskCaller:
+    """Calls one task for many items, and collects warnings about it for the end of the run."""
+
+    def __init__(self, plan: Experiment, options: RunOptions, ledger: Ledger | None) -> None:
+        self.errors = CommonErrors()
+        self.advice: str | None = None
+        """Advice on the first error of a task that expects other arguments."""
+        self._function = plan.task
+        self._task = prepare(plan.task)
+        self._arguments: TaskArguments | None = None
+        self._set_arguments(example_arguments(plan.task))
+        if self.needs_input_keys and isinstance(plan.dataset, Dataset):
+            self.set_input_keys(plan.dataset.input_keys)
+        self._ledger = ledger
+        self._timeout = options.timeout
+        self._attempts = options.retries + 1
+        self._prices = plan.prices
+        self._random = random.Random(options.seed)
+        self._abandoned = 0
+        self._retried = 0
+        self._price_problem: str | None = None
+
+    @property
+    def needs_input_keys(self) -> bool:
+        """Whether it needs the names of the examples' inputs before it can call the task."""
+        return self._arguments is None
+
+    def set_input_keys(self, keys: Collection[str]) -> None:
+        """Decide how the task is called for examples with these inputs.
+
+        Raises:
+            ConfigurationError: if it cannot be called with them.
+        """
+        self._set_arguments(input_arguments(self._function, keys))
+
+    def _set_arguments(self, arguments: TaskArguments | None) -> None:
+        if arguments is not None:
+            self._arguments = arguments
+            self._task = replace(self._task, call=arguments.bind(self._function))
+
+    async def call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        """Call the task for an example, with retries, until it succeeds or no attempts are left.
+
+        Raises `BudgetExceededError` if the budget does not allow the call, or a judge call inside it.
+        """
+        if self._ledger is None:
+            return await self._call_with_retries(example, sink)
+        reservation = await self._ledger.reserve(TASK)
+        outcome = None
+        try:
+            outcome = await self._call_with_retries(example, sink)
+        finally:
+            if outcome is not None and outcome.down is not None and outcome.metrics is None:
+                reservation.cancel()
+            elif outcome is None or (outcome.error is not None and outcome.metrics is None):
+                reservation.fail()
+            else:
+                reservation.settle(outcome.metrics)
+        return outcome
+
+    def warnings(self) -> list[str]:
+        """Return what a reader of the result should know about the calls, in sentences."""
+        found = []
+        if self._abandoned:
+            calls = pluralize(self._abandoned, "call")
+            found.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
+        if self._retried:
+            found.append(f"Repeated {pluralize(self._retried, 'call')} of the task that had failed.")
+        if self._price_problem:
+            found.append(self._price_problem)
+        return found
+
+    async def _call_with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        outcome = await self._attempt(example, sink)
+        for attempt in range(1, self._attempts):
+            if outcome.error is None or outcome.is_final:
+                break
+            if outcome.down is not None and outcome.down.history:
+                break
+            if outcome.error == example.actual_error:
+                break  # a recorded error: a retry would return the same
+            self._retried += 1
+            await asyncio.sleep(self._backoff_seconds(attempt))
+            outcome = await self._attempt(example, sink)
+        if sink is not None and outcome.error is not None:
+            sink(outcome)
+        return outcome
+
+    async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        example = copy_containers(example)  # a task may change its arguments
+        abandoned: list[TaskResult] = []
+        try:
+            if self._timeout is None:
+                return await self._task.run(example, self._recorder_for(sink))
+            return await self._call_with_timeout(
+                self._timeout, example, _Return(self._outcome, sink), abandoned
+            )
+        except asyncio.CancelledError as error:
+            if is_cancelled_from_outside():
+                raise
+            return TaskOutcome(error=describe_error(error), detail=describe_exception(error))
+        except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
+            raise
+        except BaseException as error:  # test frameworks derive their failures from it
+            paid = getattr(error, "metrics", None)  # an unusable reply of a model costs like any other
+            metrics = paid if isinstance(paid, CallMetrics) else None
+            down = EndpointDownError.find_in_chain(error)
+            text, advice = describe_error(error), self._advice_on(error, example)
+            is_without_output = error.args == (NO_OUTPUT,)  # may be there the next time
+            is_wrong_guess = advice is not None and not is_without_output
+            if advice is not None and (self.advice is None or is_without_output):
+                text = f"{text.rstrip('.')}. {advice}"
+                self.advice = advice if is_wrong_guess else self.advice
+            is_final = is_wrong_guess or isinstance(error, DatasetError)
+            known = TaskOutcome(
+                metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
+            )
+            for done in abandoned:
+                paid_for = metrics or self._outcome(done).metrics
+                known = known._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
+            return known
+
+    def _advice_on(self, error: BaseException, example: Example) -> str | None:
+        if self._arguments is None:
+            return None
+        return argument_advice(error, self._function, self._arguments, example)
+
+    async def _call_with_timeout(
+        self, seconds: float, example: Example, returned: _Return, abandoned: list[TaskResult]
+    ) -> TaskOutcome:
+        """Wait for a call for at most `seconds`; the progress of an abandoned call goes into `abandoned`."""
+        with count_extra_time() as extra, track_progress() as progress:
+            call = asyncio.create_task(_convert_system_exit(self._task.run(example, returned)))
+        try:
+            await wait_with_limit(call, seconds, extra)
+        except asyncio.CancelledError:
+            cancel_without_waiting(call)
+            raise
+        if call.done() or not returned.claim():
+            return await call
+        where = where_task_works(example) or locate_waiting_coroutine(call.get_coro())
+        abandoned += [done for done in [progress.so_far()] if done is not None]
+        # Not awaited: a call that swallows its cancellation must not keep the worker.
+        cancel_without_waiting(call)
+        self._abandoned += 1
+        message = f"no answer within {seconds:g} s; the call was abandoned"
+        raise TimeoutError(message).with_traceback(
+            where
+        )  # not bound to a name, which would keep the frames alive
+
+    def _recorder_for(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
+        """Return a function that records the result of a call that has no timeout."""
+        if sink is None:
+            return self._outcome
+
+        def record(result: TaskResult) -> TaskOutcome:
+            outcome = self._outcome(result)
+            if outcome.error is None:  # an error is written down when there are no attempts left
+                sink(outcome)
+            return outcome
+
+        return record
+
+    def _outcome(self, result: TaskResult) -> TaskOutcome:
+        metrics = result.metrics
+        if self._prices is not None:
+            metrics = self._add_cost(self._prices, metrics)
+        return TaskOutcome(result.outputs, metrics, result.error, detail=result.error_detail)
+
+    def _backoff_seconds(self, attempt: int) -> float:
+        longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))
+        return float(longest * self._random.uniform(0.5, 1.0))
+
+    def _add_cost(self, prices: PriceTable, metrics: CallMetrics | None) -> CallMetrics | None:
+        """Add the cost from the price table if the tokens are known and the task reported no cost."""
+        if metrics is None or metrics.cost_usd is not None or metrics.tokens is None:
+            return metrics
+        try:
+            cost = prices(metrics.model, metrics.tokens_in, metrics.tokens_out)
+        except Exception as error:
+            if self._price_problem is None:
+                what = format_located_error(error)
+                self._price_problem = f"The price table raised {what}; those items are unpriced."
+            return metrics
+        if cost is None:
+            return metrics
+        if not _is_price(cost):
+            self._price_problem = (
+                f"The price table gave {cost!r}, which is no price; those items are unpriced."
+            )
+            return metrics
+        return replace(metrics, cost_usd=cost)
+
+
+class _Return:
+    """Records the result of a call in the thread in which the task returns, at once.
+
+    The call may have been abandoned before, at its timeout. Whichever claims it first, the return or the
+    timeout, decides how it ended.
+    """
+
+    __slots__ = ("_claim", "_outcome", "_sink")
+
+    def __init__(self, outcome: Callable[[TaskResult], TaskOutcome], sink: ItemSink | None) -> None:
+        self._outcome = outcome
+        self._sink = sink
+        self._claim = threading.Lock()
+
+    def __call__(self, result: TaskResult) -> TaskOutcome:
+        outcome = self._outcome(result)
+        if self._sink is not None and self.claim() and outcome.error is None:
+            self._sink(outcome)
+        return outcome
+
+    def claim(self) -> bool:
+        return self._claim.acquire(blocking=False)
+
+
+async def _convert_system_exit(call: Coroutine[Any, Any, T]) -> T:
+    """Await a call and turn a `SystemExit` into an error: in an asyncio task it would end the event loop."""
+    try:
+        return await call
+    except SystemExit as exit_:
+        message = f"the task called sys.exit({exit_.code!r})"
+        raise RuntimeError(message).with_traceback(exit_.__traceback__) from None
+
+
+def is_cancelled_from_outside() -> bool:
+    """Say whether the current task was cancelled, rather than called code having raised CancelledError."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def cancel_without_waiting(call: asyncio.Task[Any]) -> None:
+    """Cancel a call without waiting for its end: it may swallow its cancellation."""
+    call.cancel()
+    call.add_done_callback(retrieve_exception)
+
+
+def retrieve_exception(ended: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future, so that asyncio does not log that it was never retrieved."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+def _is_price(cost: object) -> bool:
+    return isinstance(cost, int | float) and math.isfinite(cost) and cost >= 0

@@ -1,0 +1,185 @@
+"""`export` and `render`: a result as a report, in the format that the file name or the caller names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
+
+from dokimos._core import checks
+from dokimos._core.results import ExperimentResult
+from dokimos.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+BUILT_IN: Final[dict[str, str]] = {
+    "json": "dokimos.exporters._json:JsonExporter",
+    "html": "dokimos.exporters._html:HtmlExporter",
+    "markdown": "dokimos.exporters._markdown:MarkdownExporter",
+    "csv": "dokimos.exporters._csv:CsvExporter",
+    "junit": "dokimos.exporters._junit:JUnitExporter",
+}
+
+ENTRY_POINTS: Final = "dokimos.exporters"
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """Renders a result as one text; plugins name theirs by the entry point `dokimos.exporters`.
+
+    Example:
+        >>> class Names:
+        ...     name, extensions = "names", (".names",)
+        ...     def render(self, result):
+        ...         return ", ".join(str(item.example.input) for item in result.item_results)
+        >>> exporter: Exporter = Names()
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """File name endings, in lower case and with their dot."""
+
+    def render(self, result: ExperimentResult) -> str:
+        """Return the report; its line ends are written as they are."""
+
+
+def render(result: ExperimentResult, format: str) -> str:
+    """Return a report as text.
+
+    Raises:
+        ConfigurationError: for an unknown format.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> render(result, "markdown").splitlines()[0]
+        '# Experiment: unnamed'
+    """
+    return exporter(format).render(_require_result(result))
+
+
+def export(result: ExperimentResult, path: str | Path, *, format: str | None = None) -> Path:
+    """Write a report in UTF-8 and return its path; folders are created.
+
+    The format follows from the file name unless it is given. A file that exists is replaced at once and
+    whole, so a reader never sees half a report.
+
+    Raises:
+        ConfigurationError: for an unknown format or ending, or a path that cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export(result, Path(folder) / "report.html").name
+        'report.html'
+    """
+    checks.require_path("path", path, "the file to write", or_none=False)
+    path = Path(path)
+    chosen = exporter_for(path) if format is None else exporter(format)
+    return write_report(path, chosen.render(_require_result(result)))
+
+
+def write_report(path: Path, text: str) -> Path:
+    """Write the text of a report and return its path; see `export`.
+
+    Raises:
+        ConfigurationError: for a path that cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as cause:
+        why = cause.strerror or cause
+        raise ConfigurationError(f"Cannot write the report {path}: {why}. Choose another path.") from cause
+    return path
+
+
+def exporter(name: str) -> Exporter:
+    """Return the exporter of a format, built in or from a plugin."""
+    if name in BUILT_IN:
+        return _load_built_in(name)
+    for found in _plugins():
+        if found.name == name:
+            return _load_plugin(found)
+    raise ConfigurationError(f"Unknown report format {name!r}. Known formats: {_list_formats()}.")
+
+
+def exporter_for(path: str | Path) -> Exporter:
+    """Return the exporter for a file name, by its ending."""
+    file_name = Path(path).name.lower()
+    for candidate in _iter_exporters():
+        if file_name.endswith(candidate.extensions):
+            return candidate
+    raise ConfigurationError(
+        f"Cannot tell the format of the report {str(path)!r} from its ending. Known formats: "
+        f"{_list_formats()}. Rename the file or name a format."
+    )
+
+
+def _require_result(result: object) -> ExperimentResult:
+    if not isinstance(result, ExperimentResult):
+        raise ConfigurationError(f"Only an ExperimentResult can be exported, not {type(result).__name__}.")
+    return result
+
+
+def _iter_exporters() -> Iterator[Exporter]:
+    yield from map(_load_built_in, BUILT_IN)
+    yield from map(_load_plugin, _plugins())
+
+
+@cache
+def _load_built_in(name: str) -> Exporter:
+    module, _, attribute = BUILT_IN[name].partition(":")
+    return cast(Exporter, getattr(import_module(module), attribute)())
+
+
+def _plugins() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def _load_plugin(found: EntryPoint) -> Exporter:
+    try:
+        loaded = found.load()
+        instance = loaded() if isinstance(loaded, type) else loaded
+    except Exception as cause:
+        problem = f"{type(cause).__name__}: {cause}"
+        raise ConfigurationError(
+            f"Cannot load the exporter {found.name!r} ({found.value}): {problem}"
+        ) from cause
+    if not isinstance(instance, Exporter):
+        raise ConfigurationError(
+            f"The exporter {found.name!r} ({found.value}) lacks one of name, extensions and render(result)."
+        )
+    return instance
+
+
+def _list_formats() -> str:
+    return ", ".join(f"{e.name} ({', '.join(e.extensions)})" for e in _iter_exporters())
+
+
+def _write(path: Path, content: bytes) -> None:
+    if path.exists() and not path.is_file():
+        # A pipe or a terminal cannot be replaced; a folder gives the usual error here.
+        path.write_bytes(content)
+        return
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(content)
+        with contextlib.suppress(FileNotFoundError):
+            draft.chmod(target.stat().st_mode)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,146 @@
+"""Deduplicate long texts of a JSON document: each occurs once, with references elsewhere.
+
+`{"$text": PATH}` is the text at PATH, a list of keys and positions from the root of the document, and
+`{"$json": PATH}` the value that the text there is the JSON of. An object of the user's own that looks like a
+reference is wrapped in `{"$plain": ...}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dokimos._core.jsonable import JsonValue, compact_json
+
+LONG: Final = 200
+"""Shorter texts, in characters, are repeated: references would save little and be hard to read."""
+
+_TEXT, _JSON, _PLAIN = "$text", "$json", "$plain"
+_MARKS: Final = frozenset((_TEXT, _JSON, _PLAIN))
+_RENDERED_MAPS: Final = frozenset(("inputs", "expectedOutputs", "actualOutputs"))
+"""Maps of which the report renders one value, or the whole, as text."""
+
+_Path = tuple[Any, ...]
+
+
+def share_texts(document: dict[str, JsonValue], member: str) -> bool:
+    """Replace texts of a member that occur elsewhere in the document by references; return if any did."""
+    sharing = _Sharing()
+    sharing.learn({key: content for key, content in document.items() if key != member}, ())
+    shared = sharing.tree(document[member], (member,))
+    if sharing.count:
+        document[member] = shared
+    return sharing.count > 0
+
+
+def join_texts(document: dict[str, JsonValue], member: str) -> JsonValue:
+    """Return the member with what its references stand for.
+
+    Raises:
+        ValueError: for a reference that points to nothing.
+    """
+    try:
+        return _Joining(document).tree(document[member])
+    except (AttributeError, LookupError, TypeError) as cause:
+        raise ValueError("A reference in it points to nothing.") from cause
+
+
+def is_long(text: str | None) -> bool:
+    """Return whether a text is long enough to be deduplicated."""
+    return text is not None and len(text) >= LONG
+
+
+class _Sharing:
+    def __init__(self) -> None:
+        self.count = 0
+        self._paths: dict[str, _Path] = {}
+        self._any_json = False
+
+    def learn(self, value: JsonValue, path: _Path) -> None:
+        """Remember where the long texts in a value are."""
+        if type(value) is str:
+            self._paths.setdefault(value, path)
+            self._any_json |= value[0] in "[{"
+            return
+        for key, content in _entries(value):
+            if _may_hold(content):
+                self.learn(content, (*path, key))
+
+    def tree(self, value: JsonValue, path: _Path, text_levels: int = 0) -> JsonValue:
+        """Return the value with references; `text_levels` counts the levels rendered as text."""
+        if type(value) is str:
+            first = self._paths.setdefault(value, path)
+            return value if first is path else self._reference(_TEXT, first)
+        if text_levels and self._any_json and (written := self._paths.get(compact_json(value))):
+            return self._reference(_JSON, written)
+        if isinstance(value, list):
+            return [
+                self.tree(item, (*path, index)) if _may_hold(item) else item
+                for index, item in enumerate(value)
+            ]
+        marked = _is_marked(value)
+        if marked:
+            path = (*path, _PLAIN)
+        found = {
+            key: self.tree(
+                item, (*path, key), 2 if key in _RENDERED_MAPS else text_levels and text_levels - 1
+            )
+            if _may_hold(item)
+            else item
+            for key, item in value.items()
+        }
+        return {_PLAIN: found} if marked else found
+
+    def _reference(self, mark: str, path: _Path) -> JsonValue:
+        self.count += 1
+        return {mark: list(path)}
+
+
+class _Joining:
+    def __init__(self, document: JsonValue) -> None:
+        self._document = document
+        self._parsed: dict[str, JsonValue] = {}
+
+    def tree(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, list):
+            return [self.tree(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if not _is_marked(value):
+            return {key: self.tree(item) for key, item in value.items()}
+        ((mark, content),) = value.items()
+        if mark == _PLAIN:
+            return {key: self.tree(item) for key, item in content.items()}
+        text = self._text_at(content)
+        return text if mark == _TEXT else self._value_of(text)
+
+    def _text_at(self, path: JsonValue) -> str:
+        found = self._document
+        for key in path:
+            found = found[key]
+        if not isinstance(found, str):
+            raise TypeError("A reference must point to a text.")
+        return found
+
+    def _value_of(self, text: str) -> JsonValue:
+        if text not in self._parsed:
+            self._parsed[text] = json.loads(text)
+        return self._parsed[text]
+
+
+def _may_hold(value: JsonValue) -> bool:
+    """Return whether the value is a long text or may contain one."""
+    kind = type(value)
+    return len(value) >= LONG if kind is str else kind is dict or kind is list
+
+
+def _is_marked(value: dict[str, JsonValue]) -> bool:
+    return len(value) == 1 and not _MARKS.isdisjoint(value)
+
+
+def _entries(value: JsonValue) -> Iterator[tuple[Any, JsonValue]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)

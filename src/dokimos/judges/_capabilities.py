@@ -1,0 +1,191 @@
+"""What an endpoint and model were found to refuse, remembered for the rest of the process.
+
+A request that is refused is sent again with a fallback: another way to enforce the shape, or without the
+parameter that the endpoint does not support.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from dokimos._http.refusal import Complaint, RequestRefused
+from dokimos._runtime.time_limits import give_extra_time
+from dokimos.judges._protocol import JsonSchemaDict
+
+T = TypeVar("T")
+
+
+class Mode(IntEnum):
+    """How the shape of a reply is enforced, the strictest way first."""
+
+    SCHEMA = 0
+    SIMPLE_SCHEMA = 1
+    """Without the bounds and patterns that some providers do not allow in a schema."""
+    TOOL = 2
+    JSON = 3
+    TEXT = 4
+
+
+SYSTEM: Final = "system"
+_LOGPROBS: Final = ("logprobs", "top_logprobs", "include", "responseLogprobs")
+_TOKEN_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+
+_UNSUPPORTED: Final = re.compile(
+    r"unsupported|not support|n't support|unknown|unrecogni[sz]ed|unexpected|not allowed|not permitted"
+    r"|extra inputs|extra fields|deprecated|cannot (both )?be|can't be|not available|not enabled"
+    r"|only the default|not implemented|not valid for|invalid param|incompatible|is not a valid"
+    r"|does not take|no longer|not accept",
+    re.IGNORECASE,
+)
+_ABOUT_SHAPE: Final = re.compile(
+    r"response_?format|json_?\s?schema|json[_ ]object|structured[_ ]output|text\.format|output_?config"
+    r"|json mode|response_?mime_?type|output_format|guided|grammar|\bschema\b|\bstrict\b"
+    r"|\bformat\b|\btools?\b|tool_choice|\bfunctions?\b",
+    re.IGNORECASE,
+)
+_ABOUT_ONE_SCHEMA: Final = re.compile(
+    r"invalid[ _](json[ _])?schema|schema[^.]{0,40}(is|was) (invalid|not valid|too)|minimum|maximum"
+    r"|min_?length|max_?length|min_?items|max_?items|\bpattern\b|multiple_?of|additional_?properties|\bkeywords?\b",
+    re.IGNORECASE,
+)
+_ABOUT_SYSTEM: Final = re.compile(
+    r"\bsystem\b|\bdeveloper\b|messages\[0\]\.role|\binstructions?\b", re.IGNORECASE
+)
+_LOOK_SECONDS: Final = 0.5
+_SAYS_NOTHING: Final = frozenset({"", "bad request", "invalid request", "unprocessable entity", "no message"})
+_REFUSALS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
+_FORBIDDEN: Final = 403
+"""Also the status of models without token probabilities; it counts only if it names a parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a request contained besides its prompt."""
+
+    mode: Mode
+    optional: Sequence[str]
+    """Names of its parameters that can be left out."""
+    schema: JsonSchemaDict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Concession:
+    """The fallback after a refusal; `parameter` names what is left out from now on, if anything."""
+
+    parameter: str = ""
+
+    @property
+    def is_a_loss(self) -> bool:
+        """Whether something that the user asked for is left out from now on."""
+        return bool(self.parameter) and self.parameter not in _TOKEN_LIMITS
+
+
+class Capabilities:
+    """What one model at one endpoint supports."""
+
+    def __init__(self) -> None:
+        self.refused: frozenset[str] = frozenset()
+        self._floor = Mode.SCHEMA
+        self._floor_of: dict[str, Mode] = {}
+        self._answered_kinds: set[bool] = set()
+        self._probe: asyncio.Future[None] | None = None
+
+    def mode(self, modes: Sequence[Mode], schema: JsonSchemaDict | None) -> Mode:
+        """Return the strictest of a provider's modes that the model has not refused."""
+        if schema is None:
+            return Mode.TEXT
+        floor = self._floor
+        if self._floor_of:
+            floor = max(floor, self._floor_of.get(_key(schema), floor))
+        return next(mode for mode in modes if mode >= floor)
+
+    def is_known_to_work(self, structured: bool) -> bool:
+        """Say whether a call of this kind has been answered."""
+        return structured in self._answered_kinds
+
+    async def probe_first(self, structured: bool, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call. While the very first call finds out what works, the others wait for it, once."""
+        probe = self._probe
+        loop = asyncio.get_running_loop()
+        if probe is not None and not probe.done() and probe.get_loop() is loop:
+            while not probe.done():
+                give_extra_time(_LOOK_SECONDS)  # nothing was sent yet
+                await asyncio.wait((probe,), timeout=_LOOK_SECONDS)
+            return await call()
+        probe = self._probe = loop.create_future()
+        try:
+            result = await call()
+            self._answered_kinds.add(structured)
+            return result
+        finally:
+            probe.set_result(None)
+
+    def learn(self, refusal: RequestRefused, attempt: Attempt) -> Concession | None:
+        """Remember what a refusal is about and return the fallback, None if there is none."""
+        if refusal.status not in (*_REFUSALS, _FORBIDDEN):
+            return None
+        complaint = refusal.complaint
+        parameter = _find_refused_parameter(complaint, attempt.optional)
+        if parameter is not None:
+            group = _LOGPROBS if parameter in _LOGPROBS else (parameter,)
+            known = self.refused.issuperset(group)  # by another call that was sent at the same time
+            self.refused |= frozenset(group)
+            return Concession("" if known else group[0])
+        if refusal.status == _FORBIDDEN:
+            return None
+        if attempt.mode is not Mode.TEXT and _is_about_shape(complaint):
+            self._step_down(complaint, attempt)
+            return Concession()
+        return None
+
+    def _step_down(self, complaint: Complaint, attempt: Attempt) -> None:
+        text = f"{complaint.message} {complaint.code}"
+        following = Mode(attempt.mode + 1)
+        if attempt.schema is not None and _ABOUT_ONE_SCHEMA.search(text):
+            self._floor_of[_key(attempt.schema)] = following
+        else:
+            self._floor = max(self._floor, Mode.TOOL if attempt.mode is Mode.SCHEMA else following)
+
+
+_capabilities: dict[tuple[str, str], Capabilities] = {}
+
+
+def capabilities_of(endpoint: str, model: str) -> Capabilities:
+    """Return what this process knows about a model at an endpoint."""
+    found = _capabilities.get((endpoint, model))
+    if found is None:
+        found = _capabilities.setdefault((endpoint, model), Capabilities())
+    return found
+
+
+def forget_capabilities() -> None:
+    """Forget the capabilities of all models, as if the process had just started."""
+    _capabilities.clear()
+
+
+def _find_refused_parameter(complaint: Complaint, optional: Iterable[str]) -> str | None:
+    text = f"{complaint.message} {complaint.code}"
+    if not _UNSUPPORTED.search(text):
+        return None
+    for name in optional:
+        if complaint.param == name or re.search(rf"\b{name}\b", complaint.message, re.IGNORECASE):
+            return name
+        if name == SYSTEM and (_ABOUT_SYSTEM.search(f"{complaint.param} {complaint.message}")):
+            return name
+    return None
+
+
+def _is_about_shape(complaint: Complaint) -> bool:
+    if complaint.message.lower().strip(" .") in _SAYS_NOTHING:
+        return True
+    return _ABOUT_SHAPE.search(f"{complaint.message} {complaint.param} {complaint.code}") is not None
+
+
+def _key(schema: JsonSchemaDict) -> str:
+    return json.dumps(schema, sort_keys=True)

@@ -1,0 +1,339 @@
+"""The call store of one run: every reply is on disk before it is used, so that none is paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.text import format_list
+from dokimos._runtime.redaction import Redactor, secret_redactor
+from dokimos.errors import JudgeReplyError
+from dokimos.judges._protocol import JudgeReply
+from dokimos.judges._recording import UNUSABLE, Recording
+
+if TYPE_CHECKING:
+    from dokimos.judges._judge_calls import CallRequest
+
+CALLS_FILE: Final = "calls.jsonl"
+_LINE_START: Final = b'{"key":"'
+_KEY_SLICE: Final = slice(len(_LINE_START), len(_LINE_START) + 32)
+_UNUSABLE_MARK: Final = f'","{UNUSABLE}":'.encode()
+_REJECTED: Final = _UNUSABLE_MARK + b"true}\n"
+"""What follows the key on a line that only says of an earlier one that its reply was of no use."""
+PAUSE_SECONDS: Final = 0.002
+LONGEST_PAUSE_SECONDS: Final = 0.01
+"""Between two syncs, for each reply of the last one, and at most.
+
+Where many replies arrive at once, more of them share a sync, which costs as much CPU as writing five; judges
+that are asked one by one wait the short time, and next to a reply of a model ten milliseconds are nothing.
+"""
+_NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
+"""What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
+
+
+class RunCallStore:
+    """An append-only file with one line per reply, and an index of it in memory.
+
+    A reply is handed to the operating system as soon as it arrives, so that a killed process loses none;
+    `put` returns once it is on disk. The first reply creates the file.
+    """
+
+    def __init__(self, path: Path, *, clean: Redactor | None = None) -> None:
+        self.problem: str | None = None
+        self._path = path
+        self._clean = secret_redactor() if clean is None else clean
+        self._offsets: dict[bytes, int] = {}
+        self._unusable: set[bytes] = set()
+        self._size = 0
+        self._mutex = threading.Lock()
+        self._syncer: _Syncer | None = None
+        self._reader: BinaryIO | None = None
+        self._closed = False
+        self._unreadable: list[int] = []
+        """Numbers of the damaged lines."""
+        if path.exists():
+            self._scan()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        recording = None if request.is_retry else self._read(bytes.fromhex(key))
+        if recording is None:
+            return None
+        if recording.unusable is not None:
+            raise JudgeReplyError(recording.unusable, metrics=recording.reply.metrics)
+        return recording.reply
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        raw_key = bytes.fromhex(key)
+        if request.is_retry or raw_key not in self._offsets:
+            synced = self._append(Recording.of(request, reply, self._clean).to_line(), raw_key)
+            if synced is not None:
+                await synced
+
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        if unusable.metrics is not None:
+            cost = JudgeReply("", unusable.metrics)
+            await self._write(Recording.of(request, cost, self._clean, unusable=str(unusable)).to_line())
+        elif bytes.fromhex(key) not in self._unusable:
+            await self._write(_LINE_START + key.encode() + _REJECTED)
+
+    def recordings(self) -> Iterator[Recording]:
+        """Yield the last usable reply of every call."""
+        for key in list(self._offsets):
+            recording = self._read(key)
+            if recording is not None and recording.unusable is None:
+                yield recording
+
+    def costs(self) -> Iterator[tuple[str, CallMetrics]]:
+        """Yield the judge and the cost of every reply that was paid for, unusable replies included."""
+        if not self._size:
+            return
+        with self._path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    recording = Recording.from_line(line)
+                    # Replies that came from elsewhere cost this run nothing, and have no metrics.
+                    if recording.reply.metrics is not None:
+                        yield recording.judge, recording.reply.metrics
+
+    def unusable_keys(self) -> set[str]:
+        """Return the keys of the calls whose last reply was unusable."""
+        return {key.hex() for key in self._unusable}
+
+    def warnings(self) -> list[str]:
+        """Return what is wrong with the file, in sentences."""
+        found = [self.problem] if self.problem is not None else []
+        if self._unreadable:
+            found.append(
+                f"Damaged lines of {self._path} were ignored: {format_list(sorted(self._unreadable))}."
+            )
+        return found
+
+    def close(self) -> None:
+        """Wait for the disk and close the file; later replies are not stored."""
+        with self._mutex:
+            self._closed = True
+            syncer, self._syncer = self._syncer, None
+            reader, self._reader = self._reader, None
+        if syncer is not None:
+            syncer.close()
+        if reader is not None:
+            reader.close()
+
+    def _scan(self) -> None:
+        """Index the calls by the start of their lines, without parsing the replies."""
+        offset = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    break  # cut short by a kill: nobody has used that reply
+                if not self._index_line(line, offset):
+                    self._unreadable.append(number)
+                offset += len(line)
+        self._size = offset
+
+    def _index_line(self, line: bytes, offset: int) -> bool:
+        """Enter a line into the index by its key. Return False if it has no key."""
+        try:
+            key = bytes.fromhex(line[_KEY_SLICE].decode("ascii"))
+        except ValueError:
+            key = b""
+        if not line.startswith(_LINE_START) or len(key) != 16:
+            return False
+        after = line[_KEY_SLICE.stop :]
+        if after != _REJECTED:
+            self._offsets[key] = offset
+        if after.startswith(_UNUSABLE_MARK):
+            self._unusable.add(key)
+        else:
+            self._unusable.discard(key)
+        return True
+
+    async def _write(self, line: bytes) -> None:
+        synced = self._append(line)
+        if synced is not None:
+            await synced
+
+    def _append(self, line: bytes, reply_key: bytes | None = None) -> asyncio.Future[None] | None:
+        """Append a line: the reply to the call `reply_key`, or else one that is indexed by its own text."""
+        with self._mutex:
+            if self._closed or self.problem is not None:
+                return None
+            try:
+                syncer = self._syncer or self._open()
+                syncer.write(line)
+            except OSError as error:
+                self._give_up(error)
+                return None
+            if reply_key is None:
+                self._index_line(line, self._size)
+            else:
+                self._offsets[reply_key] = self._size
+                self._unusable.discard(reply_key)
+            self._size += len(line)
+            return syncer.until_synced()
+
+    def _open(self) -> _Syncer:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        file = os.open(self._path, flags, 0o600)
+        os.ftruncate(file, self._size)  # a line cut short by a kill must not become part of the next one
+        self._syncer = _Syncer(file, self._give_up)
+        return self._syncer
+
+    def _read(self, key: bytes) -> Recording | None:
+        with self._mutex:
+            offset = self._offsets.get(key)
+            if offset is None or (self._closed and self._reader is None):
+                return None
+            if self._reader is None:
+                self._reader = self._path.open("rb", buffering=0)
+            line = _line_at(self._reader, offset)
+        try:
+            recording = Recording.from_line(line)
+            if recording.key != key.hex():
+                raise ValueError("it belongs to another call")
+        except ValueError:
+            self._unreadable.append(self._number_at(offset))
+            self._offsets.pop(key, None)
+            return None
+        return recording
+
+    def _number_at(self, offset: int) -> int:
+        with self._path.open("rb") as file:
+            return file.read(offset).count(b"\n") + 1
+
+    def _give_up(self, error: OSError) -> None:
+        self.problem = (
+            f"Judge replies can no longer be written to {self._path} ({error}). A resumed run would "
+            "ask for them again."
+        )
+
+
+class EarlierCallStore:
+    """The replies of an earlier run as a cache: they cost this run nothing. Unusable ones are retried."""
+
+    def __init__(self, path: Path, *, is_usable: Callable[[str], bool] = lambda identity: True) -> None:
+        self.outputs_reused = 0
+        self._calls = RunCallStore(path)
+        self._unusable = self._calls.unusable_keys()
+        self._is_usable = is_usable
+        """Whether a judge of this identity is still what it was."""
+
+    async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        if request.is_retry or key in self._unusable or not self._is_usable(request.identity):
+            return None
+        try:
+            reply = await self._calls.get(key, request)
+        except JudgeReplyError:
+            return None
+        if reply is None:
+            return None
+        self.outputs_reused += 1
+        return replace(reply, metrics=None)
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        """Store nothing: an earlier run is never changed."""
+
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        """Record nothing: an earlier run is never changed."""
+
+    def close(self) -> None:
+        self._calls.close()
+
+
+def _line_at(file: BinaryIO, offset: int) -> bytes:
+    file.seek(offset)
+    chunks: list[bytes] = []
+    while chunk := file.read(1 << 16):
+        end = chunk.find(b"\n")
+        if end >= 0:
+            return b"".join([*chunks, chunk[: end + 1]])
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+class _Syncer:
+    """Writes at once and syncs in a thread: one fsync covers all that was written while the last one ran."""
+
+    def __init__(self, file: int, on_problem: Callable[[OSError], None]) -> None:
+        self._file = file
+        self._on_problem = on_problem
+        self._waiting: list[asyncio.Future[None]] = []
+        self._mutex = threading.Lock()
+        self._wanted = threading.Semaphore(0)
+        self._asleep = True
+        self._closing = False
+        self._thread = threading.Thread(target=self._loop, name="dokimos-calls", daemon=True)
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        written = os.write(self._file, data)
+        while written < len(data):
+            written += os.write(self._file, data[written:])
+
+    def until_synced(self) -> asyncio.Future[None]:
+        """Return a future that is done once everything written so far is on disk."""
+        future = asyncio.get_running_loop().create_future()
+        with self._mutex:
+            self._waiting.append(future)
+            wake, self._asleep = self._asleep, False
+        if wake:
+            self._wanted.release()
+        return future
+
+    def close(self) -> None:
+        self._closing = True
+        self._wanted.release()
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+    def _loop(self) -> None:
+        while True:
+            self._wanted.acquire()
+            while waiting := self._take_waiting():
+                self._sync()
+                _wake(waiting)
+                time.sleep(min(len(waiting) * PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
+            if self._closing:
+                return
+
+    def _take_waiting(self) -> list[asyncio.Future[None]]:
+        with self._mutex:
+            waiting, self._waiting = self._waiting, []
+            self._asleep = not waiting
+        return waiting
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if error.errno not in _NEVER_SYNCED:
+                self._on_problem(error)
+
+
+def _wake(waiting: Iterable[asyncio.Future[None]]) -> None:
+    """Wake each loop once for all that wait on it."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in waiting:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, futures in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, futures)
+
+
+def _resolve(futures: Iterable[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,66 @@
+"""What the errors of providers' clients say about their endpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from dokimos._core.error_chain import error_chain
+from dokimos._http.breaker import FailureKind
+
+_NO_CONNECTION: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
+"""Errors of the HTTP clients below those of providers, for requests that were not sent."""
+_NO_REPLY: Final = frozenset(
+    {"APIConnectionError", "APITimeoutError", "ModelConnectionError", "ModelTimeoutError", "NetworkError",
+     "ReadError", "ReadTimeout", "RemoteProtocolError", "TransportError", "WriteError"}
+)  # fmt: skip
+_DENIED: Final = frozenset({401, 403})
+_LIMITED: Final = 429
+_FAILING: Final = frozenset({408, 409, 425})
+_SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
+
+
+def classify_failure(error: BaseException) -> FailureKind | None:
+    """Return what is wrong with an endpoint, None where an error says nothing about it."""
+    status = find_status(error)
+    if status is None:
+        names = {cls.__name__ for each in error_chain(error) for cls in type(each).__mro__}
+        if names & _NO_CONNECTION:
+            return FailureKind.UNREACHABLE
+        return FailureKind.SERVER_ERROR if names & _NO_REPLY else None
+    if status in _DENIED:
+        return FailureKind.DENIED
+    if status == _LIMITED:
+        return None if _is_spent(error) else FailureKind.RATE_LIMITED
+    return FailureKind.SERVER_ERROR if status in _FAILING or status >= 500 else None
+
+
+def find_status(error: BaseException) -> int | None:
+    """Return the HTTP status that an error tells."""
+    for each in error_chain(error):
+        status = getattr(each, "status_code", None)
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def describe_connection_error(error: BaseException) -> str:
+    """Say why nothing could be sent: what a provider's client says of it is not much."""
+    for each in error_chain(error):
+        if isinstance(each, OSError) and each.errno:
+            return f"cannot connect ({os.strerror(each.errno) if each.errno > 0 else each.strerror})"
+    *_, last = error_chain(error)
+    return f"cannot connect ({str(last) or type(last).__name__})"
+
+
+def _is_spent(error: BaseException) -> bool:
+    """Whether there is no money left, so that waiting does not help."""
+    for each in error_chain(error):
+        body = getattr(each, "body", None)
+        if isinstance(body, Mapping):
+            inner = body.get("error")
+            found = inner if isinstance(inner, Mapping) else body
+            if found.get("code") in _SPENT or found.get("type") in _SPENT:
+                return True
+    return False

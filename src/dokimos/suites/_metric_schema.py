@@ -1,0 +1,284 @@
+"""What a suite file may say about models and metrics, as pydantic models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from dokimos._core.constraints import Bounds, bounds_of, collect_bounds, describe_requirement
+from dokimos.suites._problems import suggest
+
+CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
+GRADER: Final = r"^[\w.]+:[\w.]+$"
+TOOL_NAME: Final = r"^[0-9A-Za-z_]+$"
+URL: Final = r"^https?://\S+$"
+_NOT_BLANK: Final = r"\S"
+
+Text = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, pattern=_NOT_BLANK)]
+"""Text that is not blank."""
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Block(BaseModel):
+    """A map in the file; a key that it does not have is refused with the nearest one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_hints(cls, value: object, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            details = [cls._explain_error(detail) for detail in error.errors()]
+            raise ValidationError.from_exception_data(cls.__name__, details) from None
+
+    @classmethod
+    def _explain_error(cls, detail: Any) -> InitErrorDetails:
+        """Return a validation error in our own words; outer blocks pass the words of inner ones on."""
+        message, kind = f"this {describe_requirement(detail, cls._bounds(detail))}", detail["type"]
+        # An inner block has worded the fault already: pydantic passes its error through each outer block.
+        if inner := detail.get("ctx", {}).get("message"):
+            message = inner
+        elif kind == "extra_forbidden" and len(detail["loc"]) == 1:
+            names = [field.alias or name for name, field in cls.model_fields.items()]
+            unknown = detail["loc"][0]
+            message = f"there is no key {unknown!r}.{suggest(unknown, names)} Keys: {', '.join(names)}."
+        elif kind == "literal_error":
+            kind, message = "choice", _choice(detail)
+        elif kind in _KINDS:
+            kind, message = "kind", detail["msg"] + suggest(_type_in(detail["input"]), _KINDS[kind])
+        elif kind == "string_pattern_mismatch":
+            kind, message = "pattern", _pattern(detail)
+        elif kind == "string_too_short":
+            kind, message = "blank", "this must not be blank."
+        elif kind in ("value_error", "assertion_error"):
+            message = detail["msg"].removeprefix("Value error, ")
+        elif message.startswith("this must "):
+            kind = TEXT_WANTED if kind == "string_type" else "shape"
+            message = f"{message}, not {detail['input']!r:.60}."
+        error = PydanticCustomError(kind, "{message}", {"message": message})
+        return InitErrorDetails(type=error, loc=detail["loc"], input=detail["input"])
+
+    @classmethod
+    def _bounds(cls, detail: Any) -> Bounds | None:
+        """Return all limits of the number that is at fault."""
+        names = {field.alias or name: field for name, field in cls.model_fields.items()}
+        field = names.get(str(detail["loc"][0])) if detail["loc"] else None
+        return (
+            None if field is None else bounds_of(field.metadata) or collect_bounds(field.annotation, detail)
+        )
+
+
+def _choice(detail: Mapping[str, Any]) -> str:
+    expected = str(detail.get("ctx", {}).get("expected", ""))
+    options = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
+    suggestion = suggest(detail["input"], options).strip()
+    must = f"this must be {expected}, not {detail['input']!r:.60}."
+    return f"{suggestion} {must[0].upper()}{must[1:]}" if suggestion else must
+
+
+_KINDS: Final = {
+    "metric_type": ("standard", "geval", "rag", "code", "evaluator"),
+    "tool_type": ("function", "mcp", "prompt", "vectorstore", "hierarchical_document"),
+}
+TEXT_WANTED: Final = "text_wanted"
+"""The kind of the error where something else than a text is given."""
+_FORMS: Final = {
+    _NOT_BLANK: "must not be blank",
+    CALLABLE: "must be written as module:name, file.py:name or a URL",
+    GRADER: "must be written as module.path:callable",
+    TOOL_NAME: "must consist of the letters A to Z, digits and _",
+    URL: "must begin with http:// or https://",
+}
+"""What a text has to be, by the pattern that it does not match."""
+
+
+def _type_in(value: object) -> Any:
+    return value.get("type") if isinstance(value, Mapping) else value
+
+
+def _pattern(detail: Mapping[str, Any]) -> str:
+    pattern = str(detail["ctx"]["pattern"])
+    form = _FORMS.get(pattern, f"must match {pattern}")
+    return f"{detail['input']!r:.60} {form}."
+
+
+class ModelBlock(Block):
+    """A model of a provider."""
+
+    provider: Literal["openai", "azure_openai", "anthropic", "ollama"]
+    name: Text
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, Field(gt=0)] | None = None
+    top_p: Share | None = None
+    endpoint: Text | None = None
+    """The root of the API; `base_url` says the same."""
+    base_url: Text | None = None
+    api_key: SecretStr | None = None
+    api_version: str | None = None
+    auth_provider: str | None = None
+
+    @model_validator(mode="after")
+    def _one_address(self) -> ModelBlock:
+        if self.endpoint and self.base_url and self.endpoint != self.base_url:
+            raise ValueError("endpoint and base_url say the same thing; give one of them.")
+        if self.provider == "azure_openai" and not (self.endpoint or self.base_url):
+            raise ValueError("azure_openai needs the endpoint of its resource.")
+        return self
+
+
+EmbeddingProvider = Annotated[
+    Annotated[ModelBlock, Tag("model")] | Annotated[Text, Tag("name")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "model"),
+]
+"""A model that embeds, or the name of an embedder such as `file.py:embed`."""
+
+
+class Metric(Block):
+    """What all metrics have in common."""
+
+    name: Text | None = None
+    """What the results are called."""
+    threshold: Share | None = None
+    """The score to reach; without one the metric only informs, unless its verdict is a yes or no."""
+    enabled: bool = True
+    fail_on_error: bool = False
+    """Whether an error of the evaluation fails the case; otherwise it is a warning."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that one evaluation may take."""
+    timeout_ms: Annotated[float, Field(gt=0)] | None = None
+    retry_on_failure: Annotated[int, Field(ge=1, le=3)] | None = None
+    """How often an evaluation that errored is repeated."""
+    model: ModelBlock | None = None
+    """The judge of this metric, instead of `evaluations.model` and the agent's model."""
+    response_path: Text | None = None
+    """Evaluate this leaf of a JSON reply, such as `items[0].price`."""
+
+
+StandardName = Literal[
+    "numeric", "equality", "f1_score", "bleu", "rouge", "meteor", "contains", "regex", "json_schema",
+    "structural_match", "chrf", "levenshtein", "embedding_similarity", "latency", "cost",
+    "groundedness", "relevance", "coherence", "fluency", "safety",
+]  # fmt: skip
+
+
+class StandardMetric(Metric):
+    """A metric that needs no model; its own parameters stand beside the common fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["standard"] = "standard"
+    metric: StandardName
+    scale: Any = None
+    """Accepted for old files; scores are always 0..1."""
+    custom_prompt: Any = None
+    """Accepted for old files; has no effect."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The metric's own parameters."""
+        return dict(self.model_extra or {})
+
+
+class GEvalMetric(Metric):
+    """Criteria in natural language, judged by a model."""
+
+    type: Literal["geval"] = "geval"
+    name: Text
+    criteria: Text
+    evaluation_steps: list[Text] | None = None
+    evaluation_params: (
+        Annotated[
+            list[
+                Literal[
+                    "input", "actual_output", "expected_output", "context", "contexts", "retrieval_context"
+                ]
+            ],
+            Field(min_length=1),
+        ]
+        | None
+    ) = None
+    strict_mode: bool = False
+
+
+class RagMetric(Metric):
+    """Quality of retrieval and of the answer that rests on it, judged by a model."""
+
+    type: Literal["rag"] = "rag"
+    metric_type: Literal[
+        "faithfulness", "answer_relevancy", "contextual_relevancy", "contextual_precision",
+        "contextual_recall",
+    ]  # fmt: skip
+    include_reason: bool = True
+
+
+class CodeMetric(Metric):
+    """A Python function that grades a turn."""
+
+    type: Literal["code"] = "code"
+    grader: Annotated[str, StringConstraints(pattern=GRADER)]
+    blocking: bool = True
+    """Whether a sync grader is called in a thread; `false` keeps it in the thread of the run."""
+    serial: bool = False
+    """Whether a sync grader always has the same thread, one call after another."""
+    thresholds: Annotated[dict[str, Share | None], Field(min_length=1)] | None = None
+    """Of a grader that gives several scores: thresholds by key; a key that is not named has `threshold`."""
+
+
+class EvaluatorMetric(Metric):
+    """Any evaluator of the registry, by its name there."""
+
+    type: Literal["evaluator"] = "evaluator"
+    evaluator: Text = Field(alias="name", description="The evaluator's name in the registry.")
+    name: Text | None = Field(default=None, alias="display_name")
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+_FAMILIES: Final = {"metric": "standard", "metric_type": "rag", "grader": "code", "criteria": "geval"}
+
+
+def _family(value: object) -> str | None:
+    if isinstance(value, Metric):
+        return str(getattr(value, "type", ""))
+    if not isinstance(value, Mapping):
+        return None
+    given = value.get("type")
+    if given is None:
+        return next((family for key, family in _FAMILIES.items() if key in value), None)
+    return given if isinstance(given, str) else None
+
+
+AnyMetric = Annotated[
+    Annotated[StandardMetric, Tag("standard")]
+    | Annotated[GEvalMetric, Tag("geval")]
+    | Annotated[RagMetric, Tag("rag")]
+    | Annotated[CodeMetric, Tag("code")]
+    | Annotated[EvaluatorMetric, Tag("evaluator")],
+    Discriminator(
+        _family,
+        custom_error_type="metric_type",
+        custom_error_message=(
+            "invalid metric type; valid types are standard (with metric: "
+            "numeric, equality, f1_score, bleu, rouge, meteor, contains, regex, json_schema, "
+            "structural_match, chrf, levenshtein, embedding_similarity, latency, cost), geval (with name and "
+            "criteria), rag (with metric_type: faithfulness, answer_relevancy, contextual_relevancy, "
+            "contextual_precision, contextual_recall), code (with grader: module.path:callable), evaluator "
+            "(with name and params)."
+        ),
+    ),
+]

@@ -1,0 +1,180 @@
+"""What a suite file may say about the tools of a declared agent: one block for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, SecretStr, StringConstraints, Tag, model_validator
+
+from dokimos._core.yaml_scalars import read_boolean
+from dokimos.suites._metric_schema import TOOL_NAME, URL, ModelBlock, Text
+from dokimos.suites._retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.suites._tool_block import ToolBlock
+
+MOST_TOOLS: Final = 50
+Seconds = Annotated[float, Field(gt=0)]
+
+
+def _texts(value: object) -> Any:
+    """Let numbers and switches in a map be texts: variables of the environment have no types."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _plain(part) for key, part in value.items()}
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Secrets = Annotated[dict[str, SecretStr], BeforeValidator(_texts)]
+
+
+class FunctionTool(ToolBlock):
+    """A Python function, sync or async; what it raises is told to the model."""
+
+    type: Literal["function"] = "function"
+    file: Text | None = None
+    """The Python file with the function, relative to the suite."""
+    function: Text
+    """The function's name in the file, or `module:attribute`."""
+    parameters: dict[str, Any] | None = None
+    """A JSON Schema of the arguments, or of each argument by its name; else the signature says."""
+    timeout: Seconds | None = None
+    """Seconds that a call may take."""
+
+    @model_validator(mode="after")
+    def _require_location(self) -> FunctionTool:
+        if self.file is None and ":" not in self.function:
+            raise ValueError("a function is in a file:, or is named as module:attribute.")
+        return self
+
+    @property
+    def reference(self) -> str:
+        """`file.py:attribute` or `module:attribute`."""
+        return self.function if self.file is None else f"{self.file}:{self.function}"
+
+
+class McpTool(ToolBlock):
+    """A server of the Model Context Protocol, whose tools the agent has."""
+
+    type: Literal["mcp"] = "mcp"
+    transport: Literal["stdio", "http", "sse", "websocket"] | None = None
+    """How it is spoken to; a url means http, and sse where it ends so."""
+    command: Text | None = None
+    """The program that is started and spoken to over its standard input and output."""
+    args: list[str] = Field(default_factory=list)
+    env: Secrets = Field(default_factory=dict)
+    env_file: Text | None = None
+    """A file with more variables, relative to the suite."""
+    url: Annotated[str, StringConstraints(pattern=URL)] | None = None
+    headers: Secrets = Field(default_factory=dict)
+    timeout: Seconds | None = None
+    """Seconds that connecting may take."""
+    request_timeout: Seconds | None = None
+    """Seconds that a call may take; 30 unless given."""
+    is_retrieval: bool = False
+    """Whether results of its tools are retrieved context."""
+    prefix: Annotated[str, StringConstraints(pattern=TOOL_NAME)] | None = None
+    """Put before the names of its tools, where two servers have tools of one name."""
+    load_tools: bool = True
+    load_prompts: bool | None = None
+    encoding: str | None = None
+    sse_read_timeout: Seconds | None = None
+    terminate_on_close: bool | None = None
+    config: dict[str, Any] | None = None
+
+    WITHOUT_EFFECT: ClassVar = ("load_prompts", "encoding", "terminate_on_close", "config")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpTool:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("an MCP server is either a command: or a url:.")
+        if self.transport == "websocket":
+            raise ValueError("MCP over websocket is not supported; use http, sse or stdio.")
+        if (self.transport == "stdio") != (self.command is not None) and self.transport is not None:
+            raise ValueError("the transport stdio needs a command:, http and sse need a url:.")
+        if self.url is None and self.headers:
+            raise ValueError("headers are for a server with a url.")
+        return self
+
+
+class PromptTool(ToolBlock):
+    """A prompt with blanks that the model fills in; a model answers it."""
+
+    type: Literal["prompt"] = "prompt"
+    template: Text | None = None
+    """The prompt, with `{{name}}` for each parameter."""
+    file: Text | None = None
+    """The file with the prompt, relative to the suite."""
+    parameters: Annotated[dict[str, Any], Field(min_length=1)]
+    """A JSON Schema of each parameter by its name, or of all of them."""
+    model: ModelBlock | None = None
+    """What answers the prompt, instead of the agent's model."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> PromptTool:
+        if (self.template is None) == (self.file is None):
+            raise ValueError("a prompt has either a template or a file.")
+        return self
+
+
+def _kind(value: object) -> str | None:
+    """Return the mark of a tool's kind; it is no key of any block, so that places of errors stay clear."""
+    given = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
+    return f"tool:{given}" if isinstance(given, str) else None
+
+
+AnyTool = Annotated[
+    Annotated[FunctionTool, Tag("tool:function")]
+    | Annotated[McpTool, Tag("tool:mcp")]
+    | Annotated[PromptTool, Tag("tool:prompt")]
+    | Annotated[VectorstoreTool, Tag("tool:vectorstore")]
+    | Annotated[HierarchicalDocumentTool, Tag("tool:hierarchical_document")],
+    Discriminator(
+        _kind,
+        custom_error_type="tool_type",
+        custom_error_message=(
+            "invalid tool type; valid types are function (with file: and function:), mcp (with command: or "
+            "url:), prompt (with template: or file:, and parameters:), vectorstore and hierarchical_document "
+            "(with source:)."
+        ),
+    ),
+]
+
+
+def name_search_tool(tool: str) -> str:
+    """Return what the model calls a tool that searches documents; those of one name are told apart by it."""
+    return tool if "search" in tool else f"{tool}_search"
+
+
+def build_parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments.
+
+    A map of schemas by name becomes one schema; an argument is required unless it says `required: false` or
+    has a default. Raises `ValueError` for what is neither.
+    """
+    if parameters.get("type") == "object" and isinstance(parameters.get("properties", {}), Mapping):
+        return dict(parameters)
+    properties: dict[str, Any] = {}
+    required = []
+    for name, given in parameters.items():
+        described = {"type": given} if isinstance(given, str) else given
+        if not isinstance(described, Mapping):
+            raise ValueError(f"the parameter {name!r} must be a schema such as {{type: string}}.")
+        asked = read_boolean(described.get("required", "default" not in described))
+        properties[name] = {key: part for key, part in described.items() if not _is_flag(key, part)}
+        if asked is True or isinstance(asked, list):
+            required.append(name)
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _is_flag(key: str, value: object) -> bool:
+    return key == "required" and isinstance(read_boolean(value), bool)

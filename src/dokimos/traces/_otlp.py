@@ -1,0 +1,337 @@
+"""Parses spans from OTLP, the export protocol of OpenTelemetry: JSON or protobuf, in bytes or files."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from dokimos.errors import TraceError
+from dokimos.traces._protobuf_wire import Signal
+from dokimos.traces._sdk_spans import is_printed, parse_printed_span
+from dokimos.traces._span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
+
+Encoding: TypeAlias = Literal["json", "protobuf"]
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""How large a request may become when it is decompressed."""
+
+_GZIP: Final = b"\x1f\x8b"
+_KINDS: Final = ("", "internal", "server", "client", "producer", "consumer")
+_STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBatch:
+    """The spans and log records of an export."""
+
+    spans: tuple[Span, ...] = ()
+    logs: tuple[LogRecord, ...] = ()
+    rejected: int = 0
+    """The number of spans ignored because they have no trace id, span id or name."""
+
+
+def read_otlp(
+    body: bytes | str | Mapping[str, Any],
+    *,
+    encoding: Encoding | None = None,
+    signal: Signal | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> SpanBatch:
+    """Read one export: spans, log records, or both.
+
+    Bytes may be compressed with gzip. Without `encoding` it is detected from the first byte. `signal` says
+    what protobuf holds; without it, that is detected too. JSON may have names in camelCase or snake_case,
+    one export or several (one to a line, as the collector writes files, or in a list), and also spans as
+    the SDK's console exporter prints them.
+
+    Raises:
+        TraceError: for data that is not an export, or larger than `max_bytes` when decompressed.
+    """
+    if isinstance(body, Mapping):
+        return _from_tree(body)
+    if isinstance(body, str):
+        return _from_json(body.encode("utf-8", "surrogatepass"))
+    data = _decompress(body, max_bytes)
+    if (encoding or _detect_encoding(data)) == "protobuf":
+        from dokimos.traces._otlp_protobuf import read_protobuf
+
+        return read_protobuf(data, signal)
+    return _from_json(data)
+
+
+def load_spans(*paths: str | Path) -> tuple[Span, ...]:
+    """Read the spans of files that hold OTLP: `.json`, `.jsonl`, protobuf, each also with gzip.
+
+    Files may hold traces, logs or both. Log records that name a span become its events, from whichever file
+    they are. Raises `TraceError`.
+    """
+    batch = _sum(_from_file(Path(path)) for path in paths)
+    return with_logs(batch.spans, batch.logs)
+
+
+def _from_file(path: Path) -> SpanBatch:
+    try:
+        return read_otlp(path.read_bytes())
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def _decompress(data: bytes, max_bytes: int) -> bytes:
+    if data[:2] == _GZIP:
+        data = _gunzip(data, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise TraceError(f"The export is larger than {max_bytes:,} bytes.")
+    return data
+
+
+def _gunzip(data: bytes, limit: int) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return stream.read(limit)
+    except EOFError as error:
+        raise TraceError("The gzip data is cut off.") from error
+    except (OSError, zlib.error) as error:
+        raise TraceError(f"The gzip data is damaged: {error}.") from error
+
+
+def _detect_encoding(data: bytes) -> Encoding:
+    # A file of several exports in protobuf starts with a zero; one export with 0x0A, which is also a line
+    # feed, and a length; only where that is a bracket too must more be looked at.
+    text = data.lstrip()
+    if data[:1] == b"\0":
+        return "protobuf"
+    if data[:1] != b"\n" or not text:
+        return "json"
+    return "json" if text[:1] in (b"{", b"[") and _is_text(text) else "protobuf"
+
+
+def _is_text(data: bytes) -> bool:
+    return not any(byte < 0x20 and byte not in b"\t\n\r" for byte in data[:64])
+
+
+def _from_json(data: bytes) -> SpanBatch:
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        return _from_lines(data, error)
+    return _from_tree(tree)
+
+
+def _from_lines(data: bytes, cause: Exception) -> SpanBatch:
+    lines = [line for line in data.splitlines() if line.strip()]
+    if len(lines) < 2:
+        raise TraceError(f"The export is not JSON: {cause}.") from cause
+    return _sum(_from_line(number, line) for number, line in enumerate(lines, 1))
+
+
+def _from_line(number: int, line: bytes) -> SpanBatch:
+    try:
+        return _from_tree(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"Line {number} is not JSON: {error}.") from error
+
+
+def _from_tree(tree: object) -> SpanBatch:
+    return _sum(map(_from_map, tree)) if isinstance(tree, list) else _from_map(tree)
+
+
+def _from_map(tree: object) -> SpanBatch:
+    if not isinstance(tree, Mapping):
+        raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
+    parsed = [parse_printed_span(tree)] if is_printed(tree) else list(_spans(tree))
+    spans = tuple(span for span in parsed if span is not None)
+    return SpanBatch(spans, tuple(_logs(tree)), len(parsed) - len(spans))
+
+
+def _sum(batches: Iterable[SpanBatch]) -> SpanBatch:
+    all_batches = list(batches)
+    return SpanBatch(
+        tuple(span for batch in all_batches for span in batch.spans),
+        tuple(record for batch in all_batches for record in batch.logs),
+        sum(batch.rejected for batch in all_batches),
+    )
+
+
+def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
+    """Return a field in either spelling."""
+    value = tree.get(name)
+    return tree.get(other) if value is None else value
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _maps(value: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        yield from (each for each in value if isinstance(each, Mapping))
+
+
+def _spans(tree: Mapping[str, Any]) -> Iterator[Span | None]:
+    for group in _maps(_get(tree, "resourceSpans", "resource_spans")):
+        resource = attributes_of(_map(group.get("resource")).get("attributes"))
+        for part in _maps(
+            _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
+        ):
+            scope = str(_map(part.get("scope")).get("name") or "")
+            for span in _maps(part.get("spans")):
+                yield _span(span, resource, scope)
+
+
+def _span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span | None:
+    trace_id = parse_id(_get(data, "traceId", "trace_id"), 16)
+    span_id = parse_id(_get(data, "spanId", "span_id"), 8)
+    name = data.get("name")
+    if not (trace_id and span_id and isinstance(name, str) and name.strip()):
+        return None
+    status = _map(data.get("status"))
+    return Span(
+        trace_id,
+        span_id,
+        name=name,
+        parent_id=parse_id(_get(data, "parentSpanId", "parent_span_id"), 8) or None,
+        kind=_kind(data.get("kind")),
+        start_ns=nanoseconds(_get(data, "startTimeUnixNano", "start_time_unix_nano")),
+        end_ns=nanoseconds(_get(data, "endTimeUnixNano", "end_time_unix_nano")),
+        status=_status(status.get("code")),
+        status_message=str(status.get("message") or ""),
+        attributes=attributes_of(data.get("attributes")),
+        events=tuple(_event(event) for event in _maps(data.get("events"))),
+        resource=resource,
+        scope=scope,
+    )
+
+
+def _event(data: Mapping[str, Any]) -> SpanEvent:
+    time = nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
+    return SpanEvent(str(data.get("name") or ""), attributes_of(data.get("attributes")), time_ns=time)
+
+
+def _logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
+    for group in _maps(_get(tree, "resourceLogs", "resource_logs")):
+        for part in _maps(_get(group, "scopeLogs", "scope_logs")):
+            yield from map(_log, _maps(_get(part, "logRecords", "log_records")))
+
+
+def _log(data: Mapping[str, Any]) -> LogRecord:
+    attributes = attributes_of(data.get("attributes"))
+    time = nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
+    time = time or nanoseconds(_get(data, "observedTimeUnixNano", "observed_time_unix_nano"))
+    name = _get(data, "eventName", "event_name") or attributes.get("event.name") or ""
+    body = data.get("body")
+    event = SpanEvent(str(name), attributes, time_ns=time, body=_any(body) if body else None)
+    trace_id = parse_id(_get(data, "traceId", "trace_id"), 16)
+    return LogRecord(event, trace_id, parse_id(_get(data, "spanId", "span_id"), 8))
+
+
+def parse_id(value: object, size: int) -> str:
+    """Return an id as lower-case hexadecimal; some JSON encoders write base64. All zeros mean none."""
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    if len(text) == _base64_length(size):
+        with contextlib.suppress(ValueError):
+            decoded = base64.b64decode(text, validate=True)
+            text = decoded.hex() if len(decoded) == size else text
+    return "" if not text.strip("0") else text.lower()
+
+
+def _base64_length(size: int) -> int:
+    return (size + 2) // 3 * 4
+
+
+def nanoseconds(value: object) -> int | None:
+    """Return nanoseconds, which JSON has as text; None for 0 and for anything that is not a number."""
+    number = _integer(value)
+    return number if number is not None and 0 < number < 1 << 64 else None
+
+
+def _kind(value: object) -> str | None:
+    if isinstance(value, str) and not value.isdecimal():
+        name = value.removeprefix("SPAN_KIND_").lower()
+        return name if name in _KINDS and name else None
+    number = nanoseconds(value) or 0
+    return (_KINDS[number] or None) if number < len(_KINDS) else None
+
+
+def _status(value: object) -> SpanStatus:
+    if isinstance(value, str) and not value.isdecimal():
+        text = value.removeprefix("STATUS_CODE_").lower()
+        return next((status for status in _STATUSES if status == text), "unset")
+    number = nanoseconds(value) or 0
+    return _STATUSES[number] if number < len(_STATUSES) else "unset"
+
+
+def attributes_of(value: object) -> dict[str, Any]:
+    """Return attributes, which OTLP has as a list of keys and values, as a map."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return _entries(value)
+
+
+def _any(value: object, depth: int = 0) -> Any:
+    """Return the content of an OTLP value, which is a map with its type as the only key.
+
+    Content nested deeper than `MAX_DEPTH` is ignored.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    for name, content in value.items():
+        if name in _ARRAYS:
+            values = _map(content).get("values")
+            nested = values if isinstance(values, list) and depth < MAX_DEPTH else ()
+            return [_any(each, depth + 1) for each in nested]
+        if name in _MAPS:
+            return _entries(_map(content).get("values"), depth + 1) if depth < MAX_DEPTH else {}
+        parse = _VALUE_PARSERS.get(name)
+        if parse is not None:
+            return parse(content)
+    return None
+
+
+def _entries(value: object, depth: int = 0) -> dict[str, Any]:
+    return {str(each.get("key")): _any(each.get("value"), depth) for each in _maps(value)}
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _double(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _as_it_is(value: object) -> Any:
+    return value
+
+
+_ARRAYS: Final = ("arrayValue", "array_value")
+_MAPS: Final = ("kvlistValue", "kvlist_value")
+_VALUE_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "stringValue": _as_it_is,
+    "string_value": _as_it_is,
+    "boolValue": _as_it_is,
+    "bool_value": _as_it_is,
+    "intValue": _integer,
+    "int_value": _integer,
+    "doubleValue": _double,
+    "double_value": _double,
+    "bytesValue": _as_it_is,
+    "bytes_value": _as_it_is,
+}

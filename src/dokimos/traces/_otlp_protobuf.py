@@ -1,0 +1,116 @@
+"""Parses spans and log records from OTLP in protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos._core.extras import require
+from dokimos.errors import TraceError
+from dokimos.traces._protobuf_wire import Signal, sort_by_signal, split_exports
+from dokimos.traces._span import LogRecord, Span, SpanEvent, SpanStatus
+
+if TYPE_CHECKING:
+    from dokimos.traces._otlp import SpanBatch
+
+_KINDS: Final = (None, "internal", "server", "client", "producer", "consumer")
+_STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
+_SERVICES: Final[dict[Signal, tuple[str, str]]] = {
+    "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
+    "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
+}
+
+
+def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
+    """Parse exports of traces, of logs, or of both one after the other; without `signal` it is detected.
+
+    Several exports may each be preceded by their length, as the collector writes files. Raises
+    `TraceError`, and `MissingExtraError` without the extra.
+    """
+    from dokimos.traces._otlp import SpanBatch
+
+    spans: list[Span | None] = []
+    logs: list[LogRecord] = []
+    for export in split_exports(data):
+        parts = ((signal, export),) if signal is not None else sort_by_signal(export)
+        for kind, part in parts:
+            if kind == "logs":
+                logs += _logs(_parse_request(part, kind))
+            else:
+                spans += _spans(_parse_request(part, kind))
+    valid = tuple(span for span in spans if span is not None)
+    return SpanBatch(valid, tuple(logs), len(spans) - len(valid))
+
+
+def _parse_request(data: bytes, signal: Signal) -> Any:
+    module, name = _SERVICES[signal]
+    request = getattr(require(module, extra="otel"), name)()
+    try:
+        request.ParseFromString(data)
+    except Exception as error:  # protobuf's own, which differs between its implementations
+        raise TraceError(f"The export is not protobuf of OTLP: {error}.") from error
+    return request
+
+
+def _spans(request: Any) -> Iterator[Span | None]:
+    for group in request.resource_spans:
+        resource = _attributes(group.resource.attributes)
+        for part in group.scope_spans:
+            for span in part.spans:
+                yield _span(span, resource, part.scope.name)
+
+
+def _span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
+    trace_id, span_id = _identity(span.trace_id), _identity(span.span_id)
+    if not (trace_id and span_id and span.name.strip()):
+        return None
+    return Span(
+        trace_id,
+        span_id,
+        name=span.name,
+        parent_id=_identity(span.parent_span_id) or None,
+        kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else None,
+        start_ns=span.start_time_unix_nano or None,
+        end_ns=span.end_time_unix_nano or None,
+        status=_STATUSES[span.status.code] if 0 <= span.status.code < len(_STATUSES) else "unset",
+        status_message=span.status.message,
+        attributes=_attributes(span.attributes),
+        events=tuple(
+            SpanEvent(event.name, _attributes(event.attributes), time_ns=event.time_unix_nano or None)
+            for event in span.events
+        ),
+        resource=resource,
+        scope=scope,
+    )
+
+
+def _logs(request: Any) -> Iterator[LogRecord]:
+    for group in request.resource_logs:
+        for part in group.scope_logs:
+            for record in part.log_records:
+                attributes = _attributes(record.attributes)
+                event = SpanEvent(
+                    record.event_name or attributes.get("event.name") or "",
+                    attributes,
+                    time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
+                    body=_any(record.body),
+                )
+                yield LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
+
+
+def _identity(value: bytes) -> str:
+    return value.hex() if any(value) else ""
+
+
+def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    return {pair.key: _any(pair.value) for pair in pairs}
+
+
+def _any(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    content = getattr(value, kind)
+    if kind == "array_value":
+        return [_any(each) for each in content.values]
+    return _attributes(content.values) if kind == "kvlist_value" else content

@@ -1,0 +1,86 @@
+"""Parses the messages of spans: structures or JSON text, which later spans repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dokimos._core.json_object import parse_if_container
+from dokimos._core.jsonable import text_form
+from dokimos._messages import neutral
+from dokimos._messages.neutral import NeutralMessage
+from dokimos._messages.parsing import parse_recorded_messages
+from dokimos._messages.parts import is_part
+from dokimos.traces._attributes import UnflattenCache
+
+
+@dataclass(slots=True)
+class MessageCache:
+    """Caches the messages parsed last: what the spans of a trace repeat is parsed only once."""
+
+    elements: list[Any] = field(default_factory=list)
+    parsed: list[list[NeutralMessage]] = field(default_factory=list)
+    flat: UnflattenCache = field(default_factory=UnflattenCache)
+
+    def parse(self, elements: list[Any], role: str) -> list[NeutralMessage]:
+        """Parse messages, of which the first may be in the cache."""
+        seen = len(self.elements)
+        if elements[:seen] != self.elements:
+            self.parsed, seen = [], 0
+        self.parsed += [
+            parse_recorded_messages(parse_if_container(element), role) for element in elements[seen:]
+        ]
+        self.elements = elements
+        return [message for messages in self.parsed for message in messages]
+
+
+def parse_messages(
+    value: object, role: str = "user", *, choices: bool = False, cache: MessageCache | None = None
+) -> tuple[NeutralMessage, ...]:
+    """Parse messages: JSON text or structures, a list or one alone; plain text is a message of `role`.
+
+    Consecutive messages of the assistant are joined to one, unless they are `choices` between answers.
+    Anything that cannot be parsed is ignored; nothing raises. A `cache` serves one role only.
+    """
+    content = parse_if_container(value)
+    if cache is not None and content and type(content) is list and not is_part(content[0]):
+        messages = cache.parse(content, role)
+    else:
+        messages = parse_recorded_messages(content, role)
+    if not messages and content and isinstance(value, str) and value.strip() and not _are_messages(content):
+        messages = [NeutralMessage(role, value)]  # a text that happens to be JSON
+    return tuple(messages) if choices else _join_turns(messages)
+
+
+def join_text(value: object) -> str:
+    """Return the text in a value that may be text, a message, or a list of parts."""
+    return "\n".join(message.text for message in parse_messages(value) if message.text)
+
+
+def render_result(value: object) -> str | None:
+    """Return the result of a tool as text; a structure, also one that is JSON text, as compact JSON."""
+    return text_form(parse_if_container(neutral.format_result(parse_if_container(value))))
+
+
+def _are_messages(content: object) -> bool:
+    """Say whether these are messages without content, as where it was not captured."""
+    messages = content if isinstance(content, list) else [content]
+    return all(isinstance(each, dict) and "role" in each for each in messages)
+
+
+def _join_turns(messages: Sequence[NeutralMessage]) -> tuple[NeutralMessage, ...]:
+    joined: list[NeutralMessage] = []
+    for message in messages:
+        last = joined[-1] if joined else None
+        if last is not None and last.role == message.role == "assistant":
+            texts = [text for text in (last.text, message.text) if text]
+            joined[-1] = NeutralMessage(
+                "assistant",
+                "\n".join(texts),
+                last.calls + message.calls,
+                reasoning=last.reasoning + message.reasoning,
+            )
+        else:
+            joined.append(message)
+    return tuple(joined)

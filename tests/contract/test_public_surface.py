@@ -1,0 +1,83 @@
+"""What is public is a decision: a snapshot, packages that export it, and pages that use nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "examples").rglob("*.md"),
+    *(ROOT / "examples").rglob("*.py"),
+    *(ROOT / "tests" / "contract").glob("*.py"),
+]
+IMPORTS = re.compile(
+    r"^\s*(?:from (dokimos[\w.]*) import (\([^)]*\)|[^\n#]+)|import (dokimos[\w.]*))", re.MULTILINE
+)
+
+
+@pytest.fixture(scope="module")
+def tool():
+    spec = spec_from_file_location("public_surface", ROOT / "tools" / "public_surface.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_public_surface_is_the_one_that_was_decided(tool):
+    decided = (ROOT / "tests" / "contract" / "public_surface.txt").read_text(encoding="utf-8").splitlines()
+
+    assert list(tool.surface_lines()) == decided, (
+        "The public surface has changed. Where that is meant: python tools/public_surface.py > "
+        "tests/contract/public_surface.txt, and a line in the CHANGELOG."
+    )
+
+
+def test_every_public_module_says_what_it_exports(tool):
+    silent = [name for name in tool.public_modules() if not hasattr(import_module(name), "__all__")]
+    assert not silent
+
+
+def test_lazy_packages_export_what_type_checkers_see(tool):
+    for name in tool.public_modules():
+        module = import_module(name)
+        lazy = getattr(module, "_MODULE_OF", None)
+        if lazy is None:
+            continue
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        block = next(node for node in tree.body if isinstance(node, ast.If))
+        seen = {
+            alias.asname: node.module.removeprefix("dokimos.")
+            for node in block.body
+            for alias in node.names
+            if alias.asname not in getattr(module, "_SUBMODULES", ())
+        }
+        assert seen == {key: value.removeprefix("dokimos.") for key, value in lazy.items()}, name
+        assert set(lazy) <= set(module.__all__), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_pages_and_examples_import_public_names_only(page, tool):
+    public = {name: set(getattr(import_module(name), "__all__", ())) for name in tool.public_modules()}
+    wrong = []
+    for package, names, module in IMPORTS.findall(page.read_text(encoding="utf-8")):
+        if module and module not in public:
+            wrong.append(module)
+        for name in re.split(r"[\s,()]+", re.sub(r"#.*|\s+as\s+\w+", "", names)):
+            if name and name not in public.get(package, ()) and f"{package}.{name}" not in public:
+                wrong.append(f"{package}.{name}")
+    assert not wrong, f"{page.relative_to(ROOT)} imports what is not public: {', '.join(wrong)}"
+
+
+def test_private_modules_stay_unimported_by_import_star():
+    before = set(sys.modules)
+    import_module("dokimos")
+    assert not {name for name in set(sys.modules) - before if name.startswith("dokimos._core")}
