@@ -42,8 +42,9 @@ check: format lint types layers sizes test  ## Everything that CI runs.
 format: $(VENV)/.dev  ## Check the formatting.
 	@$(BIN)/ruff format --check .
 
-lint: $(VENV)/.dev  ## Check the style.
+lint: $(VENV)/.dev  ## Check the style and the words.
 	@$(BIN)/ruff check .
+	@$(BIN)/python tools/check_words.py
 
 types: $(VENV)/.dev  ## Check the types.
 	@$(BIN)/mypy --strict

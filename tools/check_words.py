@@ -35,6 +35,7 @@ ALLOWED_WORDS = {
 ALLOWED_NAMES = {
     "passed": "the public constructor of a result that passed, `EvalResult.passed`",
     "failed": "the public constructor of a result that failed, `EvalResult.failed`",
+    "calibrated": '`GateConfig.calibrated()`, the settings of `severity="calibrated"`',
     "expected_output_as": "the typed accessor of `expected_output`, as `input_as` is that of `input`",
     "recorded_task": "the public name of a task that answers from recordings",
 }
@@ -73,8 +74,9 @@ def find_names(root: Path) -> Iterator[str]:
     """Yield each module, function and variable of the library that is not named by the field's word."""
     for path in sorted(root.glob(SOURCE)):
         place = path.relative_to(root)
-        is_statistic = path.stem.split("_")[0] in ALLOWED_WORDS
-        if path.stem in BANNED_WORDS or (is_participle(path.stem) and not is_statistic):
+        stem = path.stem.strip("_")
+        # An adjective before a noun says what is in a module: `failed_items`.
+        if stem in BANNED_WORDS or ("_" not in stem and is_participle(stem)):
             yield f"{place}: the module is named by a participle; name what is in it."
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, Function) and (why := _fault_of(node)):

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from dokimos._core.test_case import EvalTestCase
+from dokimos import EvalTestCase, JudgeReply
 from dokimos.evaluators import registry
-from dokimos.judges._protocol import JudgeReply
 from dokimos.testing.contracts import EvaluatorContract
 
 

@@ -2,16 +2,22 @@
 
 import pytest
 
-from dokimos import JudgeReply
-from dokimos._core.metrics import CallMetrics
+from dokimos import CallMetrics, JudgeReply
 from dokimos.errors import JudgeUnavailableError
-from dokimos.judges._anthropic import AnthropicMessages
+from dokimos.judges import (
+    AnthropicMessages,
+    AzureOpenAI,
+    Gemini,
+    Groq,
+    Mistral,
+    OllamaNative,
+    OpenAIChat,
+    OpenAIResponses,
+    OpenRouter,
+    Together,
+    with_cassette,
+)
 from dokimos.judges._capabilities import forget_capabilities
-from dokimos.judges._cassette import with_cassette
-from dokimos.judges._gemini import Gemini
-from dokimos.judges._ollama import OllamaNative
-from dokimos.judges._openai import AzureOpenAI, OpenAIChat, OpenAIResponses
-from dokimos.judges._openai_compatible import Groq, Mistral, OpenRouter, Together
 from dokimos.testing.contracts import HttpJudgeContract, JudgeContract
 
 

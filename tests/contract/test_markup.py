@@ -18,6 +18,8 @@ SOURCES = Path(dokimos.__file__).parent
 BUILDER = SOURCES / "_core" / "markup.py"
 MARKDOWN = {"exporters/_markdown.py", "gate/_verdict_markdown.py", "comparison/_markdown.py"}
 """They write Markdown, which has elements of its own and escapes in its own way."""
+HOSTILE = {"testing/contracts/_exporter_contract.py"}
+"""It has the text that exporters have to escape."""
 
 ELEMENT = re.compile(
     r"</?(a|b|bdi|body|br|button|code|dd|del|details|div|dl|dt|em|form|h[1-6]|head|header|html|i|iframe|img|input|"
@@ -65,7 +67,7 @@ def test_no_module_but_one_holds_markup_in_its_strings():
     found = {
         f"{path.relative_to(SOURCES)}:{line}": text
         for path in modules()
-        if str(path.relative_to(SOURCES)) not in MARKDOWN
+        if str(path.relative_to(SOURCES)) not in MARKDOWN | HOSTILE
         for line, text in markup_in(path.read_text(encoding="utf-8"))
     }
     assert found == {}

@@ -1,7 +1,7 @@
 """Our reporters keep the contract that those of other packages are tested against."""
 
 from dokimos import BaseReporter, MemoryReporter
-from dokimos.reporting._otel import EvaluationEvents
+from dokimos.reporting import EvaluationEvents
 from dokimos.testing.contracts import ReporterContract
 
 

@@ -17,18 +17,18 @@ import pytest
 from dokimos import (
     AgentTrace,
     BaseReporter,
+    CallMetrics,
     Dataset,
     DatasetStream,
     EvalResult,
     Evaluator,
     Example,
     JudgeReply,
+    RunHandle,
+    ToolCall,
 )
-from dokimos._core.agent import ToolCall
-from dokimos._core.metrics import CallMetrics
 from dokimos.errors import DatasetError, JudgeUnavailableError
-from dokimos.judges._openai import OpenAIChat
-from dokimos.reporting._protocol import RunHandle
+from dokimos.judges import OpenAIChat
 from dokimos.testing.contracts import (
     BridgeContract,
     EvaluatorContract,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import doctest
 import inspect
+import json
 from types import ModuleType
 
 import pytest
@@ -13,12 +15,16 @@ import dokimos.evaluators
 
 WITHOUT_EXAMPLE = {
     "__version__": "a text",
+    "CRITERIA": "a table",
     "PriceTable": "an alias of a type",
     "Task": "an alias of a type",
 }
 """Exported names that need no example, and why."""
 PACKAGES = (dokimos, dokimos.evaluators)
-IMPORTED = {name: getattr(package, name) for package in PACKAGES for name in package.__all__}
+IMPORTED = {
+    **{"asyncio": asyncio, "json": json},
+    **{name: getattr(package, name) for package in PACKAGES for name in package.__all__},
+}
 """What an example may use without importing it."""
 EXPORTS = sorted(
     {

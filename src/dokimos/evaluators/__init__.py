@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from dokimos.evaluators._function import evaluator as evaluator
     from dokimos.evaluators._json_schema import JsonSchema as JsonSchema
     from dokimos.evaluators._labelled_verdicts import LabelledVerdict as LabelledVerdict
-    from dokimos.evaluators._llm.base import JudgedEvaluator as JudgedEvaluator
     from dokimos.evaluators._llm.compare_pairwise import PairwiseReport as PairwiseReport
     from dokimos.evaluators._llm.compare_pairwise import compare_pairwise as compare_pairwise
     from dokimos.evaluators._llm.compare_pairwise import compare_pairwise_async as compare_pairwise_async
@@ -144,7 +143,6 @@ _TARGET_OF: Final[dict[str, str]] = {
     "compare_pairwise_async": "dokimos.evaluators._llm.compare_pairwise:compare_pairwise_async",
     "GradedExample": "dokimos.evaluators._llm.rating:GradedExample",
     "PairwiseReport": "dokimos.evaluators._llm.compare_pairwise:PairwiseReport",
-    "JudgedEvaluator": "dokimos.evaluators._llm.base:JudgedEvaluator",
     **{target.rpartition(":")[2]: target for target in BUILT_IN.values()},
 }
 
@@ -185,7 +183,6 @@ __all__ = [  # written out, since type checkers do not run it
     "HitRate",
     "InstructionFollowing",
     "JsonSchema",
-    "JudgedEvaluator",
     "Jury",
     "KnowledgeRetention",
     "LLMJudge",

@@ -41,10 +41,10 @@ class Reporters:
                 self._call_safely(index, "complete_run", handle, status)
             self._call_safely(index, "flush")
 
-    def close(self, wanted: bool) -> None:
+    def close(self, enabled: bool) -> None:
         """Close each reporter once, however often this is called."""
         with contextlib.suppress(IndexError):  # two threads may close at once
-            while wanted:
+            while enabled:
                 self._call_safely(self._open.popleft(), "close")
 
     def warnings(self) -> list[str]:

@@ -45,8 +45,8 @@ class Part:
 
     def select(self, dataset: Dataset | DatasetStream) -> Dataset:
         """Return the chosen examples of a data set, in its order."""
-        wanted = set(self.hashes)
-        chosen = [example for example, mark in hash_examples(dataset) if mark in wanted]
+        selected = set(self.hashes)
+        chosen = [example for example, mark in hash_examples(dataset) if mark in selected]
         return subset_of(dataset, chosen)
 
 

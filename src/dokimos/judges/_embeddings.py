@@ -263,7 +263,7 @@ class _Calls:
                 return unpack_vector(bytes.fromhex(text.removeprefix(_FORM)))
         except ValueError:
             pass
-        raise JudgeReplyError(f"What is kept of {self._identity} is no vector: {quote(text)}.")
+        raise JudgeReplyError(f"The cached embedding of {self._identity} is not a vector: {quote(text)}.")
 
 
 def format_vector(vector: Vector) -> str:

@@ -52,12 +52,12 @@ class JudgedText:
         """
         if self._loose_values is None:
             return True
-        wanted = _loose(value)
-        if isinstance(wanted, frozenset):
-            return bool(wanted) and any(
-                wanted <= known for known in self._loose_values if isinstance(known, frozenset)
+        value_parts = _loose(value)
+        if isinstance(value_parts, frozenset):
+            return bool(value_parts) and any(
+                value_parts <= known for known in self._loose_values if isinstance(known, frozenset)
             )
-        return wanted in self._loose_values
+        return value_parts in self._loose_values
 
     def quotes(self, text: str) -> bool:
         """Say whether the text has these words, with any spacing."""

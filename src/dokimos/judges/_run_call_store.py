@@ -271,7 +271,7 @@ class _Syncer:
         self._on_problem = on_problem
         self._waiting: list[asyncio.Future[None]] = []
         self._mutex = threading.Lock()
-        self._wanted = threading.Semaphore(0)
+        self._wake_up = threading.Semaphore(0)
         self._asleep = True
         self._closing = False
         self._thread = threading.Thread(target=self._loop, name="dokimos-calls", daemon=True)
@@ -289,19 +289,19 @@ class _Syncer:
             self._waiting.append(future)
             wake, self._asleep = self._asleep, False
         if wake:
-            self._wanted.release()
+            self._wake_up.release()
         return future
 
     def close(self) -> None:
         self._closing = True
-        self._wanted.release()
+        self._wake_up.release()
         self._thread.join()
         with contextlib.suppress(OSError):
             os.close(self._file)
 
     def _loop(self) -> None:
         while True:
-            self._wanted.acquire()
+            self._wake_up.acquire()
             while waiting := self._take_waiting():
                 self._sync()
                 _wake(waiting)

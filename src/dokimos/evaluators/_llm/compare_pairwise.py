@@ -43,7 +43,14 @@ class PairwiseItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseReport:
-    """How often the candidate's output was better. Errors and unpaired items are in no rate."""
+    """How often the candidate's output was better. Rates leave errors and unpaired items out.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> report = compare_pairwise(result, result, lambda prompt: '{"winner": "tie"}')
+        >>> report.ties
+        1
+    """
 
     items: tuple[PairwiseItem, ...]
     unpaired: int
@@ -152,8 +159,8 @@ def compare_pairwise(
         >>> from dokimos import Dataset, Example, Experiment
         >>> from dokimos.evaluators import Length
         >>> data = Dataset([Example.of("Capital of France?", id="france")])
-        >>> before = Experiment(data, lambda question: "Lyon", [Length(min=1)]).run()
-        >>> after = Experiment(data, lambda question: "Paris", [Length(min=1)]).run()
+        >>> before = Experiment(data, lambda question: "Lyon", [Length(min=1)]).run(journal=False)
+        >>> after = Experiment(data, lambda question: "Paris", [Length(min=1)]).run(journal=False)
         >>> compare_pairwise(before, after, lambda prompt: '{"winner": "tie"}').ties
         1
     """
@@ -174,7 +181,7 @@ async def compare_pairwise_async(
         >>> from dokimos import Dataset, Example, Experiment
         >>> from dokimos.evaluators import Length
         >>> data = Dataset([Example.of("1 + 1?", id="sum")])
-        >>> result = Experiment(data, lambda question: "2", [Length(min=1)]).run()
+        >>> result = Experiment(data, lambda question: "2", [Length(min=1)]).run(journal=False)
         >>> judge = lambda prompt: "never asked: the outputs are equal"
         >>> asyncio.run(compare_pairwise_async(result, result, judge)).ties
         1

@@ -100,7 +100,12 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedExample:
-    """An output with the score that it should get, to show the judge what is meant."""
+    """An output with the score that it should get, to show the judge what is meant.
+
+    Example:
+        >>> GradedExample(output="Within 30 days.", score=1.0, reason="It names the limit.").score
+        1.0
+    """
 
     output: Any
     score: float
