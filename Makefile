@@ -46,8 +46,9 @@ lint: $(VENV)/.dev  ## Check the style and the words.
 	@$(BIN)/ruff check .
 	@$(BIN)/python tools/check_words.py
 
-types: $(VENV)/.dev  ## Check the types.
+types: $(VENV)/.dev  ## Check the types, and that every public symbol has one.
 	@$(BIN)/mypy --strict
+	@$(BIN)/python tools/verify_types.py
 
 layers: $(VENV)/.dev  ## Check that no layer imports one above it.
 	@$(BIN)/lint-imports --no-logo

@@ -161,7 +161,7 @@ class JudgeReplyError(JudgeError):
         metrics: CallMetrics | None = None,
         kind: ErrorKind = "unreadable",
     ) -> None:
-        self.metrics = metrics
+        self.metrics: CallMetrics | None = metrics
         """What that reply cost, where it was not counted yet."""
         self.kind = kind
         super().__init__(message)
@@ -201,7 +201,7 @@ class AgentError(DokimosError):
     """An application under test, an endpoint or a command, cannot be reached or gives no usable answer."""
 
     def __init__(self, message: str, *, metrics: CallMetrics | None = None) -> None:
-        self.metrics = metrics
+        self.metrics: CallMetrics | None = metrics
         """What the agent's model calls cost until then, where that is known."""
         super().__init__(message)
 
@@ -210,7 +210,7 @@ class SimulationError(DokimosError):
     """A simulated conversation broke off; `trajectory` holds what was said until then."""
 
     def __init__(self, message: str, trajectory: ConversationTrajectory) -> None:
-        self.trajectory = trajectory
+        self.trajectory: ConversationTrajectory = trajectory
         super().__init__(message)
 
 
@@ -233,7 +233,7 @@ class TooManyErrors(RunError):
     """
 
     def __init__(self, message: str, result: ExperimentResult) -> None:
-        self.result = result
+        self.result: ExperimentResult = result
         super().__init__(message)
 
 
@@ -241,7 +241,7 @@ class RunFailedError(RunError):
     """A run was not completed, or every item errored; `result` holds the partial result."""
 
     def __init__(self, message: str, result: ExperimentResult) -> None:
-        self.result = result
+        self.result: ExperimentResult = result
         super().__init__(message)
 
 
@@ -256,7 +256,7 @@ class EvalAssertionError(DokimosError, AssertionError):
     """
 
     def __init__(self, message: str, summary: str = "") -> None:
-        self.summary = summary or message.partition("\n")[0]
+        self.summary: str = summary or message.partition("\n")[0]
         super().__init__(message)
 
 
@@ -317,7 +317,7 @@ class RunInterrupted(KeyboardInterrupt):
     """
 
     def __init__(self, message: str, result: ExperimentResult) -> None:
-        self.result = result
+        self.result: ExperimentResult = result
         super().__init__(message)
 
 

@@ -295,13 +295,13 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
             raise ConfigurationError(
                 f"A DatasetStream takes a function that returns the examples, not {type(read).__name__}."
             )
-        self.name = checks.require_text("name", name)
-        self.description = checks.require_text("description", description)
+        self.name: str = checks.require_text("name", name)
+        self.description: str = checks.require_text("description", description)
         self.fingerprint: str | None = None
         """Like `Dataset.fingerprint`; None until one iteration has come to the end."""
         self.waits = waits
         """Whether the next example may take long to come; then an experiment asks for it in a thread."""
-        self.duplicate_ids = 0
+        self.duplicate_ids: int = 0
         """How many examples of the last whole iteration had an id that had come before."""
         self._read = read
 

@@ -61,6 +61,17 @@ class _Traits:
     gets_copies: bool = False
     """Whether `score` calls users' code, which gets a copy of the case, since it may modify it."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "score" in cls.__dict__ and "is_async" not in cls.__dict__:
+            cls.is_async = inspect.iscoroutinefunction(cls.__dict__["score"])
+        if not is_built_in(cls) and is_built_in(
+            next(base for base in cls.__mro__ if "blocking" in base.__dict__)
+        ):
+            cls.blocking = True
+        if not is_built_in(cls):
+            cls.gets_copies = cls.gives_several = True
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
@@ -120,17 +131,6 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     serial = False
     is_bounded = True
     """Whether the run's time limit for evaluators applies to it as a whole, rather than to its parts."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "score" in cls.__dict__ and "is_async" not in cls.__dict__:
-            cls.is_async = inspect.iscoroutinefunction(cls.score)
-        if not is_built_in(cls) and is_built_in(
-            next(base for base in cls.__mro__ if "blocking" in base.__dict__)
-        ):
-            cls.blocking = True
-        if not is_built_in(cls):
-            cls.gets_copies = cls.gives_several = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if "__dataclass_fields__" not in cls.__dict__:

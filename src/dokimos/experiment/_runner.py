@@ -1,6 +1,6 @@
 """Running an experiment: repeats over the data set, one async core, failures as values, one result.
 
-`Runner.run` opens the journal, runs each `Repeat` (`repeat.py`) on the shared `RunState`, and `_finish`
+`Runner.run` opens the journal, runs each `Repeat` (`_repeat.py`) on the shared `RunState`, and `_finish`
 builds the result, also for a run that is interrupted or breaks.
 """
 

@@ -1,10 +1,10 @@
 """The regression gate, step by step: from a result to pass, fail or inconclusive.
 
-1. Baseline: read the committed file, or write it where there is none (`_verdict`, `baseline.py`).
-2. Comparison and decision: `decide` compares the two and returns which guards fire (`decision.py`); guard 1
-   looks at the pass rate and the evaluators, guard 2 at single items (`severity.py`).
-3. Confirmation: `decide_and_confirm` runs suspicious items again and decides anew (`reruns.py`).
-4. Verdict: `build_verdict` turns the decision into PASS, FAIL or INCONCLUSIVE (`verdict.py`), and
+1. Baseline: read the committed file, or write it where there is none (`_verdict`, `_baseline.py`).
+2. Comparison and decision: `decide` compares the two and returns which guards fire (`_decision.py`); guard 1
+   looks at the pass rate and the evaluators, guard 2 at single items (`_severity.py`).
+3. Confirmation: `decide_and_confirm` runs suspicious items again and decides anew (`_reruns.py`).
+4. Verdict: `build_verdict` turns the decision into PASS, FAIL or INCONCLUSIVE (`_verdict.py`), and
    `_save_verdict` writes it to its file.
 """
 

@@ -42,7 +42,7 @@ class Cassette:
     ) -> None:
         if mode not in get_args(CassetteMode):
             raise ConfigurationError(f"A cassette's mode is record, replay or auto, not {mode!r}.")
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.mode = mode
         self._clean = secret_redactor() if clean is None else clean
         self._last_state = _file_state(self.path)

@@ -56,15 +56,15 @@ class CallRequest:
     def __init__(
         self, judge: JudgeLM, prompt: str, schema: JsonSchemaDict | None, *, repeat: int, sample: int
     ) -> None:
-        self.identity = identity_of(judge)
-        self.prompt = prompt
-        self.schema = schema
-        self.repeat = repeat
-        self.sample = sample
-        self.schema_text = _schema_text(schema)
+        self.identity: str = identity_of(judge)
+        self.prompt: str = prompt
+        self.schema: JsonSchemaDict | None = schema
+        self.repeat: int = repeat
+        self.sample: int = sample
+        self.schema_text: str = _schema_text(schema)
         canonical = f"[{_json(self.identity)}, {_json(prompt)}, {self.schema_text}, {repeat}, {sample}]"
-        self.key = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
-        self.is_retry = False
+        self.key: str = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
+        self.is_retry: bool = False
         """Whether to ask although there is a reply, because that reply was unusable."""
 
 

@@ -38,8 +38,8 @@ class MemoryReporter(BaseReporter):
         self.runs: list[ReportedRun] = []
         # Not the length of `runs`: experiments in several threads may share a reporter.
         self._numbers = count(1)
-        self.flush_count = 0
-        self.closed = False
+        self.flush_count: int = 0
+        self.closed: bool = False
 
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
         handle = RunHandle(f"memory-{next(self._numbers)}")

@@ -52,8 +52,8 @@ class SequentialTest:
 
     def __init__(self, *, largest: float = 1.0) -> None:
         """Start without any difference; none may be larger than `largest`, either way."""
-        self.p = 1.0
-        self.n = 0
+        self.p: float = 1.0
+        self.n: int = 0
         self._largest = largest
         self._wealth = dict.fromkeys((*BETS, *(-bet for bet in BETS)), 1 / (2 * len(BETS)))
 

@@ -1,6 +1,6 @@
 """Environment variables in a suite's texts: the placeholders `${NAME}` and `${NAME:-default}`, expanded.
 
-`$${` is a `${` that stays. The variables of `.env` files are found by `environment.lookup_in`.
+`$${` is a `${` that stays. The variables of `.env` files are found by `_environment.lookup_in`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -36,7 +36,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Block(BaseModel):
     """A map in the file; a key that it does not have is refused with the nearest one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -180,7 +180,7 @@ StandardName = Literal[
 class StandardMetric(Metric):
     """A metric that needs no model; its own parameters stand beside the common fields."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     type: Literal["standard"] = "standard"
     metric: StandardName

@@ -18,7 +18,7 @@ SearchMode = Literal["semantic", "keyword", "exact", "hybrid"]
 class Database(BaseModel):
     """A vector database; accepted for old files, since every collection is kept in a file of its own."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     provider: Literal[
         "postgres", "azure-ai-search", "qdrant", "weaviate", "chromadb", "faiss", "azure-cosmos-mongo",
@@ -156,7 +156,7 @@ class HierarchicalDocumentTool(RetrievalTool):
     enable_reranking: bool | None = None
     reranker_model: ModelBlock | None = None
 
-    without_effect: ClassVar = (
+    without_effect: ClassVar[tuple[str, ...]] = (
         "keyword_index", "document_domain", "max_subsection_depth", "context_max_tokens",
         "context_concurrency", "context_model", "extract_definitions", "extract_cross_references",
         "enable_reranking", "reranker_model",
