@@ -51,6 +51,11 @@ COMMON_FIELDS: Final = (
 )
 
 
+def is_built_in(thing: Any) -> bool:
+    """Return whether a class or a function is part of dokimos."""
+    return str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("dokimos.")
+
+
 class _Traits:
     """What the runner needs to know about an evaluator. Not settings, so they are outside the dataclass."""
 
@@ -376,11 +381,6 @@ def _missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError
     from dokimos.evaluators._missing_parts import missing_part  # only where something is missing
 
     return missing_part(name, path, case)
-
-
-def is_built_in(thing: Any) -> bool:
-    """Return whether a class or a function is part of dokimos."""
-    return str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("dokimos.")
 
 
 def returns_bool(function: Callable[..., Any]) -> bool:
