@@ -15,7 +15,15 @@ from dokimos.comparison._comparison_builder import compare_runs
 from dokimos.comparison._config import Pairing
 from dokimos.comparison._diff import PASS_RATE, Change, MetricChange, RunComparison, title
 from dokimos.comparison._snapshot import Snapshot
-from dokimos.comparison._wording import change_sentence, interval, p_text, points, share
+from dokimos.comparison._wording import (
+    change_sentence,
+    find_unseen_change,
+    interval,
+    p_text,
+    points,
+    share,
+    verdict_text,
+)
 from dokimos.gate._gate_config import GateConfig
 from dokimos.gate._item_guards import ItemGuards, choose_guards, repeats_needed
 from dokimos.gate._separation import PART_OF_ALPHA
@@ -134,6 +142,8 @@ def decide(
     ]
     if not any(one.fails and not one.is_inconclusive for one in findings):
         findings += _find_lack_of_power(comparison, config)
+    if not findings and (level.is_blind or config.severity == "off"):
+        findings += _find_unseen_drop(comparison, config)
     return Decision(
         comparison=comparison,
         findings=tuple(findings),
@@ -367,6 +377,18 @@ def _find_lack_of_power(comparison: RunComparison, config: GateConfig) -> Iterat
             f"power. Of the drops of the {title(worst)}, {pluralize(worst.n, 'item')} show {smallest}; "
             f"{decides} items would decide.",
             is_inconclusive=True,
+        )
+
+
+def _find_unseen_drop(comparison: RunComparison, config: GateConfig) -> Iterator[GuardFinding]:
+    """Find a drop where no guard could have fired, so that their silence says nothing."""
+    moved = find_unseen_change(comparison)
+    if moved is not None and moved.worse > moved.better:
+        yield GuardFinding(
+            Guard.POWER,
+            f"No guard could have fired. {verdict_text(comparison)}.",
+            fails=config.require_power is not None and config.fail_on_regression,
+            is_inconclusive=config.fail_on_regression,
         )
 
 

@@ -423,3 +423,17 @@ def test_the_pairing_of_the_baseline_wins_over_auto(result):
 def test_wrong_options_are_refused_by_name(wrong):
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         GateConfig(**wrong)
+
+
+@pytest.mark.parametrize("config", [GateConfig.calibrated(), GateConfig(severity="off")])
+def test_a_collapse_that_no_guard_could_see_is_inconclusive(result, config):
+    before = Snapshot.of(result({"A": [1.0] * 5}))
+    now = Snapshot.of(result({"A": [0.0] * 5}))
+
+    decision = decide(before, now, config)
+
+    assert decision.is_inconclusive
+    assert decision.is_passing
+    assert "No guard could have fired. Too few items to tell: 5 of 5" in decision.findings[0].reason
+    assert not decide(before, now, replace(config, require_power=0.8)).is_passing
+    assert not decide(before, before, config).findings
