@@ -386,8 +386,8 @@ def _check_for_misnamed_arguments(data: Mapping[str, Any]) -> None:
     from difflib import get_close_matches
 
     for key, value in data.items():
-        if key in _ARGUMENT_KEYS or value is None:
-            continue
+        if key in _ARGUMENT_KEYS or value in (None, "", "{}") or (isinstance(value, Mapping) and not value):
+            continue  # no arguments, whatever they are called
         if key in _MISNAMED_ARGUMENTS or get_close_matches(str(key).lower(), ["arguments"], cutoff=0.8):
             raise ValueError(
                 f'Tool call {data.get("name")!r} has no "arguments", but {key!r}: rename it to "arguments".'

@@ -14,13 +14,15 @@ _LONGEST: Final = 2**40
 _QUANTIFIER: Final = re.compile(
     r"(?:(?P<sign>[*+?])|\{(?!\})(?P<low>\d*)(?P<comma>,)?(?P<high>\d*)\})(?P<mode>[?+]?)"
 )
-_LITERAL: Final = re.compile(r"(?:\\(?P<sign>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()#\s]))(?![*?{])")
-"""A character that has to be there."""
-_ESCAPE: Final = re.compile(r"\\(?:N\{[^}]*\}|.)", re.DOTALL)
+_LITERAL: Final = re.compile(r"\\(?P<sign>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()#\s])")
+_REFERENCE: Final = re.compile(r"\\[1-9](?![0-7]{2})\d?|\(\?P=\w+\)")
+_ESCAPE: Final = re.compile(
+    r"\\(?:N\{[^}]*\}|x[\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|0[0-7]{0,2}|[1-3][0-7]{2}|.)", re.DOTALL
+)
 _CLASS: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 _COMMENT: Final = re.compile(r"\(\?#[^)]*\)")
 _WHITE: Final = re.compile(r"(?:\s+|#[^\n]*)+")
-_SETTING: Final = re.compile(r"\(\?[aiLmsux]+\)|\(\?P=\w+\)")
+_SETTING: Final = re.compile(r"\(\?[aiLmsux]+\)")
 _OPENING: Final = re.compile(r"\((?:\?(?:(?P<atomic>>|=|!|<=|<!)|P<\w+>|:|\(\w+\)))?")
 
 
@@ -33,6 +35,8 @@ class _Cost(NamedTuple):
     """In how many ways a part may match from one position, each of which backtracking may come to."""
     steps: float
     """What trying all of them takes."""
+    length: float = 1
+    """How long the longest text is that it may match."""
 
 
 _ONE: Final = _Cost(1, 1)
@@ -76,38 +80,44 @@ class _Reader:
         self._pattern = pattern
         self._flags = flags
         self._length = length
+        self._longest_group = 0.0
 
     def read_alternatives(self) -> _Cost:
         """Read up to the end of the group: any branch may be the one that matches."""
-        ways = steps = 0.0
+        ways = steps = longest = 0.0
         while True:
             branch = self._read_sequence()
             ways, steps = ways + branch.ways, steps + branch.steps
+            longest = max(longest, branch.length)
             if self._take("|") is None:
-                return _Cost(ways, steps)
+                return _Cost(ways, steps, longest)
 
     def _read_sequence(self) -> _Cost:
-        ways, steps = 1.0, 1.0
+        ways, steps, length = 1.0, 1.0, 0.0
         while (part := self._read_part()) is not None:
-            ways, steps = ways * part.ways, steps + ways * part.steps
-        return _Cost(ways, steps)
+            ways, steps, length = ways * part.ways, steps + ways * part.steps, length + part.length
+        return _Cost(ways, steps, min(length, self._length))
 
     def _read_part(self) -> _Cost | None:
-        self._skip_white()
+        self._skip_ignored()
         if self.position == len(self._pattern) or self._pattern[self.position] in "|)":
             return None
         start = self.position
         cost = self._read_atom()
         atom = self._pattern[start : self.position]
-        self._skip_white()
+        self._skip_ignored()
         while (found := self._match(_QUANTIFIER)) is not None:
-            self._skip_white()
+            self._skip_ignored()
             cost = self._repeat(cost, found)
             if found["mode"] == "+" or self._must_end_after(atom):
-                cost = _Cost(1, cost.steps)
+                cost = cost._replace(ways=1)
         return cost
 
     def _read_atom(self) -> _Cost:
+        if self._match(_REFERENCE) is not None:
+            return _Cost(
+                1, max(self._longest_group, 1), self._longest_group
+            )  # compared character by character
         if self._pattern[self.position] == "(":
             return self._read_group()
         if self._match(_ESCAPE) is None and self._match(_CLASS) is None:
@@ -115,7 +125,7 @@ class _Reader:
         return _ONE
 
     def _read_group(self) -> _Cost:
-        if self._match(_COMMENT) is not None or self._match(_SETTING) is not None:
+        if self._match(_SETTING) is not None:
             return _ONE
         opening = self._match(_OPENING)
         if opening is None or self._pattern.startswith("?", self.position):
@@ -123,7 +133,8 @@ class _Reader:
         cost = self.read_alternatives()
         if self._take(")") is None:
             raise _UnreadableError
-        return cost if opening["atomic"] is None else _Cost(1, cost.steps)
+        self._longest_group = max(self._longest_group, cost.length)
+        return cost if opening["atomic"] is None else cost._replace(ways=1)
 
     def _repeat(self, body: _Cost, found: re.Match[str]) -> _Cost:
         """Return the cost of a part that repeats: each number of times, each time in any of its ways."""
@@ -134,11 +145,11 @@ class _Reader:
         except OverflowError:
             combinations = math.inf
         steps = max(1, high) * combinations * body.steps
-        return _Cost(choices * combinations, steps)
+        return _Cost(choices * combinations, steps, min(high * body.length, self._length))
 
     def _must_end_after(self, atom: str) -> bool:
         """Say whether repeats of a character have to be followed by one that is not among them."""
-        found = _LITERAL.match(self._pattern, self.position)
+        found = self._peek_literal()
         if found is None or atom.startswith("("):
             return False
         following = found["sign"] or found["plain"]
@@ -148,6 +159,15 @@ class _Reader:
             return re.fullmatch(atom, following, self._flags & ~(re.VERBOSE | re.DEBUG)) is None
         except re.error:  # a reference to a group
             return False
+
+    def _peek_literal(self) -> re.Match[str] | None:
+        """Return the character that follows, None unless it has to be there."""
+        position = self.position
+        found = self._match(_LITERAL)
+        self._skip_ignored()
+        quantifier = self._match(_QUANTIFIER)
+        self.position = position
+        return found if quantifier is None or quantifier["sign"] == "+" else None
 
     def _times(self, found: re.Match[str]) -> tuple[int, int]:
         """Return how often a part repeats at least and at most: once for each character, no oftener."""
@@ -159,9 +179,12 @@ class _Reader:
             low, high = int(found["low"] or 0), int(found["high"] or self._length)
         return min(low, self._length), max(1, min(high, self._length))
 
-    def _skip_white(self) -> None:
-        if self._flags & re.VERBOSE:
-            self._match(_WHITE)
+    def _skip_ignored(self) -> None:
+        """Skip comments, and blanks where they mean nothing: a quantifier is that of the part before them."""
+        while self._match(_COMMENT) is not None or (
+            self._flags & re.VERBOSE and self._match(_WHITE) is not None
+        ):
+            pass
 
     def _match(self, expression: re.Pattern[str]) -> re.Match[str] | None:
         found = expression.match(self._pattern, self.position)

@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from typing import IO, TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
@@ -56,10 +57,13 @@ class SearchProcess:
         request = (str.__str__(pattern.pattern), flags, str.__str__(text), whole, limit)
         with self._mutex:
             for _ in range(2):  # somebody else may have ended it meanwhile: for want of memory, say
+                start = time.monotonic()
                 try:
                     return self._ask(request)
                 except _EndedError as error:
-                    if error.exit_code == _OUT_OF_TIME:
+                    if error.exit_code == _OUT_OF_TIME or (
+                        error.exit_code == _UNKNOWN and time.monotonic() - start >= limit
+                    ):
                         raise TimeoutError from None
             raise SearchProcessError("The process that searches was ended twice.")
 
@@ -174,6 +178,8 @@ def _end_after(seconds: float | None) -> None:
 _HAS_TIMER: Final = hasattr(signal, "setitimer")
 _OUT_OF_TIME: Final = -signal.SIGVTALRM if _HAS_TIMER else 1
 """The exit code of a process that its timer ended."""
+_UNKNOWN: Final = 0
+"""What `wait` returns where the program ignores SIGCHLD, or has waited for any child already."""
 _FAILED: Final = 3
 
 

@@ -6,11 +6,10 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
-from numbers import Integral, Real
 from typing import Any, Final
 
+from dokimos._core.plain_number import plain_number
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._setting_checks import is_list
 
@@ -27,13 +26,18 @@ class _Rule:
     words: str
     """What it must be, as the end of a sentence: `a number or None`."""
     is_number: bool
+    takes_plain: bool
+    """Whether a number or a boolean is among what it takes."""
 
 
 def check_types(evaluator: Any) -> None:
     """Raise `ConfigurationError` for a setting whose value is not of the type that its field declares.
 
-    Only fields that dokimos declares are looked at, also in the evaluators that users derive from its own,
-    and of these those of plain types: numbers, texts, flags, options and lists of texts.
+    Numbers and booleans of other libraries become Python's own: settings are written to reports as JSON.
+
+    Only fields that dokimos declares are looked at, also in the evaluators that users derive from its own
+    unless they declare them anew, and of these those of plain types: numbers, texts, flags, options and lists
+    of texts.
     """
     for rule in _rules_of(_kind_of(evaluator)):
         value = getattr(evaluator, rule.setting)
@@ -44,6 +48,8 @@ def check_types(evaluator: Any) -> None:
                 f"{owner}: {rule.setting} must be {rule.words}, not {value!r:.80}.{_advice(rule, value)}",
                 setting=rule.setting,
             )
+        if rule.takes_plain and (plain := plain_number(value)) is not None and plain is not value:
+            object.__setattr__(evaluator, rule.setting, plain)
 
 
 def _advice(rule: _Rule, value: object) -> str:
@@ -68,8 +74,8 @@ def _rules_of(kind: Any) -> tuple[_Rule, ...]:
     declared: dict[str, Any] = {}
     for base in reversed(ours):
         declared |= getattr(base, "__annotations__", {}) if "__annotations__" in base.__dict__ else {}
-    fields = kind.__dataclass_fields__
-    found = (_rule(name, declared[name]) for name in fields if isinstance(declared.get(name), str))
+    fields = kind.__dataclass_fields__.values()  # a class that declares one of ours anew means its own type
+    found = (_rule(field.name, field.type) for field in fields if field.type == declared.get(field.name, ""))
     return tuple(rule for rule in found if rule is not None)
 
 
@@ -81,7 +87,8 @@ def _rule(setting: str, annotation: str) -> _Rule | None:
         return None
     accepts = tuple(accepts for accepts, _ in supported)
     words = " or ".join(words for _, words in supported)
-    return _Rule(setting, accepts, words, _is_number in accepts or _is_whole in accepts)
+    is_number = _is_number in accepts or _is_whole in accepts
+    return _Rule(setting, accepts, words, is_number, is_number or _is_bool in accepts)
 
 
 def _part(text: str) -> tuple[Callable[[Any], bool], str] | None:
@@ -104,15 +111,17 @@ def _choice(options: Sequence[str]) -> str:
 
 
 def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
+    return isinstance(plain_number(value), bool)
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    number = plain_number(value)
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    number = plain_number(value)
+    return number is not None and not isinstance(number, bool)
 
 
 def _is_text(value: object) -> bool:

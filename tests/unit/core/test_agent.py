@@ -177,3 +177,8 @@ def test_other_keys_of_a_call_are_ignored():
     )
     assert call == ToolCall("search", {"q": 1})
     assert ToolCall.from_map({"name": "search", "id": "1", "parameters": None}) == ToolCall("search")
+
+
+@pytest.mark.parametrize("nothing", [{}, "", "{}", None])
+def test_a_call_without_arguments_may_hold_them_under_any_key(nothing):
+    assert ToolCall.from_map({"name": "ping", "parameters": nothing}) == ToolCall("ping")

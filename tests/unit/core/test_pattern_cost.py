@@ -35,6 +35,12 @@ def safe(pattern: str, flags: int = 0, *, whole: bool = False) -> int:
         "(?x) ( a + ) + $ # a comment with ( and [",
         "(?x) (?: a | [ #] )* $",
         "x(?i:(a+)+)$",
+        "(a+)(?#a comment is not what repeats)+$",
+        "(?x) (a+) (?#one) # two\n +$",
+        r"(\x61+a)+$",
+        r"(\u0061+a)+$",
+        r"(\U00000061+a)+$",
+        r"(\141+a)+$",
     ],
 )
 def test_what_may_be_exponential_is_safe_on_short_texts_only(pattern):
@@ -49,6 +55,10 @@ def test_what_may_be_exponential_is_safe_on_short_texts_only(pattern):
         ("a*a*a*a*b", 10, 100),
         (r"\d+.\d+", 100, 2_000),
         ("(?i)a+b", 4_000, 20_000),
+        ("a+@(?#may be absent)?a+@(?#too)?a+b", 16, 300),
+        ("(?x) a+ @ ? a+ @ ? a+b", 16, 300),
+        (r"(.+)\1z", 100, 1_000),
+        ("(?P<n>.+)(?P=n)z", 100, 1_000),
     ],
 )
 def test_repeats_in_a_row_count_as_a_polynomial(pattern, least, most):

@@ -163,6 +163,41 @@ def test_numbers_of_any_kind_are_thresholds(threshold):
     assert ExactMatch(threshold=threshold).evaluate(CASE).error is None
 
 
+class Scalar:
+    """A number or boolean of another library, as NumPy's scalars are."""
+
+    dtype = "float32"
+
+    def __init__(self, value: bool | int | float) -> None:
+        self.value = value
+
+    def item(self) -> bool | int | float:
+        return self.value
+
+
+@pytest.mark.parametrize("threshold", [Scalar(0.5), Decimal("0.5"), Fraction(1, 2)])
+def test_numbers_of_other_libraries_become_pythons_own_so_that_reports_can_hold_them(threshold):
+    made = ExactMatch(threshold=threshold)
+    assert type(made.threshold) is float
+    assert made.info() == ExactMatch(threshold=0.5).info()
+    assert Length(max=Scalar(3)).info() == Length(max=3).info()  # type: ignore[arg-type]
+    assert Equality(ignore_case=Scalar(True)).info() == Equality(ignore_case=True).info()  # type: ignore[arg-type]
+
+
+def test_a_class_of_ones_own_may_declare_a_setting_anew():
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(Contains):
+        values: dict[str, str]  # type: ignore[assignment]
+        mode: Any = None
+
+        def __post_init__(self) -> None:
+            Evaluator.__post_init__(self)
+
+    assert Mine(values={"a": "b"}).values == {"a": "b"}
+    with pytest.raises(ConfigurationError, match="ignore_case must be True or False"):
+        Mine(values={}, ignore_case="no")  # type: ignore[arg-type]
+
+
 def test_an_evaluator_without_its_judge_says_what_to_write():
     with pytest.raises(TypeError, match=r"^Faithfulness needs 'judge', such as judge='openai:gpt-5-mini'\.$"):
         Faithfulness()  # type: ignore[call-arg]

@@ -84,6 +84,21 @@ def test_at_the_limit_it_ends_leaves_no_zombie_and_the_next_search_starts_anothe
     assert find(process) == (1, 3)
 
 
+@POSIX
+def test_the_limit_holds_in_a_program_that_ignores_the_ends_of_its_children():
+    out = output_of("""
+import signal
+from dokimos.errors import EvaluationError
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.alarm(60)
+try:
+    search(re.compile("(a+)+$"), "a" * 60 + "b")
+except EvaluationError as error:
+    print("not decided" in str(error))
+""")
+    assert out == "True\n"
+
+
 def test_without_a_timer_of_the_system_a_watchdog_ends_it():
     program = "from dokimos._runtime import search_process as s; s._HAS_TIMER = False; s.main()"
     request = pickle.dumps((SLOW.pattern, SLOW.flags, TEXT, False, 0.05))
