@@ -73,7 +73,7 @@ def _groups() -> dict[str, list[tuple[str, str]]]:
 
 def find_group(doc: EvaluatorDoc) -> str:
     """Return what an evaluator is for, as a key of `GROUPS`."""
-    package = doc.class_name.split(".")[2]
+    package = doc.class_name.split(".")[2].removeprefix("_")
     if package in ("conversation", "agent"):
         return package
     if {"contexts", "context", "retrieved"} & set(doc.requires) or package in ("rag", "retrieval"):
