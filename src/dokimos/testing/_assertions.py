@@ -144,6 +144,10 @@ def _evaluate(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eval
 
 def _explain_no_verdict(results: Sequence[EvalResult]) -> str:
     names = ", ".join(dict.fromkeys(repr(result.name) for result in results))
+    if any(result.threshold is not None for result in results):
+        return (
+            f"assert_eval() has nothing to assert: {names} gave no score that has a threshold for this case."
+        )
     return (
         f"assert_eval() has nothing to assert: {names} gave no verdict. Give a threshold, such as "
         "threshold=0.5; evaluator.evaluate(case) returns a score without asserting it."

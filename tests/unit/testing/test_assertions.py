@@ -9,7 +9,7 @@ import pytest
 from dokimos import EvalTestCase, Example, Experiment, evaluator
 from dokimos._core.results import EvalResult
 from dokimos.errors import ConfigurationError, EvalAssertionError
-from dokimos.evaluators import Contains, ExactMatch, Levenshtein, LLMJudge
+from dokimos.evaluators import Contains, ExactMatch, FunctionEvaluator, Levenshtein, LLMJudge
 from dokimos.testing import ItemRecorder, assert_eval, assert_scores
 from dokimos.testing._recorder import set_current_recorder
 
@@ -74,6 +74,15 @@ def down(prompt: str) -> str:
 def test_an_evaluator_without_a_threshold_only_informs_beside_one_with_a_verdict():
     informational, _ = assert_eval(CASE, Levenshtein(threshold=None), judge_of(1.0))
     assert informational.success is None
+
+
+def test_a_case_to_which_no_evaluator_applies_is_not_said_to_lack_a_threshold():
+    def grounded(output):
+        return {"grounded": None}
+
+    inapplicable = FunctionEvaluator(function=grounded, name="facts", threshold=0.5)
+    with pytest.raises(ConfigurationError, match=r"'facts.grounded' gave no score that has a threshold"):
+        assert_eval(CASE, inapplicable)
 
 
 def test_an_assertion_without_any_verdict_is_refused_instead_of_green():
