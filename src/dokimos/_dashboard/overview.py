@@ -103,7 +103,7 @@ def kind_of(name: str, info: EvaluatorInfo | None) -> str:
     if registered == "g_eval":
         return "geval"
     package = BUILT_IN.get(registered, "").partition(":")[0].split(".")
-    return _FAMILIES.get(package[2], "standard") if len(package) > 3 else "standard"
+    return _FAMILIES.get(package[2].removeprefix("_"), "standard") if len(package) > 3 else "standard"
 
 
 def _counts(result: ExperimentResult) -> dict[str, Any]:
