@@ -48,7 +48,7 @@ def check_types(evaluator: Any) -> None:
                 f"{owner}: {rule.setting} must be {rule.words}, not {value!r:.80}.{_advice(rule, value)}",
                 setting=rule.setting,
             )
-        if rule.takes_plain and (plain := plain_number(value)) is not None and plain is not value:
+        if rule.takes_plain and (plain := _plain(value)) is not None and plain is not value:
             object.__setattr__(evaluator, rule.setting, plain)
 
 
@@ -110,17 +110,24 @@ def _choice(options: Sequence[str]) -> str:
     return f"one of {', '.join(map(repr, options))}"
 
 
+def _plain(value: object) -> bool | int | float | None:
+    try:
+        return plain_number(value)
+    except OverflowError:  # a fraction that no float can hold
+        return None
+
+
 def _is_bool(value: object) -> bool:
-    return isinstance(plain_number(value), bool)
+    return isinstance(_plain(value), bool)
 
 
 def _is_whole(value: object) -> bool:
-    number = plain_number(value)
+    number = _plain(value)
     return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _is_number(value: object) -> bool:
-    number = plain_number(value)
+    number = _plain(value)
     return number is not None and not isinstance(number, bool)
 
 

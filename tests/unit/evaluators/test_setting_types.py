@@ -184,6 +184,11 @@ def test_numbers_of_other_libraries_become_pythons_own_so_that_reports_can_hold_
     assert Equality(ignore_case=Scalar(True)).info() == Equality(ignore_case=True).info()  # type: ignore[arg-type]
 
 
+def test_a_number_that_no_float_can_hold_is_not_a_number():
+    with pytest.raises(ConfigurationError, match="threshold must be a number or None"):
+        ExactMatch(threshold=Fraction(10**400))  # type: ignore[arg-type]
+
+
 def test_a_class_of_ones_own_may_declare_a_setting_anew():
     @dataclass(frozen=True, kw_only=True)
     class Mine(Contains):
