@@ -1,7 +1,20 @@
 """Evaluate applications built on language models, and trust the answer.
 
-Everything public is reachable from here and is imported when it is first used. `__all__` has three groups:
-what to start with, what results and runs consist of, and what extensions implement.
+    from dokimos import Dataset, Example, evaluate, export
+    from dokimos.evaluators import ExactMatch
+
+    capitals = Dataset([Example.of("What is the capital of France?", "Paris", id="fr")])
+    result = evaluate(capitals, answer, [ExactMatch()])  # `answer` is your application: any function
+    print(result)
+    export(result, "report.html")
+
+Start with `evaluate`, `Dataset`, `Example` and `dokimos.evaluators`; then `compare_runs` and
+`assert_no_regression` for changes, `judge` for models that judge, `dokimos.testing` for pytest, and
+`dokimos.integrations` for agent frameworks. `help(name)` of each has an example. In a shell, `dokimos -h`
+lists the commands, and `dokimos evaluators` the evaluators.
+
+All names are imported when they are first used. `__all__` has three groups: what to start with, what results
+and runs consist of, and what extensions implement.
 """
 
 from __future__ import annotations
@@ -239,4 +252,6 @@ if not TYPE_CHECKING:  # so that type checkers still report a name that does not
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from dokimos._exports import names_for_completion
+
+    return names_for_completion(globals())

@@ -1,10 +1,12 @@
-"""Names of a package that are imported when they are first used."""
+"""What a package exports: names that are imported when they are first used, and what `dir()` lists."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 
 def lazy_exports(
@@ -27,7 +29,22 @@ def lazy_exports(
         setattr(sys.modules[package], name, value)
         return value
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *module_of})
+    return load, lambda: names_for_completion(vars(sys.modules[package]))
 
-    return load, names
+
+def names_for_completion(namespace: Mapping[str, object]) -> list[str]:
+    """Return what `dir()` of a module lists: what it exports, its public modules, and names like `__doc__`.
+
+    What it imports for its own use, such as `Final`, is not among them: it is no part of what it offers.
+    """
+    exports: Any = namespace["__all__"]
+    modules = (
+        name
+        for name, value in namespace.items()
+        if isinstance(value, ModuleType) and value.__name__ == f"{namespace['__name__']}.{name}"
+    )
+    return sorted({*exports, *(name for name in modules if name[0] != "_"), *filter(_is_dunder, namespace)})
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

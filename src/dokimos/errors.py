@@ -72,6 +72,12 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    from dokimos._exports import names_for_completion
+
+    return names_for_completion(globals())
+
+
 class DokimosError(Exception):
     """Base class of all errors raised by dokimos."""
 

@@ -19,6 +19,7 @@ PAGES = [
     *(ROOT / "examples").rglob("*.py"),
     *(ROOT / "tests" / "contract").glob("*.py"),
 ]
+PAGES_FOR_USERS = [page for page in PAGES if page.suffix == ".md"]
 ALLOWED = {
     "dokimos.datasets._resolver.FileResolver": "a built-in resolver, which has the contract of all",
     "dokimos.datasets._resolver.PackageResolver": "the same",
@@ -92,3 +93,26 @@ def test_private_modules_stay_unimported_by_import_star():
     before = set(sys.modules)
     import_module("dokimos")
     assert not {name for name in set(sys.modules) - before if name.startswith("dokimos._core")}
+
+
+def test_completion_offers_what_is_public_and_no_imports(tool):
+    found = set(tool.public_modules())
+    for name in [*(n for n in found if hasattr(import_module(n), "__path__")), "dokimos.errors"]:
+        module = import_module(name)
+        own = {listed for listed in dir(module) if not listed.startswith("__")}
+        surplus = {listed for listed in own - set(module.__all__) if f"{name}.{listed}" not in found}
+        assert not surplus, f"dir({name}) lists what it does not export: {', '.join(sorted(surplus))}"
+        assert set(module.__all__) <= set(dir(module)), name
+
+
+@pytest.mark.parametrize(
+    "page", PAGES_FOR_USERS, ids=[str(page.relative_to(ROOT)) for page in PAGES_FOR_USERS]
+)
+def test_pages_for_users_name_no_private_module(page):
+    private = re.findall(r"\bdokimos(?:\.\w+)*\._[a-z]\w*", page.read_text(encoding="utf-8"))
+    assert not private, f"{page.relative_to(ROOT)} names {', '.join(private)}, which users cannot rely on"
+
+
+def test_the_help_of_the_package_begins_with_an_example():
+    dokimos = import_module("dokimos")
+    assert "evaluate(capitals, answer, [ExactMatch()])" in dokimos.__doc__

@@ -91,6 +91,7 @@ def test_a_target_is_an_experiment_or_a_function_that_returns_one(target):
     ("target", "message"),
     [
         ("evals.py:nope", "It has the experiment experiment"),
+        ("evals.py:experimnt", "Did you mean 'experiment'?"),
         ("evals.py:nothing", "is not an Experiment but int"),
         ("missing.py", "There is no file missing.py"),
         ("no_such_module:experiment", "cannot be imported"),
@@ -241,6 +242,7 @@ def test_evaluators_are_listed_and_explained(capsys):
     assert dokimos("evaluators", "numeric") == 0
     assert "relative_tolerance (number; default 0.0)" in capsys.readouterr().out
     assert dokimos("evaluators", "recall") == 0
+    assert dokimos("evaluators", "ToolGraph") == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "contexts ids or texts that were retrieved, best first" in shown
     assert "also called context, retrieved, retrieval_context, retrieved_contexts" in shown

@@ -35,6 +35,8 @@ def evaluators(name: str | None, schema: bool) -> int:
     """List the evaluators, or explain one."""
     from dokimos.evaluators import registry
 
+    if name is not None:
+        name = registry.name_of_class(name) or name
     if name is None:
         if schema:
             raise click.UsageError("--schema needs the NAME of an evaluator.")

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -127,7 +128,10 @@ def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experimen
         found: Any = getattr(module, attribute)
     except AttributeError:
         there = [name for name, value in vars(module).items() if isinstance(value, Experiment)]
-        hint = f" It has the experiment {', '.join(there)}." if there else ""
+        near = get_close_matches(attribute, there, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        what = "experiment" if len(there) == 1 else "experiments"
+        hint = f"{meant} It has the {what} {', '.join(there)}." if there else ""
         raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).{hint}") from None
     if callable(found) and not isinstance(found, Experiment):
         found = _call(found, target)

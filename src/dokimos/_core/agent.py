@@ -85,6 +85,9 @@ class ToolCall(_ArgumentsText):
         function = data.get("function")
         if isinstance(function, Mapping):
             data = {**data, **function}
+        if data.get("name") is None:
+            keys = ", ".join(map(repr, data)) or "no keys"
+            raise ValueError(f'A tool call needs a name, under "name"; this one has {keys}.')
         value = next((data[key] for key in _ARGUMENT_KEYS if data.get(key) is not None), None)
         if value is None:
             _check_for_misnamed_arguments(data)

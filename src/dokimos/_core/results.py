@@ -227,7 +227,7 @@ class ExperimentResult(Printable):
     def pass_at_k(self, k: int, evaluator: str | None = None) -> float | None:
         """Mean over the items of the chance that at least one of k attempts passes; each repeat is one.
 
-        `evaluator` counts its own verdict instead of the item's. See `dokimos._core.repeats` for the rest.
+        `evaluator` counts its own verdict instead of the item's.
 
         Raises:
             ValueError: when k is more than the number of repeats, or the items were not kept.

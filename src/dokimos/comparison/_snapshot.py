@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Self
 
 from dokimos._core.error_detail import append_place
@@ -221,15 +222,18 @@ class Snapshot:
 
 
 def _require_results(results: ExperimentResult | Sequence[ExperimentResult]) -> list[ExperimentResult]:
-    several = [results] if isinstance(results, ExperimentResult) else list(results)
-    if not several or not all(isinstance(one, ExperimentResult) for one in several):
-        raise ConfigurationError("A comparison needs an ExperimentResult, or several, for each side.")
+    several = [results] if isinstance(results, ExperimentResult) else results
+    if not isinstance(several, list | tuple) or not several:
+        raise _not_a_result(several)
+    for one in several:
+        if not isinstance(one, ExperimentResult):
+            raise _not_a_result(one)
     for result in several:
         if any(run.total_count and not run.item_results for run in result.runs):
             raise ConfigurationError(
                 f"The items of {result.name!r} were not kept (keep_results=False); nothing to compare."
             )
-    return several
+    return list(several)
 
 
 def _status(results: Iterable[ExperimentResult]) -> RunStatus:
@@ -298,3 +302,10 @@ def index_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnap
             '(pairing="positional").'
         )
     return found
+
+
+def _not_a_result(given: object) -> ConfigurationError:
+    hint = " load_result(path) reads one from a report or a run." if isinstance(given, str | Path) else ""
+    return ConfigurationError(
+        f"A comparison needs an ExperimentResult, or several, for each side, not {given!r:.80}.{hint}"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos._exports import names_for_completion
 from dokimos.evaluators.registry import BUILT_IN
 
 if TYPE_CHECKING:
@@ -258,4 +259,4 @@ if not TYPE_CHECKING:  # so that type checkers still report a name that does not
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return names_for_completion(globals())

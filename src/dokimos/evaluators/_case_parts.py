@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
@@ -59,7 +60,14 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
         return lambda case: case.find_contexts(names, texts=False)
     if section == "outputs" and key in contexts.NAMES:
         return lambda case: _read_contexts(case, key)
-    part = SECTIONS[section]
+    part = SECTIONS.get(section)
+    if part is None or not key:
+        near = get_close_matches(path, _WHOLE_PARTS, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(
+            f"`requires` names {path!r}, which is not a part of a case.{meant} "
+            f"The parts are {_names_of_parts()}."
+        )
     return lambda case: part(case).get(key)
 
 
@@ -75,6 +83,10 @@ def readers_of(paths: tuple[str, ...]) -> tuple[tuple[str, Callable[[EvalTestCas
     return tuple((path, _reader(path)) for path in paths)
 
 
+def _names_of_parts() -> str:
+    return ", ".join([*_WHOLE_PARTS, *(f"{section}.KEY" for section in SECTIONS)])
+
+
 def check_params(name: str, params: Sequence[str]) -> None:
     """Raise `ConfigurationError` unless all are paths of parts, and there is one."""
     if not params:
@@ -84,5 +96,6 @@ def check_params(name: str, params: Sequence[str]) -> None:
     for path in params:
         section, dot, key = path.partition(".")
         if path not in _WHOLE_PARTS and not (section in SECTIONS and dot and key):
-            allowed = ", ".join([*_WHOLE_PARTS, *(f"{s}.KEY" for s in SECTIONS)])
-            raise ConfigurationError(f"{name}: unknown evaluation param {path!r}; expected one of {allowed}.")
+            raise ConfigurationError(
+                f"{name}: unknown evaluation param {path!r}; expected one of {_names_of_parts()}."
+            )

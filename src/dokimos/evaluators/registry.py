@@ -131,6 +131,17 @@ def name_of(kind: type) -> str | None:
     return next((name for name, plugin in _plugins().items() if plugin.value == target), None)
 
 
+def name_of_class(class_name: str) -> str | None:
+    """Return the registry name of a built-in evaluator by the name of its class, None if there is none.
+
+    Example:
+        >>> name_of_class("ExactMatch")
+        'exact_match'
+    """
+    found = (name for name, target in BUILT_IN.items() if target.rpartition(":")[2] == class_name)
+    return next(found, None)
+
+
 def names() -> tuple[str, ...]:
     """Return the names of all evaluators, built-in ones first; imports none of them."""
     return (*BUILT_IN, *sorted({*_registered, *_plugins()} - set(BUILT_IN)))
@@ -166,8 +177,10 @@ def find(name: str) -> type[Evaluator]:
         return _registered[name]
     if name in _plugins():
         return _load(_plugins()[name])
+    own = name_of_class(name)
+    hint = f" {name} is its class; its name is {own!r}." if own else _nearest(name, names(), most=3)
     raise ConfigurationError(
-        f"Unknown evaluator {name!r}.{_nearest(name, names(), most=3)} `dokimos evaluators` lists all.",
+        f"Unknown evaluator {name!r}.{hint} `dokimos evaluators` lists all.",
         setting="name",
     )
 

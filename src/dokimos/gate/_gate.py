@@ -29,7 +29,13 @@ from dokimos.gate._baseline import baseline_of, read_baseline, write_baseline
 from dokimos.gate._decision import Decision, Guard, GuardFinding, decide
 from dokimos.gate._gate_checks import check_owner, check_pairing, check_rerun, check_whole_run
 from dokimos.gate._gate_config import GateConfig
-from dokimos.gate._gate_environment import GateEnvironment, file_stem, keep_out_of_git, write_atomically
+from dokimos.gate._gate_environment import (
+    NOISE_SUFFIX,
+    GateEnvironment,
+    file_stem,
+    keep_out_of_git,
+    write_atomically,
+)
 from dokimos.gate._item_guards import RERUNS
 from dokimos.gate._reruns import Rerun, rerun_items
 from dokimos.gate._variation import NoiseMeasurements
@@ -38,7 +44,6 @@ from dokimos.gate._verdict import GateStatus, GateVerdict
 if TYPE_CHECKING:
     from dokimos.gate._noise_report import NoiseReport
 
-NOISE_SUFFIX: Final = ".noise.json"
 _log: Final = logging.getLogger("dokimos.gate")
 
 
@@ -188,18 +193,25 @@ class RegressionGate:
         if self.environment.in_ci or required:
             reason = (
                 f"There is no baseline {self._quote_path(path)}, so nothing was compared. Create it on your "
-                f"machine ({self.accept_command}) and commit it."
+                f"machine ({self.accept_command}) and commit it.{self._ask_for_similar(path)}"
             )
             finding = GuardFinding(Guard.NO_BASELINE, reason, fails=required)
             verdict = self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
             return self._save_verdict(verdict)
+        meant = self._ask_for_similar(path)
         self._write_baseline(result, path)
         created = f"Created the baseline {self._quote_path(path)} from this run."
         if not self.config.bootstrap_passes:
-            finding = GuardFinding(Guard.NO_BASELINE, f"{created} Review and commit it, then run again.")
+            finding = GuardFinding(
+                Guard.NO_BASELINE, f"{created} Review and commit it, then run again.{meant}"
+            )
             return self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
-        note = f"{created} Review and commit it: later runs are compared with it."
+        note = f"{created} Review and commit it: later runs are compared with it.{meant}"
         return self._build_uncompared_verdict(GateStatus.PASS, result, path, note)
+
+    def _ask_for_similar(self, path: Path) -> str:
+        similar = self.environment.find_similar_baseline(path)
+        return f" There is a file {self._quote_path(similar)}: is that one meant?" if similar else ""
 
     def _quote_path(self, path: Path) -> str:
         """Return a path quoted for a shell command."""

@@ -17,6 +17,7 @@ from dokimos.errors import ConfigurationError
 UPDATE_VARIABLE: Final = "DOKIMOS_UPDATE_BASELINE"
 BASELINE_VARIABLE: Final = "DOKIMOS_BASELINE_DIR"
 VERDICT_VARIABLE: Final = "DOKIMOS_VERDICT_DIR"
+NOISE_SUFFIX: Final = ".noise.json"
 BASELINES: Final = Path("tests") / "baselines"
 VERDICTS: Final = Path(".dokimos") / "verdicts"
 
@@ -115,6 +116,15 @@ class GateEnvironment:
                 "shorter one, or a path."
             )
         return self.baseline_dir / f"{stem}.json"
+
+    def find_similar_baseline(self, path: Path) -> Path | None:
+        """Return the baseline beside a missing one whose name is nearly the same, None if there is none."""
+        from difflib import get_close_matches
+
+        files = sorted(path.parent.glob("*.json"))
+        stems = [file.stem for file in files if not file.name.endswith(NOISE_SUFFIX)]
+        near = get_close_matches(path.stem, stems, n=1, cutoff=0.8)
+        return path.with_stem(near[0]) if near else None
 
     def gate_name(self, baseline: Path) -> str:
         """Return what tells the gate of a baseline file from all others of the repository.

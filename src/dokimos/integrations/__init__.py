@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from dokimos._exports import lazy_exports
 
 if TYPE_CHECKING:
+    from dokimos.integrations._agent_runs import AgentRun as AgentRun
+    from dokimos.integrations._agent_runs import finish_run as finish_run
     from dokimos.integrations._agent_task import ResultOptions as ResultOptions
     from dokimos.integrations._agent_task import TaskOptions as TaskOptions
     from dokimos.integrations._document_texts import extract_texts as extract_texts
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from dokimos.integrations._trace_builder import TraceBuilder as TraceBuilder
 
 _MODULE_OF: Final = {
+    "AgentRun": "dokimos.integrations._agent_runs",
     "ForeignEvaluator": "dokimos.integrations._foreign_evaluators",
     "Framework": "dokimos.integrations._framework",
     "ResultOptions": "dokimos.integrations._agent_task",
@@ -27,8 +30,10 @@ _MODULE_OF: Final = {
     "TraceBuilder": "dokimos.integrations._trace_builder",
     "extract_texts": "dokimos.integrations._document_texts",
     "extract_texts_with_metadata": "dokimos.integrations._document_texts",
+    "finish_run": "dokimos.integrations._agent_runs",
 }
 __all__ = [
+    "AgentRun",
     "ForeignEvaluator",
     "Framework",
     "ResultOptions",
@@ -37,6 +42,7 @@ __all__ = [
     "TraceBuilder",
     "extract_texts",
     "extract_texts_with_metadata",
+    "finish_run",
 ]
 
 if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist

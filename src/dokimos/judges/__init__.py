@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from dokimos._exports import lazy_exports
 
 if TYPE_CHECKING:
+    from dokimos._http.client import close_sessions as close_sessions
     from dokimos.judges._anthropic import AnthropicMessages as AnthropicMessages
     from dokimos.judges._ask import ask as ask
     from dokimos.judges._attack.corpus import corpus as corpus
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from dokimos.judges._budget import Budget as Budget
     from dokimos.judges._cassette import with_cassette as with_cassette
     from dokimos.judges._cassette_mode import CassetteMode as CassetteMode
+    from dokimos.judges._completion import Completion as Completion
+    from dokimos.judges._completion import TokenCounts as TokenCounts
     from dokimos.judges._embedding_models import embedder as embedder
     from dokimos.judges._embeddings import Embedder as Embedder
     from dokimos.judges._embeddings import Embeddings as Embeddings
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from dokimos.judges._factory import judge as judge
     from dokimos.judges._gemini import Gemini as Gemini
     from dokimos.judges._model_request import Home as Home
+    from dokimos.judges._model_request import ModelRequest as ModelRequest
     from dokimos.judges._model_task import model_task as model_task
     from dokimos.judges._ollama import OllamaNative as OllamaNative
     from dokimos.judges._openai import AzureOpenAI as AzureOpenAI
@@ -57,6 +61,7 @@ _MODULE_OF: Final = {
     "Budget": "dokimos.judges._budget",
     "CassetteMode": "dokimos.judges._cassette_mode",
     "ChatCompletions": "dokimos.judges._openai",
+    "Completion": "dokimos.judges._completion",
     "CountsOwnCalls": "dokimos.judges._optional_protocols",
     "Embedder": "dokimos.judges._embeddings",
     "Embeddings": "dokimos.judges._embeddings",
@@ -69,6 +74,7 @@ _MODULE_OF: Final = {
     "JudgeLM": "dokimos.judges._protocol",
     "JudgeReply": "dokimos.judges._protocol",
     "Mistral": "dokimos.judges._openai_compatible",
+    "ModelRequest": "dokimos.judges._model_request",
     "OllamaNative": "dokimos.judges._ollama",
     "OpenAIChat": "dokimos.judges._openai",
     "OpenAIResponses": "dokimos.judges._openai",
@@ -77,6 +83,7 @@ _MODULE_OF: Final = {
     "PricesCalls": "dokimos.judges._optional_protocols",
     "Rate": "dokimos.judges._prices",
     "Together": "dokimos.judges._openai_compatible",
+    "TokenCounts": "dokimos.judges._completion",
     "TokenLogprob": "dokimos.judges._protocol",
     "WithLogprobs": "dokimos.judges._optional_protocols",
     "WrapsJudge": "dokimos.judges._optional_protocols",
@@ -84,6 +91,7 @@ _MODULE_OF: Final = {
     "as_judge": "dokimos.judges._protocol",
     "ask": "dokimos.judges._ask",
     "attack": "dokimos.judges._attack.runner",
+    "close_sessions": "dokimos._http.client",
     "corpus": "dokimos.judges._attack.corpus",
     "embed": "dokimos.judges._embeddings",
     "embedder": "dokimos.judges._embedding_models",
@@ -100,6 +108,7 @@ __all__ = [
     "Budget",
     "CassetteMode",
     "ChatCompletions",
+    "Completion",
     "CountsOwnCalls",
     "Embedder",
     "Embeddings",
@@ -112,6 +121,7 @@ __all__ = [
     "JudgeLM",
     "JudgeReply",
     "Mistral",
+    "ModelRequest",
     "OllamaNative",
     "OpenAIChat",
     "OpenAIResponses",
@@ -120,6 +130,7 @@ __all__ = [
     "PricesCalls",
     "Rate",
     "Together",
+    "TokenCounts",
     "TokenLogprob",
     "WithLogprobs",
     "WrapsJudge",
@@ -127,6 +138,7 @@ __all__ = [
     "as_judge",
     "ask",
     "attack",
+    "close_sessions",
     "corpus",
     "embed",
     "embedder",

@@ -30,7 +30,7 @@ _QUOTED: Final = "the only JSON in it is quoted from the judged text"
 _DIFFERENT: Final = "it gives several answers that differ"
 _NOT_ALONE: Final = "it is not one JSON object alone"
 _NO_JSON: Final = "there is no JSON in it"
-_OTHER_JSON: Final = "the JSON in it has none of the keys that were asked for"
+_OTHER_JSON: Final = "the JSON in it has none of the keys that were asked for: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,13 @@ def _select_verdict(found: _Candidates, form: _Form[T], *, enforced: bool) -> Pa
     if any(_verdict_in(other.answer) != _verdict_in(first.answer) for other in others):
         raise UnusableReply(_DIFFERENT, kind)
     return parsed[len(found.own) - 1]
+
+
+def _holds_object(value: object) -> bool:
+    """Say whether a value is an object with keys, or a list that has one: `[1]` is prose."""
+    if isinstance(value, list):
+        return any(_holds_object(each) for each in value)
+    return isinstance(value, dict) and bool(value)
 
 
 def _verdict_in(answer: Any) -> Any:
@@ -190,8 +197,12 @@ class _Form(Generic[T]):
         if len(fields(self._shape)) == 1:
             with contextlib.suppress(ValueError):
                 return ParsedReply(self._validate({fields(self._shape)[0].name: text.strip()}), 0)
-        has_object = any(isinstance(group.value, dict) and group.value for group in groups(text))
-        raise UnusableReply(_OTHER_JSON if has_object else _NO_JSON, UNREADABLE)
+        if whole_value(text.strip()) is None and not any(
+            _holds_object(group.value) for group in groups(text)
+        ):
+            raise UnusableReply(_NO_JSON, UNREADABLE)
+        keys = ", ".join(f'"{field.name}"' for field in fields(self._shape))
+        raise UnusableReply(_OTHER_JSON.format(keys), UNREADABLE)
 
     def values_in(self, group: Group) -> Iterator[Group]:
         """Yield the possible answers in a readable group; a value with none of the shape's keys is prose."""

@@ -490,3 +490,17 @@ def test_a_candidate_that_lacks_many_items_or_an_evaluator_says_so(result):
     assert any("3 of the 10 items of the baseline are missing" in text for text in found.warnings)
     assert "The candidate has no 'Match': not compared." in found.warnings
     assert not any("missing" in text for text in compare_runs(before, result({"F1": [0.9] * 8})).warnings)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("base.json", r"not 'base.json'\. load_result\(path\) reads one"),
+        (None, "not None"),
+        ([], r"not \[\]"),
+        ([1], "not 1"),
+    ],
+)
+def test_what_is_not_a_result_is_named(given, says):
+    with pytest.raises(ConfigurationError, match=says):
+        compare_runs(given, given)

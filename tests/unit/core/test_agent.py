@@ -182,3 +182,12 @@ def test_other_keys_of_a_call_are_ignored():
 @pytest.mark.parametrize("nothing", [{}, "", "{}", None])
 def test_a_call_without_arguments_may_hold_them_under_any_key(nothing):
     assert ToolCall.from_map({"name": "ping", "parameters": nothing}) == ToolCall("ping")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [({"tool": "book", "args": {}}, "this one has 'tool', 'args'"), ({}, "this one has no keys")],
+)
+def test_a_call_without_a_name_says_what_it_has(data, says):
+    with pytest.raises(ValueError, match=says):
+        ToolCall.from_map(data)

@@ -62,7 +62,10 @@ def test_tool_calls_are_read_from_objects_and_maps():
         ("search", "'toolCalls' must be a list of tool calls, not str"),
         ({"name": "a"}, "'toolCalls' must be a list of tool calls, not dict"),
         ([{"name": "a"}, "b"], r"toolCalls\[1\] must be a ToolCall or a map, not str"),
-        ([{"arguments": {}}], r"toolCalls\[0\]: A tool call needs a name"),
+        (
+            [{"arguments": {}}],
+            r"toolCalls\[0\]: A tool call needs a name, under \"name\"; this one has .arguments.",
+        ),
         ([{"name": 5}], r"toolCalls\[0\]: A tool call needs a name that is not blank, not 5"),
         (
             [{"name": "a", "arguments": [1]}],

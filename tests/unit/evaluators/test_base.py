@@ -293,3 +293,17 @@ def test_evaluators_with_a_constructor_of_their_own_take_what_it_takes():
 
     assert Own(most=3, other=4).limit == 3
     assert copy.copy(Own(3)).limit == 3
+
+
+def test_a_part_that_no_case_has_is_said_to_be_a_fault_of_requires():
+    @dataclass(frozen=True, kw_only=True)
+    class Misspelt(Evaluator):
+        requires = ("actual_outputt",)
+
+        def score(self, case: EvalTestCase) -> float:
+            return 1.0
+
+    result = Misspelt().evaluate(EvalTestCase({"input": "a"}, {"output": "b"}))
+
+    assert "`requires` names 'actual_outputt', which is not a part of a case" in result.error
+    assert "Did you mean 'actual_output'?" in result.error

@@ -323,3 +323,16 @@ def test_descriptions_for_yaml_leave_the_python_example_out(name):
     assert ">>>" in (kind.__doc__ or "")
     assert ">>>" not in registry.schema(name)["description"]
     assert ">>>" not in registry.describe(name).details
+
+
+@pytest.mark.parametrize(
+    ("class_name", "name"),
+    [("ExactMatch", "exact_match"), ("Faithfulness", "faithfulness"), ("exact_match", None)],
+)
+def test_the_name_of_a_class_leads_to_its_registry_name(class_name, name):
+    assert registry.name_of_class(class_name) == name
+
+
+def test_the_name_of_a_class_is_explained_where_it_is_no_name():
+    with pytest.raises(ConfigurationError, match="ExactMatch is its class; its name is 'exact_match'"):
+        registry.find("ExactMatch")

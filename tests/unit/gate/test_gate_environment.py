@@ -126,3 +126,20 @@ def test_a_write_that_fails_leaves_no_draft_and_keeps_the_old_file(tmp_path):
         write_atomically(tmp_path / "folder.json", "x")
 
     assert [path.name for path in tmp_path.iterdir()] == ["folder.json"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "similar"),
+    [("suport", "support"), ("Support", "support"), ("suport.noise", None), ("billing", None)],
+)
+def test_a_missing_baseline_is_compared_with_those_beside_it(tmp_path, missing, similar):
+    for name in ("support.json", "suport.noise.json", "readme.md"):
+        (tmp_path / name).touch()
+
+    found = GateEnvironment(root=tmp_path).find_similar_baseline(tmp_path / f"{missing}.json")
+
+    assert (found and found.name) == (similar and f"{similar}.json")
+
+
+def test_a_missing_baseline_in_a_missing_folder_resembles_none(tmp_path):
+    assert GateEnvironment(root=tmp_path).find_similar_baseline(tmp_path / "no" / "support.json") is None

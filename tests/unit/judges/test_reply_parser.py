@@ -87,6 +87,13 @@ def test_an_object_without_the_keys_asked_for_is_not_called_absent(reply):
     assert caught.value.kind == "unreadable"
 
 
+@pytest.mark.parametrize("reply", ['[{"rating": 1}]', '["yes"]', 'I say [{"rating": 1}].'])
+def test_a_list_without_the_keys_asked_for_is_not_called_absent(reply):
+    with pytest.raises(UnusableReply, match='has none of the keys that were asked for: "') as caught:
+        parse_reply(reply, Verdict)
+    assert caught.value.kind == "unreadable"
+
+
 @pytest.mark.parametrize("reply", ["yes", " Yes.\n", "**YES**", "<think>no?</think>yes", '"yes"'])
 def test_a_bare_word_can_stand_for_the_only_field(reply):
     assert parse_reply(reply, SameMeaning, judged=JudgedText("yes")).answer.verdict == "yes"

@@ -77,7 +77,7 @@ class ToolCorrectness(ExpectedCallsEvaluator):
         matched = set(paired.values())
         redundant = [call for index, call in enumerate(actual) if index not in matched]
         value = f1(len(paired), len(actual), len(expected))
-        reason = _reason(names_of(missing), names_of(redundant), "calls")
+        reason = _reason_of_calls(names_of(missing), names_of(redundant))
         difference = call_matching.explain_nearest(missing, redundant, self._matcher)
         if difference:
             reason = f"{reason.removesuffix('.')}; {difference}."
@@ -91,7 +91,7 @@ def _by_names(expected: Calls, actual: Calls) -> Score:
     value = f1(len(correct), len(used), len(expected_names))
     return Score(
         value,
-        _reason(found["missingTools"], found["redundantTools"], "tools"),
+        _reason(found["missingTools"], found["redundantTools"]),
         metadata={"correctTools": correct, **found},
     )
 
@@ -103,7 +103,7 @@ def _by_order(expected: Calls, actual: Calls) -> Score:
     found = _differences(dict.fromkeys(expected_names), dict.fromkeys(used))
     value = length / longest if longest else 1.0
     if value == 1 or any(found.values()):
-        reason = _reason(found["missingTools"], found["redundantTools"], "tools")
+        reason = _reason(found["missingTools"], found["redundantTools"])
     else:
         reason = (
             f"The order or number of the calls differs: {length} of {pluralize(longest, 'call')} in common "
@@ -119,19 +119,28 @@ def _differences(expected: Mapping[str, Any], used: Mapping[str, Any]) -> dict[s
     }
 
 
-def _reason(missing: list[str], redundant: list[str], what: str) -> str:
+def _reason(missing: list[str], redundant: list[str]) -> str:
+    """Return what is wrong with the names of the tools."""
     parts = []
     if missing:
         parts.append(f"does not call {format_list(missing)}")
     if redundant:
-        parts.append(
-            f"calls {format_list(redundant)}, which {'is' if len(redundant) == 1 else 'are'} not expected"
-        )
-    if not parts:
-        return (
-            f"The agent makes the expected {what}."
-            if what == "calls"
-            else "The agent uses the expected tools."
-        )
-    suffix = " with these arguments" if what == "calls" else ""
-    return f"The agent {' and '.join(parts)}{suffix}."
+        parts.append(f"calls {format_list(redundant)}, {_are(redundant)} not expected")
+    return f"The agent {' and '.join(parts)}." if parts else "The agent uses the expected tools."
+
+
+def _reason_of_calls(missing: list[str], redundant: list[str]) -> str:
+    """Return what is wrong with the calls; a tool that was called with other arguments is named once."""
+    different = [name for name in dict.fromkeys(missing) if name in redundant]
+    parts = []
+    if different:
+        parts.append(f"calls {format_list(different)} with other arguments than expected")
+    if lacking := [name for name in missing if name not in different]:
+        parts.append(f"does not call {format_list(lacking)}")
+    if surplus := [name for name in redundant if name not in different]:
+        parts.append(f"calls {format_list(surplus)}, {_are(surplus)} not expected with these arguments")
+    return f"The agent {' and '.join(parts)}." if parts else "The agent makes the expected calls."
+
+
+def _are(names: list[str]) -> str:
+    return "which is" if len(names) == 1 else "which are"

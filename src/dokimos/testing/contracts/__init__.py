@@ -15,6 +15,7 @@ change. This package imports pytest, so it is imported in tests only.
 
 from __future__ import annotations
 
+from dokimos._exports import names_for_completion
 from dokimos.testing.contracts._bridge_contract import BridgeContract
 from dokimos.testing.contracts._evaluator_contract import EvaluatorContract
 from dokimos.testing.contracts._exporter_contract import ExporterContract
@@ -32,3 +33,7 @@ __all__ = [
     "ReporterContract",
     "ResolverContract",
 ]
+
+
+def __dir__() -> list[str]:
+    return names_for_completion(globals())

@@ -58,10 +58,14 @@ def test_names_and_order_says_so_where_only_the_order_differs():
 def test_names_and_args_counts_the_matches():
     result = evaluate("names_and_args", "a1 b1", "a1 b2")
     assert result.metadata == {"matchedCount": 1}
-    assert (
-        result.reason
-        == "The agent does not call 'b' and calls 'b', which is not expected with these arguments; "
-        "b: n is 1, expected 2."
+    assert result.reason == "The agent calls 'b' with other arguments than expected; b: n is 1, expected 2."
+
+
+def test_names_and_args_tells_other_arguments_from_other_tools():
+    result = evaluate("names_and_args", "a1 c1", "a2 b1")
+    assert result.reason.startswith(
+        "The agent calls 'a' with other arguments than expected and does not call 'b' and calls 'c', which "
+        "is not expected with these arguments"
     )
 
 
