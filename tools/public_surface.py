@@ -46,6 +46,8 @@ def surface_lines() -> Iterator[str]:
 def _parameters(value: object) -> str:
     if not callable(value) or isinstance(value, EnumMeta):
         return ""
+    if rebuild := getattr(value, "model_rebuild", None):
+        rebuild()  # a model of pydantic that is not built yet has another signature
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):

@@ -134,11 +134,11 @@ def test_what_a_killed_process_has_embedded_is_not_embedded_again(tmp_path):
         (tmp_path / "docs" / f"{number}.txt").write_text(f"text {number}", encoding="utf-8")
     log = tmp_path / "log"
     program = textwrap.dedent(PROGRAM).replace(
-        "import open_collection", "import open_collection\nfrom dokimos.suites._retrieval import tool"
+        "import open_collection", "import open_collection\nfrom dokimos.suites._retrieval import collection"
     )
     death = 'if "text 30" in texts:\n            import os; os._exit(9)\n        with open'
     dying = program.replace("with open", death).replace(
-        "asyncio.run(main())", "tool.EMBEDDED_AT_ONCE = 5\nasyncio.run(main())"
+        "asyncio.run(main())", "collection.EMBEDDED_AT_ONCE = 5\nasyncio.run(main())"
     )
 
     killed = subprocess.run([sys.executable, "-c", dying, str(tmp_path), str(log)], check=False)
