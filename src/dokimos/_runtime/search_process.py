@@ -53,7 +53,9 @@ class SearchProcess:
             TimeoutError: when it took more than `limit` seconds of CPU time (on Windows, of a clock).
             SearchProcessError: when there is no process to ask.
         """
-        flags = pattern.flags & ~re.DEBUG  # it prints
+        flags = pattern.flags & ~int(
+            re.DEBUG
+        )  # which prints; an int, since some programs cannot pickle RegexFlag
         request = (str.__str__(pattern.pattern), flags, str.__str__(text), whole, limit)
         with self._mutex:
             for _ in range(2):  # somebody else may have ended it meanwhile: for want of memory, say

@@ -74,6 +74,14 @@ def test_one_process_serves_all_searches(process):
     assert pid_of(process) == first
 
 
+def test_what_is_sent_is_of_builtin_types(process, monkeypatch):
+    sent = []
+    monkeypatch.setattr(process, "_ask", sent.append)
+    find(process, re.compile("(A+)+B", re.IGNORECASE | re.DOTALL))
+    assert [type(part) for part in sent[0]] == [str, int, str, bool, int]
+    assert sent[0][1] == re.IGNORECASE | re.DOTALL | re.UNICODE
+
+
 @POSIX
 def test_at_the_limit_it_ends_leaves_no_zombie_and_the_next_search_starts_another(process):
     find(process)
