@@ -50,8 +50,7 @@ class AgentRun:
 
         Raises:
             DokimosError: if the error is one of dokimos itself, or an endpoint of the run is down: such
-            errors
-                are not the agent's and must stop the item or the run.
+                errors are not the agent's and must stop the item or the run.
         """
         if isinstance(error, DokimosError) or EndpointDownError.find_in_chain(error) is not None:
             raise error
