@@ -23,7 +23,7 @@ UNASKED = {
     "dokimos.comparison", "dokimos.exporters._html", "dokimos.gate", "dokimos.judges._anthropic",
     "dokimos.judges._cache", "dokimos.judges._embeddings", "dokimos.judges._ollama", "dokimos.simulation",
     "dokimos.suites._argument_matchers", "dokimos._dashboard",
-    "dokimos.optimizer._search", "dokimos._importers.promptfoo", "dokimos.suites._retrieval.collection",
+    "dokimos.optimizer._search", "dokimos.importers._promptfoo", "dokimos.suites._retrieval.collection",
     "dokimos.suites._tools", "dokimos.testing", "dokimos.traces", "rich", "sqlite3",
 }  # fmt: skip
 """What a suite needs only where it says so, or not at all."""

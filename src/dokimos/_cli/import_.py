@@ -11,7 +11,7 @@ from dokimos._cli.echo import echo
 from dokimos._cli.exit_codes import EXIT_BELOW
 
 if TYPE_CHECKING:
-    from dokimos._importers.promptfoo.conversion import Converted
+    from dokimos.importers._promptfoo.conversion import Converted
 
 
 @click.group("import")
@@ -37,7 +37,7 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     \b
     dokimos import promptfoo promptfooconfig.yaml -o agent.yaml
     """
-    from dokimos._importers.promptfoo.conversion import convert
+    from dokimos.importers._promptfoo.conversion import convert
 
     target = Path(output)
     converted = convert(Path(config), stem=target.stem)

@@ -54,7 +54,7 @@ def _warn_of_unpaired_items(pairs: ItemPairs) -> Iterator[str]:
         )
     elif before - shared > MOST_UNPAIRED * before:
         yield (
-            f"{before - shared} of the {before} items of the baseline are missing from the candidate: the "
+            f"The candidate lacks {before - shared} of the {before} items of the baseline: the "
             f"comparison rests on the {pluralize(shared, 'item')} that both have."
         )
 

@@ -3,11 +3,11 @@
 import pytest
 
 from dokimos._core.test_case import EvalTestCase
-from dokimos._importers.promptfoo.assertions import KNOWN, Case, metrics_of
-from dokimos._importers.promptfoo.config_reader import parse_assertion
-from dokimos._importers.promptfoo.conversion_notes import Notes
-from dokimos._importers.promptfoo.programs import Programs
 from dokimos.evaluators.registry import build
+from dokimos.importers._promptfoo.assertions import KNOWN, Case, metrics_of
+from dokimos.importers._promptfoo.config_reader import parse_assertion
+from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.programs import Programs
 
 
 @pytest.fixture

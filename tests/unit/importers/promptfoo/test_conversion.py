@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from dokimos._cli.main import run_command
-from dokimos._importers.promptfoo.conversion import convert
 from dokimos.errors import ConfigurationError
+from dokimos.importers._promptfoo.conversion import convert
 from dokimos.suites import load_suite
 
 ECHO = """

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dokimos._importers.promptfoo.conversion_notes import Notes
-from dokimos._importers.promptfoo.programs import Programs
-from dokimos._importers.promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
-from dokimos._importers.promptfoo.templates import escape, render
+from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.programs import Programs
+from dokimos.importers._promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
+from dokimos.importers._promptfoo.templates import escape, render
 
 _MODES: Final = frozenset(
     {"chat", "responses", "completion", "messages", "completions", "embedding", "embeddings"}

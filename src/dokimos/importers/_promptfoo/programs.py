@@ -9,7 +9,7 @@ _HEAD: Final = (
     '"""Programs of a promptfoo configuration, for the suite beside this file."""\n\n'
     "from {module} import {names}\n"
 )
-_HELPERS: Final = "dokimos._importers.promptfoo.graders"
+_HELPERS: Final = "dokimos.importers"
 
 
 @dataclass(slots=True)

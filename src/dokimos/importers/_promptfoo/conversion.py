@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos._importers.promptfoo.assertions import Case, metrics_of
-from dokimos._importers.promptfoo.config_reader import Prompt, Reader
-from dokimos._importers.promptfoo.conversion_notes import Notes
-from dokimos._importers.promptfoo.programs import Programs
-from dokimos._importers.promptfoo.providers import build_model_block, convert_provider
-from dokimos._importers.promptfoo.templates import render, render_text, resolve_nested
+from dokimos.importers._promptfoo.assertions import Case, metrics_of
+from dokimos.importers._promptfoo.config_reader import Prompt, Reader
+from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.programs import Programs
+from dokimos.importers._promptfoo.providers import build_model_block, convert_provider
+from dokimos.importers._promptfoo.templates import render, render_text, resolve_nested
 
 NEUTRAL: Final = "Reply to the message."
 FALLBACK_JUDGE: Final = {"provider": "openai", "name": "gpt-5-mini"}

@@ -12,11 +12,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos._importers.promptfoo.assertions import KNOWN
-from dokimos._importers.promptfoo.conversion_notes import Notes
-from dokimos._importers.promptfoo.files import read_data_file, read_text_file
-from dokimos._importers.promptfoo.shapes import CONFIG, SCENARIO, TEST, check_shape, number
 from dokimos.errors import ConfigurationError
+from dokimos.importers._promptfoo.assertions import KNOWN
+from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.files import read_data_file, read_text_file
+from dokimos.importers._promptfoo.shapes import CONFIG, SCENARIO, TEST, check_shape, number
 
 FILE: Final = "file://"
 DEFAULT_PROVIDER: Final = "openai:gpt-5-mini"

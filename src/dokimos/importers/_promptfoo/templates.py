@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dokimos._importers.promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.conversion_notes import Notes
 
 _HOLE: Final = re.compile(r"\{\{-?\s*(.+?)\s*-?\}\}", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|\"[^\"]*\"|'[^']*')\])*")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos._importers.promptfoo.conversion_notes import Notes
-from dokimos._importers.promptfoo.files import read_data_file, read_text_file
-from dokimos._importers.promptfoo.programs import Programs
-from dokimos._importers.promptfoo.providers import build_model_block
-from dokimos._importers.promptfoo.shapes import ASSERTION, check_shape
-from dokimos._importers.promptfoo.templates import render
+from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.files import read_data_file, read_text_file
+from dokimos.importers._promptfoo.programs import Programs
+from dokimos.importers._promptfoo.providers import build_model_block
+from dokimos.importers._promptfoo.shapes import ASSERTION, check_shape
+from dokimos.importers._promptfoo.templates import render
 
 Block = dict[str, Any]
 NOT: Final = "not-"

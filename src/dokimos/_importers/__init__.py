@@ -1,1 +1,0 @@
-"""Configurations of other tools, converted into suites."""
