@@ -237,7 +237,9 @@ def test_a_comparison_knows_that_a_score_is_lacking_because_its_evaluator_errore
     assert (items[3].count_errors("Flaky.a"), items[2].count_errors("Flaky.a")) == (1, 0)
 
 
-def test_a_gate_holds_each_score_against_its_baseline(tmp_path: Path):
+def test_a_gate_holds_each_score_against_its_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "120")  # a narrow table shortens names
+
     @evaluator(name="Triad", thresholds={"grounded": 0.5, "relevant": 0.2})
     def worse(output: str) -> Mapping[str, Any]:
         return {"relevant": 0.0, "grounded": Score(int(output) / 9)}
