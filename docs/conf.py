@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
-from dokimos._version import __version__  # noqa: E402
+from dokimos._version import __version__  # noqa: E402 - after the path is set
 
 project = "dokimos"
 author = "The dokimos developers"

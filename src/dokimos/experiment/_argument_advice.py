@@ -40,7 +40,7 @@ def argument_advice(
 def _advice_on_return(task: object) -> str | None:
     """Ask whether the task's function lacks a return, None where its place is not known."""
     inner = unwrap(task)
-    function = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", None)  # noqa: B004
+    function = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", None)  # noqa: B004 - the method itself is looked at
     code = getattr(inspect.unwrap(function) if function else None, "__code__", None)
     if code is None:
         return None

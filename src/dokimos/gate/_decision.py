@@ -133,20 +133,9 @@ def decide(
     drops = classify_drops(
         comparison, candidate, config, level, guards=guards, reruns=reruns, noise=applicable_noise
     )
-    findings = [
-        *_find_unusable(candidate, comparison, config),
-        *_find_regressions(comparison, config),
-        *_find_counted_drops(drops.counted, config, level),
-        *_find_unclear_drops(drops.unclear, config),
-        *_find_removed(comparison, config),
-    ]
-    if not any(one.fails and not one.is_inconclusive for one in findings):
-        findings += _find_lack_of_power(comparison, config)
-    if not findings and (level.is_blind or config.severity == "off"):
-        findings += _find_unseen_drop(comparison, config)
     return Decision(
         comparison=comparison,
-        findings=tuple(findings),
+        findings=tuple(_find_all(candidate, comparison, drops, config, level)),
         drops=drops.counted,
         cleared=drops.cleared,
         explained=drops.explained,
@@ -163,6 +152,23 @@ def decide(
             *_describe_drops(drops, comparison, config),
         ),
     )
+
+
+def _find_all(
+    candidate: Snapshot, comparison: RunComparison, drops: Drops, config: GateConfig, level: Level
+) -> list[GuardFinding]:
+    findings = [
+        *_find_unusable(candidate, comparison, config),
+        *_find_regressions(comparison, config),
+        *_find_counted_drops(drops.counted, config, level),
+        *_find_unclear_drops(drops.unclear, config),
+        *_find_removed(comparison, config),
+    ]
+    if not any(one.fails and not one.is_inconclusive for one in findings):
+        findings += _find_lack_of_power(comparison, config)
+    if not findings and (level.is_blind or config.severity == "off"):
+        findings += _find_unseen_drop(comparison, config)
+    return findings
 
 
 def _find_unusable(

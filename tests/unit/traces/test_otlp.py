@@ -300,9 +300,10 @@ def test_exports_of_protobuf_without_records_are_empty():
 def test_bytes_that_are_not_protobuf_are_refused_or_empty(data):
     for start in (b"", b"\n", b"\0", b"\n\x05"):
         try:
-            read_otlp(start + data)
+            batch = read_otlp(start + data)
         except TraceError:
             continue
+        assert (batch.spans, batch.logs) == ((), ())
 
 
 def test_protobuf_that_is_cut_off_is_refused(story):
