@@ -48,6 +48,7 @@ def cohen_kappa(
     observed = sum(distance(a, b) for a, b in pairs) / len(pairs)
     counts = product(Counter(first).items(), Counter(second).items())
     expected = sum(n * m * distance(a, b) for (a, n), (b, m) in counts) / len(pairs) ** 2
+    # Where both raters use one category throughout, chance alone agrees fully: kappa would be 0 / 0.
     return 1 - observed / expected if expected else None
 
 
@@ -70,6 +71,8 @@ def krippendorff_alpha(units: Sequence[Sequence[Any]], *, level: Level = "nomina
     expected = spread(everything)
     if not expected:
         return None
+    # Each rating counts once, whatever the number of raters of its item: an item of m ratings has m (m - 1)
+    # ordered pairs, each of which weighs 1 / (m - 1).
     observed = sum(spread(unit) / (len(unit) - 1) for unit in rated)
     return 1 - (len(everything) - 1) * observed / expected
 

@@ -18,10 +18,13 @@ from typing import Final, Literal, get_args
 Alternative = Literal["two-sided", "less", "greater"]
 """Which means are evidence against the target: any other, lower ones, or higher ones."""
 
+# Below 1: whoever stakes everything on one observation can end with nothing, and would stay there.
 SHARES: Final = tuple(0.96 / 2**halvings for halvings in range(10))
 """Shares of the capital that the players on one side bet. One is within a factor of 1.4 of the best."""
 _LARGEST_LOG: Final = math.log(1e308)
+# From here on a float cannot hold every whole number, and the stored counts are floats in some JSON readers.
 _LARGEST_COUNT: Final = 2**53
+# At an end of the range a payoff would divide by zero.
 _NEAREST_TO_AN_END: Final = 1e-9
 _DUST: Final = 1e-9
 """So much of the range a mean may lie outside of it, by rounding."""
@@ -75,6 +78,9 @@ class Game:
         stake = self._stake(weight)
         payoffs: list[float] = []
         for share, bound in zip(self._shares(value), self._bounds, strict=True):
+            # With a stake of at most 1 a payoff cannot fall below 0. A weight above 1 could make it negative,
+            # and capital would no longer be evidence; so weights are divided by the largest one that can
+            # occur.
             gain = stake * (share / bound - 1)
             payoffs += [math.log1p(bet * gain) for bet in SHARES]
         return payoffs
@@ -88,6 +94,7 @@ class Game:
         stake = self._stake(weight)
         payoffs: list[float] = []
         for share, bound in zip(self._shares(mean), self._bounds, strict=True):
+            # As if a share of the n values were at the top of the range and the rest at the bottom.
             best = stake * (1 / bound - 1)
             payoffs += [
                 n * (share * math.log1p(bet * best) + (1 - share) * math.log1p(-bet * stake))
@@ -187,6 +194,7 @@ def _log_sum(logs: list[float] | tuple[float, ...]) -> float:
     largest = max(logs)
     if largest == -math.inf:
         return largest
+    # The largest is taken out first, so that no power overflows (log-sum-exp).
     return largest + math.log(sum([math.exp(log - largest) for log in logs]))
 
 

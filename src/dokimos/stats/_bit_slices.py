@@ -18,6 +18,8 @@ def add_up(columns: Mapping[int, Sequence[int]]) -> list[int]:
         power = len(slices)
         vectors, carried = waiting.pop(power, []), waiting[power + 1]
         while len(vectors) > 1:
+            # A full adder for all draws at once: two or three bits of one weight become one of that weight
+            # and a carry.
             first, second, third = vectors.pop(), vectors.pop(), vectors.pop() if vectors else 0
             differ = first ^ second
             carried.append(first & second | differ & third)
@@ -45,8 +47,10 @@ def at_least(slices: Sequence[int], bound: int, everywhere: int) -> int:
     """Return as bits the draws whose number is `bound` or more; `everywhere` has the bits of all draws."""
     if bound <= 0:
         return everywhere
+    # The bound has more bits than any sum.
     if bound >> len(slices):
         return 0
+    # From the highest bit down, as two numbers are compared by hand.
     above, equal = 0, everywhere
     for power in reversed(range(len(slices))):
         if bound >> power & 1:

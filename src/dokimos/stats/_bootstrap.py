@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 RESAMPLES: Final = 2_000
 MEAN_RESAMPLES: Final = 10_000
+# Up to here resamples are drawn: the expansion by skewness and kurtosis is one for many values.
 _FEW: Final = 20
+# The longest integer of `_sum_quantiles`, in values, in steps of the grid and in bits: it is raised to the
+# n-th power, and beyond these it would take longer than the expansion is worth.
 _MOST_ON_GRID: Final = 300
 _FINEST: Final = 3_000
 _SAME: Final = 1e-9
@@ -75,6 +78,8 @@ def _grid_of(values: Sequence[float]) -> Fraction | None:
         return None
     near: dict[float, Fraction] = {}
     for value in set(values):
+        # The float of 1/3 is meant as 1/3: without this the common denominator would be a power of two beyond
+        # any use.
         near[value] = Fraction(value).limit_denominator(_FINEST)
         if abs(value - near[value]) > _SAME:
             return None
@@ -86,6 +91,7 @@ def _grid_of(values: Sequence[float]) -> Fraction | None:
 
 def _sum_bits(n: int) -> int:
     """Return how many bits, in whole bytes, hold the number of all resamples of n values."""
+    # There are n**n resamples in all, so no count can carry into the bits of the next sum.
     return int.bit_length(n**n) // 8 * 8 + 8
 
 
@@ -111,6 +117,7 @@ def _mean_quantile(values: Sequence[float], share: float) -> float:
     spread = pstdev(values, centre)
     if spread == 0:
         return centre
+    # Skewness and excess kurtosis of the mean, not of the values: hence the root of n and the n below.
     skew = fmean(((value - centre) / spread) ** 3 for value in values) / math.sqrt(n)
     kurtosis = (fmean(((value - centre) / spread) ** 4 for value in values) - 3) / n
     z = NormalDist().inv_cdf(share)

@@ -83,6 +83,8 @@ def corrected_rate(counts: VerdictCounts, *, confidence: float = 0.95) -> Correc
     own = clopper_pearson_interval(passes, n, confidence=confidence)
     parts = _Parts.of(counts, confidence)
     interval = parts.interval()
+    # A judge that tells little adds more uncertainty than it takes away. People's own labels then decide
+    # alone.
     if interval.high - interval.low >= own.high - own.low:
         rate = passes / n
         return CorrectedRate(rate, math.sqrt(rate * (1 - rate) / n), own, own, 0.0)
@@ -144,6 +146,8 @@ class _Parts:
         below = [
             share * (self.passed.rate - self.passed.interval.low),
             (1 - share) * (self.failed.rate - self.failed.interval.low),
+            # Where people pass more of what the judge fails, a larger share of passes makes the rate smaller:
+            # the ends of its interval change places.
             gain * (share - (self.share.interval.low if gain > 0 else self.share.interval.high)),
         ]
         above = [

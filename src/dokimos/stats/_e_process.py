@@ -123,6 +123,7 @@ class EProcess:
             ValueError: If a number is out of its range, NaN or infinite. Nothing changes then.
             TypeError: If one of them is not a number, or `n` not a whole one.
         """
+        # Without observations the mean may be anything, also NaN: it is not read.
         if n := count("n", n):
             self._players.play(self._players.game.log_payoffs_of_mean(mean, n, weight), n)
         return self.p
@@ -201,6 +202,7 @@ class EDetector:
         if self._average_run_length <= 1:
             raise ValueError(f"average_run_length must be greater than 1, not {average_run_length}.")
         game = Game(target, low, high, alternative, tolerance, largest_weight)
+        # Nobody plays before the first look begins: `join` brings the capital.
         self._players = Players(game, log_capital=-math.inf)
         self._looks = 0
         self._look_is_new = True

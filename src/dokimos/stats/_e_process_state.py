@@ -12,6 +12,7 @@ from dokimos.stats._betting import Game, Players, finite
 VERSION: Final = 1
 _SETTINGS: Final = tuple(field.name for field in fields(Game))
 _PLAYERS: Final = ("n", "log_peak", "log_capital")
+# Databases and other JSON writers may round the last digits of a float.
 _ROUNDING: Final = 1e-9
 
 
@@ -39,6 +40,8 @@ def members(state: object, kind: str, own: Sequence[str]) -> Mapping[str, Any]:
         raise ValueError(
             f"The state has version {state.get('version')!r:.80}; this version of dokimos reads {VERSION}."
         )
+    # Members that are not known are refused: a state of a later version, read in part, would give wrong
+    # evidence.
     known = {"kind", "version", *_SETTINGS, *own, *_PLAYERS}
     if missing := sorted(known - set(state)):
         raise ValueError(f"The state is damaged: it lacks {', '.join(missing)}.")
@@ -82,6 +85,7 @@ def number(state: Mapping[str, Any], name: str) -> float:
 def whole(state: Mapping[str, Any], name: str) -> int:
     """Return a member that is a whole number of 0 or more. Raises `ValueError`."""
     value = state[name]
+    # A truth value is an int in Python; as a count it is damage.
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(
             f"The state is damaged: {name} must be a whole number of 0 or more, not {value!r:.80}."

@@ -22,6 +22,8 @@ def hedges_g(deltas: Sequence[float]) -> float | None:
     found, freedom = standardised_mean_difference(deltas), len(deltas) - 1
     if found is None:
         return None
+    # In logarithms, since the gamma function itself overflows from 172 on; with one degree of freedom the
+    # correction is 0.
     log_ratio = math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2) if freedom > 1 else -math.inf
     return found * math.exp(log_ratio) / math.sqrt(freedom / 2)
 
@@ -48,6 +50,7 @@ def rank_biserial(deltas: Sequence[float]) -> float | None:
     sizes = sorted(abs(delta) for delta in deltas if delta)
     if not sizes:
         return None
+    # The later entry of an equal size wins: backwards that is its first rank, forwards its last.
     first = {size: rank for rank, size in reversed(list(enumerate(sizes, start=1)))}
     last = {size: rank for rank, size in enumerate(sizes, start=1)}
     signed = sum(math.copysign(first[abs(d)] + last[abs(d)], d) for d in deltas if d) / 2

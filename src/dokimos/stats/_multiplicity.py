@@ -13,6 +13,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     adjusted, floor = [1.0] * len(p_values), 0.0
     for step, place in enumerate(_ascending(p_values)):
+        # Step-down: where one hypothesis is not rejected, none with a larger p-value is. So values may only
+        # rise.
         floor = max(floor, min(1.0, (len(p_values) - step) * p_values[place]))
         adjusted[place] = floor
     return adjusted
@@ -26,6 +28,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """
     adjusted, ceiling = [1.0] * len(p_values), 1.0
     for rank, place in reversed(list(enumerate(_ascending(p_values), start=1))):
+        # Step-up: a larger p-value that is rejected takes all smaller ones along. So, from the largest on,
+        # values may only fall.
         ceiling = min(ceiling, len(p_values) / rank * p_values[place])
         adjusted[place] = ceiling
     return adjusted

@@ -54,6 +54,7 @@ def mean_estimate(
         return None
     centre = fmean(values)
     error = _clear_rounding(math.sqrt(sample_variance(values, centre) / n))
+    # Only on a scale of 0..1: differences of -1..1 that happen to be 0 or 1 are not verdicts.
     if set(values) <= {0.0, 1.0} and within == (0.0, 1.0):
         return Estimate(centre, error, mid_p_interval(int(sum(values)), n, confidence=confidence))
     if error == 0:
@@ -70,6 +71,7 @@ def _clear_rounding(error: float) -> float:
 def _estimate_skewed(
     summary: MeanSummary, values: Sequence[float], within: tuple[float, float], confidence: float
 ) -> Estimate:
+    # An evaluator may break the range that it states. Its interval must then not be cut off below its mean.
     is_bounded = within[0] <= min(values) and max(values) <= within[1]
     interval = summary.interval(confidence, within if is_bounded else None)
     return Estimate(summary.centre, summary.error, interval, coverage_of_few(summary.n, confidence))
@@ -83,6 +85,7 @@ def constant_interval(
     At most the share that Clopper and Pearson give for none in `n` can be anything else, at worst at either
     end of the range.
     """
+    # A spread of 0 would make the interval a point, as if n equal scores ruled out any other.
     unseen = clopper_pearson_interval(0, n, confidence=confidence).high
     low, high = min(within[0], value), max(within[1], value)
     return Interval(value - unseen * (value - low), value + unseen * (high - value))
@@ -135,6 +138,7 @@ def _clustered_rate_interval(
     observations, clusters = sizes
     if error == 0:
         return clopper_pearson_interval(rate * clusters, clusters, confidence=confidence)
+    # Without the factor of t, few clusters would be trusted as if their error were known.
     tail = (1 + confidence) / 2
     shrink = t_quantile(tail, observations - 1) / t_quantile(tail, freedom)
     worth = min(observations, rate * (1 - rate) / error**2 * shrink**2)
@@ -173,6 +177,7 @@ def paired_rate_interval(worse: int, better: int, n: int, *, confidence: float =
         return Interval(-1.0, 1.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     seen = (better - worse) / n
+    # At the ends the score test has no variance, and bisection nothing to reject.
     low = -1.0 if worse == n else _score_limit(worse, better, n, z, (-1.0, seen))
     high = 1.0 if better == n else _score_limit(worse, better, n, z, (1.0, seen))
     return Interval(low, high)
@@ -193,5 +198,6 @@ def _score_limit(worse: int, better: int, n: int, z: float, between: tuple[float
 def _score_variance(worse: int, better: int, n: int, change: float) -> float:
     """Return the variance of the count at a given change, with the likeliest share of worse items for it."""
     a, b, c = 2 * n, -better - worse + (2 * n - better + worse) * change, -worse * change * (1 - change)
+    # The larger root: the smaller one is not a share. Rounding may put the discriminant below 0.
     share = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
     return max(0.0, n * (2 * share + change * (1 - change)))

@@ -23,11 +23,14 @@ from dokimos.stats._mcnemar import mcnemar_p
 Deltas: TypeAlias = Mapping[str, int]
 """The difference of each item by its key, all in one unit: see `paired_deltas`."""
 
+# Hits count ties, and 0.1 + 0.2 has to tie with 0.3: as floats they do not, as millionths they do.
 SCALE: Final = 1_000_000
 ITERATIONS: Final = 10_000
 SEED: Final = 42
 STOP_ABOVE: Final = 0.1
 EXACT_ITEMS: Final = 14
+# A quarter of the draws is looked at first: it decides most metrics that did not change, whose p-value is
+# large.
 _FIRST_LOOK: Final = 4
 
 
@@ -125,8 +128,10 @@ def exchange_p(before: Sequence[float], now: Sequence[float]) -> float:
     """
     pooled = [to_fixed_point(score) for score in (*before, *now)]
     seen, size = sum(pooled[: len(before)]), len(before)
+    # All sums at once, by how many values were dealt to the first side, instead of all ways one by one.
     ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for score in pooled:
+        # Downwards, so that a score is not taken twice.
         for taken in range(size, 0, -1):
             for total, count in ways[taken - 1].items():
                 ways[taken][total + score] += count
@@ -157,6 +162,7 @@ class _Family:
     def look(self, swaps: _Swaps) -> None:
         """Count the hits among these draws for whatever is not decided yet."""
         open_ones = [name for name in self.order if name not in self.marginal]
+        # Sums are the cost of a test. Step-down needs those of all metrics, until it has decided.
         sums = {n: self.metrics[n].sums(swaps) for n in (open_ones if self.has_steps else self.order)}
         for name in open_ones:
             test = swaps.test(sums[name].reaching(self.metrics[name].total))
@@ -170,6 +176,7 @@ class _Family:
         """Return p-values that never fall from step to step; an undecided step is no less than the first."""
         floor, adjusted = 0.0, {}
         for name, step in zip(self.order, self.steps, strict=True):
+            # The marginal value may be exact and the step's drawn: then chance can put the step's below it.
             floor = max(floor, step.p if step else 0.0, self.marginal[name].p)
             adjusted[name] = floor
         return adjusted
@@ -208,12 +215,17 @@ def _stages(keys: Collection[str], iterations: int, seed: int, stop_above: float
     enough = max(1, math.ceil(stop_above * iterations))
     first = -(-iterations // _FIRST_LOOK)
     for draws in sorted({first, iterations}):
+        # The first draws of a longer stage are those of the shorter one, as a longer output of SHAKE begins
+        # with the shorter: stopping after the first is stopping early in one sequence, as Besag and Clifford
+        # assume.
         flips = {key: _random_bits(f"{seed}:{key}", draws) for key in keys}
         yield _Swaps(flips, draws, enough, last=draws == iterations)
 
 
 def _random_bits(name: str, count: int) -> int:
     """Return random bits that belong to a name; more of them begin with the same ones."""
+    # A hash instead of `random`: an item keeps its swaps whatever else is tested, on every version of Python.
+    # Keys read from JSON may hold lone surrogates.
     digest = shake_128(name.encode("utf-8", "surrogatepass")).digest((count + 7) // 8)
     return int.from_bytes(digest, "little") & ((1 << count) - 1)
 
@@ -222,6 +234,7 @@ def _every_swap(keys: Sequence[str]) -> _Swaps:
     """Return all combinations: the first item swaps in every second draw, the next in every second pair..."""
     draws = 1 << len(keys)
     everywhere = (1 << draws) - 1
+    # All ones divided by 2**w + 1 are blocks of w zeros and w ones by turns: a geometric series.
     return _Swaps({key: everywhere // ((1 << (1 << i)) + 1) for i, key in enumerate(keys)}, draws)
 
 
@@ -237,6 +250,7 @@ class _Metric:
 
     @classmethod
     def of(cls, deltas: Deltas) -> Self:
+        # Smaller numbers have fewer bit slices, and verdicts become 1 and -1.
         unit = math.gcd(*deltas.values()) or 1
         small = {key: delta // unit for key, delta in deltas.items() if delta}
         return cls(small, abs(sum(small.values())), sum(delta * delta for delta in small.values()))
@@ -277,6 +291,8 @@ class _Sums:
         """Return the draws whose sum is as large as `size`, either way."""
         if size <= 0:
             return self.everywhere
+        # A sum is `most` less twice `lacking`. The bounds on `lacking` are rounded so that ties are hits on
+        # both sides.
         below = at_least(self.lacking, (self.most + size + 1) // 2, self.everywhere)
         not_above = at_least(self.lacking, (self.most - size) // 2 + 1, self.everywhere)
         return below | (self.everywhere ^ not_above)
@@ -288,6 +304,8 @@ def _step_down(family: Sequence[tuple[_Metric, _Sums]]) -> Iterator[int]:
         hits = 0
         for other, sums in family[step:]:
             # The smallest sum whose square over the other's squares is not below the metric's statistic.
+            # Integers throughout (the quotient and the root are both rounded up): floats would break ties by
+            # their rounding.
             square = -(-(metric.total**2) * other.squares // metric.squares)
             hits |= sums.reaching(math.isqrt(square - 1) + 1 if square else 0)
         yield hits

@@ -19,8 +19,11 @@ from dokimos.stats._search import fewest, smallest
 from dokimos.stats._student_t import noncentral_t_cdf, t_quantile
 
 POWER: Final = 0.8
+# Above it a normal approximation is within 0.006 of the exact value for shares of 5 to 95 %.
 _EXACT_PAIRS: Final = 2_000
+# Counts further from the mean than this (and 10) have about a billionth of the probability.
 _SIGMAS: Final = 6
+# A twelfth of a standard deviation between counts: the cost does not grow with the items.
 _FINENESS: Final = 12
 _NORMAL: Final = NormalDist()
 
@@ -50,9 +53,12 @@ class Spread:
         pairs = [(b, c) for b, c in zip(baseline, candidate, strict=True) if b and c]
         if len(pairs) < 2:
             return None
+        # The two sides are estimated apart: a change may also make a system less steady.
         both = [(_noise([b for b, _ in pairs]) or 0.0), (_noise([c for _, c in pairs]) or 0.0)]
         means = variance(fmean(c) - fmean(b) for b, c in pairs)
         part = sum(fmean(1 / len(pair[side]) for pair in pairs) * both[side] for side in (0, 1))
+        # By the method of moments: what the noise of the repeats does not explain is that of the items. By
+        # chance it may explain more than there is.
         return cls(items=math.sqrt(max(0.0, means - part)), noise=math.sqrt(sum(both)))
 
     def of_mean(self, repeats: int) -> float:
@@ -157,6 +163,7 @@ def _binomial_weights(n: int, share: float) -> list[tuple[int, float]]:
     counts = range(low, high + 1, 1 + int(sigma / _FINENESS))
     weights = [math.exp(_log_probability(count, n, share)) for count in counts]
     total = sum(weights)
+    # Counts that stand for their neighbours, or were cut off, do not add up to 1.
     return [(count, weight / total) for count, weight in zip(counts, weights, strict=True)]
 
 
@@ -190,6 +197,7 @@ def _split_power(pairs: int, worse: float, alpha: float) -> float:
 @lru_cache(maxsize=100_000)
 def _critical_count(pairs: int, alpha: float) -> int:
     """Return the largest count on the rarer side that is significant; -1 where none is."""
+    # The approximation only says where to start, a little above; the exact test decides.
     middle = pairs / 2 + _NORMAL.inv_cdf(alpha / 2) * math.sqrt(pairs) / 2
     few = min((pairs - 1) // 2, math.ceil(middle) + 1)
     while few >= 0 and 2 * _binomial_cdf(few, pairs, 0.5) > alpha:

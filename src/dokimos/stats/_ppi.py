@@ -141,6 +141,8 @@ def _mean(sample: JudgedSample, confidence: float, folds: int, within: tuple[flo
     weights = _weights(sample, min(folds, few))
     weight, centre = fmean(weights), fmean(sample.unlabelled)
     errors = [
+        # Centred on the mean of the items without labels: the mean of these is then the estimate itself, and
+        # where the weight is 0 it is that of the labels.
         label - own * (score - centre)
         for label, score, own in zip(sample.labels, sample.judged, weights, strict=True)
     ]
@@ -150,6 +152,7 @@ def _mean(sample: JudgedSample, confidence: float, folds: int, within: tuple[flo
     if total <= _DUST:  # no more than binary fractions put beside a mean
         interval = constant_interval(errors[0], few, within, confidence=confidence)
         return PpiEstimate(errors[0], 0.0, interval, weight)
+    # Satterthwaite: the two variances are known from unlike numbers of items, mostly from the few labels.
     freedom = total**2 / (of_judge**2 / (many - 1) + of_labels**2 / (few - 1))
     mean = fmean(errors)
     summary = MeanSummary.of(mean, math.sqrt(total), [error - mean for error in errors], freedom)
@@ -172,11 +175,13 @@ def _at_most(found: PpiEstimate, own: Interval, sample: JudgedSample, fewest: in
 def _weights(sample: JudgedSample, folds: int) -> list[float]:
     """Return for each label the judge's weight, as the labels of the other folds have it."""
     spread = sample_variance([*sample.judged, *sample.unlabelled])
+    # The 1 + n/N of PPI++: where N is small, its mean is uncertain too, and the judge counts less.
     shrink = 1 + len(sample.labels) / len(sample.unlabelled)
     if folds < 2:
         return [_best_weight(sample.labels, sample.judged, shrink * spread)] * len(sample.labels)
     of_fold = []
     for fold in range(folds):
+        # Labelled items were picked at random, so every fifth is as good a fold as any, without a seed.
         labels = [label for index, label in enumerate(sample.labels) if index % folds != fold]
         judged = [score for index, score in enumerate(sample.judged) if index % folds != fold]
         of_fold.append(_best_weight(labels, judged, shrink * spread))
@@ -190,4 +195,5 @@ def _best_weight(labels: Sequence[float], judged: Sequence[float], spread: float
     label_mean, judged_mean = fmean(labels), fmean(judged)
     pairs = zip(labels, judged, strict=True)
     together = fmean((label - label_mean) * (score - judged_mean) for label, score in pairs)
+    # A judge that contradicts people by chance, in few labels, is ignored and not turned around.
     return min(1.0, max(0.0, together / spread))

@@ -13,6 +13,7 @@ def smallest(power_at: Callable[[float], float], most: float, target: float) -> 
     if power_at(most) < target:
         return None
     low, high = 0.0, most
+    # Finer than any simulated power is known.
     while high - low > 2e-4 * high:
         middle = (low + high) / 2
         if power_at(middle) < target:
@@ -24,6 +25,7 @@ def smallest(power_at: Callable[[float], float], most: float, target: float) -> 
 
 def fewest(power_at: Callable[[int], float], target: float) -> int | None:
     """Return the smallest number that has the target power; None where a million are too few."""
+    # Doubled first, so that a power that needs 30 items is not computed for a million.
     low, high = 1, 2
     while power_at(high) < target:
         low, high = high, high * 2

@@ -39,6 +39,7 @@ def anytime_interval(
     scale = high - low
     shares = Counter((value - low) / scale for value in values)
     mirrored = Counter((high - value) / scale for value in values)
+    # Each side has half of what may go wrong.
     needed = math.log(2 / (1 - confidence))
     return Interval(low + scale * _lower_limit(shares, needed), high - scale * _lower_limit(mirrored, needed))
 
@@ -55,6 +56,7 @@ class SequentialTest:
         self.p: float = 1.0
         self.n: int = 0
         self._largest = largest
+        # Positive bets are on a rise, negative ones on a drop; together they start with 1.
         self._wealth = dict.fromkeys((*BETS, *(-bet for bet in BETS)), 1 / (2 * len(BETS)))
 
     def add(self, delta: float) -> float:
@@ -83,6 +85,7 @@ def _lower_limit(shares: Mapping[float, int], needed: float) -> float:
     """Return the smallest mean at which betting that the true one is higher did not pay enough."""
     n = sum(shares.values())
     rejected, accepted = 0.0, sum(share * count for share, count in shares.items()) / n
+    # The mean of what was seen is never rejected: no bet against it pays.
     while accepted - rejected > 1e-9:
         middle = (rejected + accepted) / 2
         if _log_wealth(shares, middle) >= needed:
@@ -98,5 +101,6 @@ def _log_wealth(shares: Mapping[float, int], mean: float) -> float:
         math.fsum(count * math.log1p(bet * (share / mean - 1)) for share, count in shares.items())
         for bet in BETS
     ]
+    # Taken out first, so that no power overflows (log-sum-exp).
     richest = max(players)
     return richest + math.log(math.fsum(math.exp(wealth - richest) for wealth in players) / len(BETS))

@@ -19,14 +19,17 @@ from dokimos.stats._intervals import Interval
 from dokimos.stats._student_t import t_quantile
 
 _PSEUDO: Final = 0.5
+# The coefficients that Hall derives for a studentised mean.
 _A: Final = 1 / 3
 _B: Final = 1 / 6
+# Below this skewness the inverse is 0 / 0; its limit is the plain t interval.
 _STRAIGHT: Final = 1e-9
 SIMULATED_CONFIDENCE: Final = 0.95
 COVERAGES: Final = ((2, 0.82), (3, 0.82), (5, 0.85), (8, 0.90), (12, 0.93), (14, 0.94))
 """How often intervals of so many scores that promise 95 % hold the mean: that of the worse half of the
 distributions that `benchmarks/validity` simulates."""
-TOLD_BELOW: Final = 0.94
+# One point less than promised is not worth a warning.
+REPORTED_BELOW: Final = 0.94
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,10 @@ class MeanSummary:
         high = self.centre - self.error * root * self._unbent(-reach / root)
         if within is not None:
             drawn_in = self._with_pseudo_observations(confidence, within)
+            # The cubic inverse runs off for few, very skewed scores. What one more observation at the ends
+            # could do is as far as it may go.
             low, high = max(low, drawn_in.low), min(high, drawn_in.high)
+        # Only ever wider than t: skewness estimated from few scores is too uncertain to take anything away.
         wide = Interval(min(low, straight.low), max(high, straight.high))
         return wide if within is None else Interval(max(wide.low, within[0]), min(wide.high, within[1]))
 
@@ -95,6 +101,7 @@ def coverage_of_few(n: int, confidence: float = SIMULATED_CONFIDENCE) -> float |
     for (fewer, low), (more, high) in pairwise(COVERAGES):
         if n < more:
             share = max(0.0, (n - fewer) / (more - fewer))
+            # Rounded down; 1e-9 makes up for binary fractions: 100 * 0.29 is a little less than 29.
             covered = math.floor(100 * (low + share * (high - low)) + 1e-9) / 100
-            return covered if covered < TOLD_BELOW else None
+            return covered if covered < REPORTED_BELOW else None
     return None

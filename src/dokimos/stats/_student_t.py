@@ -10,7 +10,9 @@ from typing import Final
 from dokimos.stats._intervals import beta_cdf, beta_quantile
 
 _NORMAL: Final = NormalDist()
+# From here on the normal distribution is the same to six digits, and the fraction below converges slowly.
 _LARGE: Final = 1e6
+# Even, as Simpson's rule needs.
 _STEPS: Final = 400
 
 
@@ -30,6 +32,7 @@ def t_quantile(probability: float, freedom: float) -> float:
     tail = min(probability, 1 - probability)
     if tail == 0.5:
         return 0.0
+    # Through the smaller tail, where the share does not lose its digits to 1.
     share = beta_quantile(2 * tail, freedom / 2, 0.5)
     size = math.sqrt(freedom * (1 - share) / share)
     return size if probability > 0.5 else -size
@@ -47,6 +50,7 @@ def noncentral_t_cdf(t: float, freedom: float, shift: float) -> float:
         density = math.exp(log_front + (freedom - 1) * math.log(scale) - freedom * scale * scale / 2)
         return _NORMAL.cdf(t * scale - shift) * density
 
+    # Nine standard deviations of the chi variable; for few degrees of freedom its right tail is longer.
     reach = 9 / math.sqrt(2 * freedom)
     low, high = max(1e-9, 1 - reach), 1 + reach + 6 / freedom
     width = (high - low) / _STEPS

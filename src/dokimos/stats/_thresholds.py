@@ -25,6 +25,7 @@ def best_threshold(scores: Sequence[float], labels: Sequence[bool], *, near: flo
     """
     candidates = [(low + high) / 2 for low, high in pairwise(sorted(set(scores)))]
     found = [Threshold(cut, balanced_accuracy(scores, labels, cut)) for cut in {*candidates, near}]
+    # The last key is for cuts equally far from `near`: a set has no order that repeats.
     return max(found, key=lambda t: (t.balanced_accuracy, -abs(t.value - near), -t.value))
 
 
@@ -37,6 +38,7 @@ def cross_validated_accuracy(
     the others (M. Stone, 1974).
     """
     fold_of = stratified_folds(labels, folds, seed)
+    # All verdicts are scored together: a fold of few rows may hold one label only, which has no accuracy.
     verdicts = [0.0] * len(labels)
     for fold in range(folds):
         others = [row for row, its in enumerate(fold_of) if its != fold]
@@ -59,6 +61,7 @@ def stratified_folds(labels: Sequence[bool], folds: int, seed: int) -> list[int]
     """Return a fold for each row, dealt out at random within each label."""
     draw = random.Random(seed)
     fold_of = [0] * len(labels)
+    # Counted on across both labels, so that the sizes of the folds differ by one at most.
     dealt = 0
     for label in (False, True):
         rows = [row for row, its in enumerate(labels) if its is label]

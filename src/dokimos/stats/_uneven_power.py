@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from dokimos.stats._power import stratified_counts
 
 SIMULATIONS: Final = 1_000
+# Up to here all counts of signs are gone through: the sums of few equal drops are too coarse for a curve.
 _FEW_FALLEN: Final = 16
 _NORMAL: Final = NormalDist()
 
@@ -65,6 +66,7 @@ def uneven_power(
         >>> alike > 0.75 and uneven < 0.6
         True
     """
+    # The smallest p-value that n sign flips can give, both ways.
     if 2.0 ** (1 - n) >= alpha or drop.mean <= 0:
         return 0.0
     found, noise_to_size = 0, deviation / drop.size
@@ -92,6 +94,7 @@ def _draws(simulations: int, seed: int) -> tuple[_Noise, ...]:
 
 def _sample_strata(draw: random.Random, count: int) -> list[float]:
     """Return the quantiles of the normal distribution in random order."""
+    # Stratified instead of drawn: 1,000 comparisons then vary as little as many more would.
     values = [_NORMAL.inv_cdf((index + 0.5) / count) for index in range(count)]
     draw.shuffle(values)
     return values
@@ -117,6 +120,7 @@ class _Sample(NamedTuple):
         rest, square = n - fallen, deviation * deviation
         mean = deviation * noise.fallen / math.sqrt(fallen) - 1 if fallen else 0.0
         within = square * _chi_square(fallen - 1, noise.fallen_square)
+        # The sum of squares around zero is that of the mean and that around the mean, which are independent.
         of_others = noise.others**2 + _chi_square(rest - 1, noise.others_square) if rest else 0.0
         return cls(n, fallen, mean, within, deviation * noise.others * math.sqrt(rest), square * of_others)
 
@@ -161,6 +165,7 @@ def _p_of_many(sample: _Sample) -> float:
     fourth += 3 * sample.squares**2 / rest if rest else 0.0
     z = -sample.total / math.sqrt(square)
     density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    # The Edgeworth term of kurtosis: random signs have no skewness and a fourth cumulant of -2.
     bent = -2 * fourth / square**2 / 24 * (z**3 - 3 * z) * density
     return 2 * max(0.0, _upper(z) + bent)
 

@@ -16,6 +16,7 @@ from dokimos.stats._search import fewest, smallest
 
 SIMULATIONS: Final = 2_000
 _MANY_ITEMS: Final = 2_000
+# Above it the exact sum of signs would hold long integers for each of thousands of simulated comparisons.
 _MANY_CHANGES: Final = 60
 
 
@@ -39,6 +40,7 @@ class VerdictDesign:
         The chances of items to pass are beta distributed. Those of the items that are affected all fall to
         the same share of what they were.
         """
+        # An item cannot lose more passes than it has.
         affected = max(self.affected, drop / self.rate)
         kept = max(0.0, 1 - drop / (affected * self.rate)) if affected else 1.0
         chances: defaultdict[int, float] = defaultdict(float)
@@ -61,6 +63,7 @@ class VerdictDesign:
         """Return the chance of so many passes of an item: the beta-binomial distribution."""
         if self.noise_share in (0.0, 1.0) or self.rate in (0.0, 1.0):
             return self._chance_without_spread(passes, of)
+        # The share of chance is (a + b) / (a + b + 1) of the beta distribution, which gives a + b.
         strength = self.noise_share / (1 - self.noise_share)
         a, b = self.rate * strength, (1 - self.rate) * strength
         return math.comb(of, passes) * math.exp(_log_beta(a + passes, b + of - passes) - _log_beta(a, b))
@@ -93,6 +96,8 @@ def verdict_power(
         deviation = math.sqrt(sum(change**2 * chance for change, chance in chances.items()) - effect**2)
         return paired_power(n, effect, deviation, alpha=alpha)
     changes = {change: chance for change, chance in chances.items() if change and chance > 0}
+    # The same draws for every drop and every n: the power is then smooth, and the bisections above it end
+    # where it crosses the target and not where chance does.
     draw, sizes, weights = random.Random(seed), list(changes), list(changes.values())
     found = 0
     for changed in stratified_counts(n, min(1.0, sum(weights)), simulations):
@@ -130,6 +135,7 @@ def _sum_p(counts: Sequence[int], total: int) -> float:
     if sum(counts) > _MANY_CHANGES:
         deviation = math.sqrt(sum(size * size * count for size, count in sizes))
         return 2 * NormalDist().cdf((1 - total) / deviation)  # sums lie two apart
+    # No count of ways can reach 2 to this power, so none carries into the next.
     width = sum(counts) + 1
     ways = 1  # of each sum of what is turned, `width` bits each
     for size, count in sizes:
