@@ -85,7 +85,7 @@ def test_a_search_tells_its_course_and_leaves_its_files(folder):
     status, out, err = optimize(folder, "-v")
 
     assert (status, err) == (0, "")
-    assert "15 training and 15 held-out cases" in out
+    assert "Optimizing sums: 1 axis, 15 training and 15 held-out cases, in " in out
     assert "Improved: results/optimizer/" in out
     assert {"best.yaml", "trials.jsonl", "report.md", "study.log"} <= {
         p.name for p in search_folder(folder).iterdir()

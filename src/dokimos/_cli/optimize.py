@@ -12,6 +12,7 @@ import click
 from dokimos._cli.echo import echo
 from dokimos._cli.exit_codes import EXIT_BROKEN
 from dokimos._cli.options import check_volume, run_dir_option
+from dokimos._core.text import pluralize
 from dokimos.errors import DokimosError
 
 DEFAULT_FILE: Final = "agent.yaml"
@@ -125,7 +126,8 @@ def _say(event: Mapping[str, Any], *, verbose: bool) -> None:
     match event["event"]:
         case "run_started":
             cases = f"{event['train_cases']} training and {event['holdout_cases']} held-out cases"
-            echo(f"Optimizing {event['suite']}: {len(event['axes'])} axes, {cases}, in {event['folder']}")
+            axes = pluralize(len(event["axes"]), "axis", "axes")
+            echo(f"Optimizing {event['suite']}: {axes}, {cases}, in {event['folder']}")
             for warning in event["warnings"]:
                 echo(f"! {warning}", err=True)
         case "baseline":
