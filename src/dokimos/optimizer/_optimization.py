@@ -29,8 +29,9 @@ from dokimos.optimizer._space import NumericSpace
 from dokimos.optimizer._suite_bench import Spending, SuiteBench, find_unfinished_runs, split_cases
 from dokimos.optimizer._text_writer import ModelWriter, build_writer_judge
 from dokimos.suites._environment import build_lookup
-from dokimos.suites._loader import compile_suite, read_document, validate_document
+from dokimos.suites._loader import compile_suite, read_document
 from dokimos.suites._problems import raise_problems, suggest
+from dokimos.suites._validation import validate_document
 
 if TYPE_CHECKING:
     from dokimos.optimizer._trial import Found, Split

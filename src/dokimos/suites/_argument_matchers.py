@@ -18,6 +18,7 @@ Check: TypeAlias = Callable[[Any], bool]
 
 FORMS: Final = ("fuzzy", "regex", "contains", "range", "not", "literal")
 CLOSE: Final = 1e-9
+# Thousands separators: 1,234, 1_234 and, in French, 1 234 with a narrow no-break space.
 _DROPPED: Final = str.maketrans("", "", ",_\u202f")
 
 
@@ -100,6 +101,7 @@ def _regex(content: object) -> Check:
         pattern = re.compile(content)
     except re.error as error:
         raise ConfigurationError(f"regex {quote(content)} is not a regular expression: {error}.") from None
+    # With a time limit: agents may give texts on which a pattern backtracks for hours.
     return lambda actual: search_within_limit(pattern, str(actual), whole=True) is not None
 
 
@@ -133,6 +135,7 @@ def _normalize(text: str) -> str:
 def _equals_loosely(expected: str, actual: str) -> bool:
     expected_number, actual_number = _parse_number(expected), _parse_number(actual)
     if expected_number is not None and actual_number is not None:
+        # == as well, since inf - inf is NaN. CLOSE is for percentages, whose division may round the last bit.
         return expected_number == actual_number or abs(expected_number - actual_number) <= CLOSE
     return expected == actual
 

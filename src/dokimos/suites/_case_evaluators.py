@@ -40,6 +40,7 @@ def build_case_evaluators(groups: Sequence[TurnMetrics], *, conversation: bool) 
 def _join_turns(name: str, parts: list[TurnMetric]) -> Evaluator:
     if TRAJECTORY_PATH in parts[0].inner.requires:
         return parts[-1]  # it looks at the conversation as a whole
+    # Turns may differ in it; then each decides with its own, and the whole has none to show.
     thresholds = {part.threshold for part in parts}
     return ConversationMetric(
         name=name,
@@ -52,6 +53,7 @@ def _join_turns(name: str, parts: list[TurnMetric]) -> Evaluator:
 def _name_metrics(group: TurnMetrics, conversation: bool) -> Iterator[tuple[str, TurnMetric]]:
     seen: dict[str, int] = {}
     if group.tools is not None:
+        # First, so that a metric that somebody calls "Expected Tools" becomes the second of that name.
         name = group.tools.name
         yield name, TurnMetric(name=name, inner=group.tools, turn=group.turn, conversation=conversation,
                                threshold=1.0, fail_on_error=True)  # fmt: skip

@@ -56,6 +56,7 @@ class TurnPlan:
             {TOOL_CALLS: [], **outputs, **known},
             expected_outputs={} if self.ground_truth is None else {OUTPUT: self.ground_truth},
             metadata={**self.metadata, **about},
+            # Metrics and repeat are those of the case: latency and cost are not known turn by turn.
             id=case.id,
             metrics=case.metrics,
             run_index=case.run_index,
@@ -104,6 +105,7 @@ class CasePlan:
         return [self._example(id) for id in self.ids]
 
     def _example(self, id: str) -> Example:
+        # One text even of a conversation, for reports and judges that know no turns.
         inputs: dict[str, Any] = {INPUT: SEPARATOR.join(turn.input for turn in self.turns)}
         if self.is_conversation:
             inputs[TURNS] = [turn.input for turn in self.turns]

@@ -19,6 +19,7 @@ def provide() -> None:
 
     for name in PACKAGES:
         package = ModuleType(name, "Stands in for HoloDeck, for grader files written for it.")
+        # The import system takes a module for a package where it has a path; an empty one leads to no files.
         package.__path__ = []
         package.__spec__ = importlib.util.spec_from_loader(name, None, is_package=True)
         sys.modules[name] = package

@@ -143,6 +143,7 @@ def _format_metric(result: EvalResult, signs: Signs) -> str:
         )
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
+    # The long dash only where the terminal can show it: the short one stands for a metric not evaluated.
     none = "—" if signs.none == "–" else signs.none
     threshold = none if result.threshold is None else f"{result.threshold:g}"
     return f"{result.name}: {result.score:.2f} (threshold: {threshold})"

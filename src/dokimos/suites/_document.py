@@ -37,6 +37,7 @@ _TEXT_MAPS: Final = frozenset({"env", "headers"})
 """Maps whose values are texts even without quotes."""
 
 _SYNTAX: Final = {
+    # The first phrase that occurs counts. libyaml and PyYAML's own parser word some faults differently.
     "'\\t' that cannot start any token": "indent with spaces, not with tabs",
     "cannot start any token": "quote texts that begin with @, ` or %",
     "another document": "a file holds one suite, so --- is allowed only at its beginning",
@@ -117,6 +118,7 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
     document = Document(None, path)
     files_read.record_data(path)
     try:
+        # With "utf-8-sig", since editors on Windows put a byte order mark first.
         content = path.read_text(encoding="utf-8-sig") if text is None else text
         if path.suffix.lower() in (".json", ".jsonl"):
             _read_json(document, content, lookup, first_line)
@@ -182,6 +184,7 @@ def _syntax(path: Path, error: Any, first_line: int) -> Problem:
     what = getattr(error, "problem", None) or str(error)
     context = getattr(error, "context", None) or ""
     if "quoted scalar" in context and "end of stream" in what:
+        # The parser is at the end of the file by now; the quote to mend may be a thousand lines above.
         mark, what = error.context_mark, "the quote that is opened here is not closed"
     line, column = (mark.line + first_line, mark.column + 1) if mark else (first_line, 1)
     advice = next((advice for phrase, advice in _SYNTAX.items() if phrase in what), what)
@@ -199,6 +202,7 @@ class _Reader:
 
     def read(self, node: Any, steps: Steps) -> Any:
         locations = self._document.locations
+        # Aliases of aliases grow exponentially, and nesting is limited well before Python's recursion is.
         if len(locations) > MOST_VALUES or len(steps) > 200:
             raise _TooMuch(self._place(node))
         locations[steps] = self._place(node)
@@ -210,6 +214,7 @@ class _Reader:
 
     def _mapping(self, node: Any, steps: Steps) -> dict[Any, Any]:
         seen: set[Any] = set()
+        # Before flatten_mapping: afterwards, keys that a merge (`<<`) brings look like keys given twice.
         for key_node, _ in node.value:
             if key_node.id == "scalar" and key_node.tag != "tag:yaml.org,2002:merge":
                 if key_node.value in seen:
@@ -223,14 +228,17 @@ class _Reader:
                 continue
             key = self._loader.construct_object(key_node)
             entries[key] = self.read(value_node, (*steps, key))
+            # After read(), which noted where the value is: a problem is easier to find at its key.
             self._document.locations[(*steps, key)] = self._place(key_node)
         return entries
 
     def _scalar(self, node: Any, steps: Steps) -> Any:
         text: str = node.value
         is_plain = not node.style  # None or empty, by the parser
+        # Only now that the file is parsed: a variable with a colon, a quote or a line break stays one text.
         if "${" in text:
             text = interpolate(text, self._lookup, lambda message: self._complain(node, steps, message))
+            # In quotes it stays a text; without, `${TIMEOUT}` may become a number.
             if text != node.value and not is_plain:
                 return text
             node = self._resolve_tag(node, text) if text != node.value else node
@@ -267,6 +275,7 @@ class _Reader:
         if not _is_untyped(steps):
             return
         before = read_scalar_1_1(text, value)
+        # The types as well: True == 1 in Python, but `yes` and `1` are not the same to a metric.
         if type(before) is not type(value) or before != value:
             reading = AmbiguousScalar(
                 text=text, now=value, before=before, location=self._place(node), path=format_path(steps)

@@ -15,9 +15,10 @@ from dokimos._runtime.file_access import files_read
 from dokimos.errors import ConfigurationError
 from dokimos.suites._document import Document, deep_merge, read_yaml
 from dokimos.suites._interpolation import Lookup
-from dokimos.suites._problems import Location, Problem, Steps
+from dokimos.suites._problems import Location, Problem, Steps, suggest
 
 _ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+# Only after white space: a # inside a value is part of it, as in URLs and passwords.
 _COMMENT: Final = re.compile(r"\s+#.*$")
 HOMES: Final = (".dokimos", ".holodeck")
 CONFIG_NAMES: Final = ("config.yml", "config.yaml")
@@ -129,8 +130,6 @@ def _config(folder: Path, lookup: Lookup) -> Document | None:
 
 
 def _unknown_keys(document: Document) -> list[Problem]:
-    from dokimos.suites._problems import suggest
-
     allowed = ", ".join(CONFIG_KEYS)
     return [
         document.problem((key,), f"there is no key {key!r}.{suggest(key, CONFIG_KEYS)} Keys: {allowed}.")
@@ -146,6 +145,7 @@ def _user_folders() -> list[Path]:
 def _home() -> list[Path]:
     try:
         return [Path.home()]
+    # A process may run under a user id that has no home, as in many containers.
     except RuntimeError:
         return []
 

@@ -40,8 +40,9 @@ def read_suite(path: Path, lookup: Lookup) -> Document:
             return document
         document.problems.append(document.problem((), "a suite is a map with name, evaluations, test_cases"))
         return document
-    _include(document, lookup, (path.resolve(),))
+    # Cases before includes: a suite's own cases, in it or in a file, replace those of what it includes.
     _read_cases(document, lookup)
+    _include(document, lookup, (path.resolve(),))
     return document
 
 
@@ -50,6 +51,7 @@ def merge_settings(document: Document, settings: Settings, from_environment: Map
     document.problems += settings.problems
     suite = document.value
     for block in _models(suite):
+        # In place, and only where the block says nothing: what the suite says about its model wins.
         for key, value in settings.of_provider(block).items():
             if block.get(key) is None:
                 block[key] = value
@@ -89,15 +91,19 @@ def _include(document: Document, lookup: Lookup, above: tuple[Path, ...]) -> Non
     for name in names:
         path = document.file.parent / name
         if path.resolve() in above or len(above) > MOST_INCLUDES:
-            document.problems.append(document.problem((INCLUDE,), f"{name} includes itself"))
+            is_cycle = path.resolve() in above
+            fault = "includes itself" if is_cycle else f"is below {MOST_INCLUDES} other includes; use fewer"
+            document.problems.append(document.problem((INCLUDE,), f"{name} {fault}"))
             continue
+        # Included files include, too, and name files of cases relative to themselves.
         other = read_yaml(path, lookup)
-        _include(other, lookup, (*above, path.resolve()))
         _read_cases(other, lookup)
+        _include(other, lookup, (*above, path.resolve()))
         document.adopt_findings(other)
         if not isinstance(other.value, Mapping):
             document.problems.append(document.problem((INCLUDE,), f"{name} is not a map"))
             continue
+        # As with the values: where both files have a key, the location in the upper one is kept.
         own, own_sources = dict(document.locations), dict(document.sources)
         document.graft(other)
         document.locations |= own
@@ -171,6 +177,7 @@ def _cases_of(path: Path, lookup: Lookup) -> Document:
 
 def _json_lines(path: Path, lookup: Lookup) -> Document:
     document = Document([], path)
+    # Not splitlines(), which also splits at U+2028 and others that may be inside a JSON text.
     for number, line in enumerate(_text(document).split("\n"), 1):
         if not line.strip():
             continue
@@ -191,6 +198,7 @@ def _table(path: Path) -> Document:
         steps: Steps = (len(document.value),)
         case: dict[str, Any] = {}
         for column, cell in row.items():
+            # An empty cell is a value that is not given; None are the cells of a row longer than the header.
             if column is None or not cell:
                 continue
             if column in _COLUMNS:

@@ -107,6 +107,7 @@ class GraderEvaluator(Evaluator):
         """Return the result of one score, which decides at 0.5 where there is no threshold."""
         score, passed = _read_outcome(self.name, outcome)
         result = super().one_result(score, key)
+        # A grader always decides, unlike a metric without a threshold, which only informs.
         if passed is None and result.threshold is None and result.score is not None:
             passed = result.score >= DEFAULT_THRESHOLD
         return result if passed is None else replace(result, success=passed)
@@ -136,6 +137,7 @@ def _read_outcome(name: str, outcome: object) -> tuple[Score, bool | None]:
     if isinstance(outcome, Score):
         return outcome, None
     if inspect.iscoroutine(outcome):
+        # Closed, or Python warns later and elsewhere that it was never awaited.
         outcome.close()
     elif is_number_like(outcome):
         number = number_of(name, outcome)
@@ -164,6 +166,7 @@ def _details(name: str, details: object) -> dict[str, Any]:
     if details is None:
         return {}
     try:
+        # Now, where the grader can be named: the journal, which needs JSON, would refuse it much later.
         json.dumps(details)
     except (TypeError, ValueError) as error:
         raise EvaluationError(f"{name} gave details that are not JSON: {error}.") from None

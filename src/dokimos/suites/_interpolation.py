@@ -1,6 +1,6 @@
 """Environment variables in a suite's texts: the placeholders `${NAME}` and `${NAME:-default}`, expanded.
 
-`$${` is a `${` that stays. The variables of `.env` files are found by `_environment.lookup_in`.
+`$${` is a `${` that stays. The variables of `.env` files are found by `_environment.build_lookup`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def interpolate(text: str, lookup: Lookup, complain: Callable[[str], None]) -> s
             return "${"
         variable = lookup(name)
         if variable is None and default is None:
+            # Shells keep variables of their own under names such as `_` and `__CF...`; nobody means these.
             hint = suggest(name, [name for name in os.environ if not name.startswith("_")])
             remedy = f"set it, put it into .env, or write ${{{name}:-default}}"
             complain(f"the variable {name} is not set; {remedy}.{hint}")

@@ -16,9 +16,12 @@ from dokimos.suites._problems import Location, Problem, Steps, format_path, rais
 MOST_LEVELS: Final = 200
 _TOKEN: Final = re.compile(r'[ \t\r\n]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
 _WORDS: Final = {"null": None, "true": True, "false": False}
+# Python's own limit: int() of a longer text raises ValueError.
 _MOST_DIGITS: Final = 4300
 
 
+# The standard library checks the syntax and words its faults, but says of no value where it is, and accepts
+# keys given twice and NaN. So a text that has passed is read a second time, token by token.
 class JsonValues:
     """Reads one JSON text; every value is told to `note`, and scalars may be replaced by `convert`."""
 
@@ -91,6 +94,7 @@ class JsonValues:
         if len(steps) > MOST_LEVELS:
             raise _TooDeep
         entries: list[Any] = []
+        # A value begins with its own token, so only the end of an empty list is consumed here.
         before = self._at
         if self._token()[0] == "]":
             return entries

@@ -13,13 +13,11 @@ from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites._document import Document
 from dokimos.suites._environment import build_lookup, read_execution_settings, read_settings
 from dokimos.suites._files import merge_settings, read_suite
-from dokimos.suites._invalid_values import replace_invalid
 from dokimos.suites._problems import Problem, Steps, raise_problems
+from dokimos.suites._validation import check_document
 from dokimos.suites._yaml_versions import format_warning
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from dokimos.evaluators._base import Evaluator
     from dokimos.judges._budget import Budget
     from dokimos.suites._case_plan import CasePlan, TurnPlan
@@ -70,73 +68,16 @@ def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Su
     Raises:
         ConfigurationError: with everything that is wrong with it.
     """
-    file, problems = _check(document)
+    file, problems = check_document(document)
     if file is None:
         raise_problems(problems)
         raise AssertionError("a file without problems is valid")
     try:
         return _Compiler(document, file, document.file.resolve().parent, problems).suite(llm_timeout)
     except MissingExtraError:
+        # Faults of the file first: the package to install is reported once nothing else is wrong.
         raise_problems(problems)
         raise
-
-
-def validate_document(document: Document) -> SuiteFile:
-    """Check the values of a suite. Raises `ConfigurationError` with everything that is wrong with them."""
-    file, problems = _check(document)
-    raise_problems(problems)
-    assert file is not None, "a file without problems is valid"
-    return file
-
-
-def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
-    """Return the validated file, and the problems of the values that it was made from.
-
-    A placeholder replaces each case, metric or tool at fault, so that the rest can be validated and resolved.
-    The file is None where there are faults elsewhere.
-    """
-    from pydantic import ValidationError
-
-    from dokimos.suites._schema import SuiteFile
-    from dokimos.suites._value_paths import replace_values
-
-    problems = list(document.problems)
-    value = document.value
-    sources = dict(document.sources)
-    # pydantic checks a block as a whole only once its parts are valid, so each round can reveal more faults.
-    while True:
-        try:
-            file = SuiteFile.model_validate(value)
-        except ValidationError as error:
-            faults = error.errors()
-        else:
-            return (None if document.problems else file), problems
-        if texts := _find_text_values(document, faults, sources):
-            value = replace_values(value, texts)
-            continue
-        problems += [_problem(document, fault) for fault in faults]
-        repaired = replace_invalid(value, [document.drop_unknown(tuple(fault["loc"])) for fault in faults])
-        if document.problems or repaired == value:
-            return None, problems
-        value = repaired
-
-
-def _find_text_values(
-    document: Document, faults: Iterable[ErrorDetails], sources: dict[Steps, str]
-) -> dict[Steps, str]:
-    """Return numbers as they are written, for the fields that want a text; each is taken once."""
-    from dokimos.suites._metric_schema import TEXT_WANTED
-
-    text_steps = [
-        document.drop_unknown(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED
-    ]
-    return {steps: sources.pop(steps) for steps in text_steps if steps in sources}
-
-
-def _problem(document: Document, fault: ErrorDetails) -> Problem:
-    missing = str(fault["loc"][-1]) if fault["type"] == "missing" and fault["loc"] else ""
-    message = "this is missing" if missing else fault["msg"].removeprefix("Value error, ")
-    return document.problem(tuple(fault["loc"]), message, missing=missing)
 
 
 class _Compiler:
@@ -152,6 +93,8 @@ class _Compiler:
         self._folder = folder
         self._problems: list[Problem] = list(problems)
         self._warnings: dict[str, None] = {}
+        # By id(), which is safe while self._file holds the metrics: the suite's are built once for all cases,
+        # and equal ones of two cases are built twice, so that each problem has its own location.
         self._built: dict[int, BuiltMetric | None] = {}
         evaluations = file.evaluations.model if file.evaluations else None
         self._agent_keys: tuple[tuple[str, str], ...] = ()
@@ -167,6 +110,7 @@ class _Compiler:
             self._warn(warning)
         if warning := format_warning(self._document.ambiguous_scalars):
             self._warn(warning)
+        # Also where every case has metrics of its own: faults of unused ones are found too.
         for index, metric in enumerate(self._agent_metrics()):
             self._metric(metric, ("evaluations", "metrics", index))
         cases = tuple(self._cases())
@@ -258,6 +202,7 @@ class _Compiler:
         numbers: dict[str, int] = {}
         for index, case in enumerate(self._file.test_cases):
             id = name = case.name or f"case {index + 1}"
+            # A user may have called another case `x (2)`, so count on until the id is free.
             while id in taken:
                 numbers[name] = numbers.get(name, 1) + 1
                 id = f"{name} ({numbers[name]})"
@@ -292,6 +237,7 @@ class _Compiler:
             values = file.model_dump(exclude_none=True)
             named.append(dict(values))
             if file.path is not None:
+                # Relative to the file that says so, which may be an included one or a file of cases.
                 path = self._document.location((*steps, "files", index)).file.resolve().parent / file.path
                 values["path"] = str(path)
                 if not path.is_file():
@@ -361,6 +307,7 @@ class _Compiler:
         from dokimos.suites._tools import ToolsCalled
 
         for at, message in find_tool_faults(turn, self._tool_names):
+            # The steps name the key `tools`, which a bare list of expected tools does not have in the file.
             self._problems.append(self._document.problem(self._document.drop_unknown((*steps, *at)), message))
         for at, message in warnings_of(turn, self._tool_names):
             self._warn(f"{self._document.location((*steps, *at))}: {message}")

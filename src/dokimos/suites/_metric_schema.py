@@ -36,6 +36,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Block(BaseModel):
     """A map in the file; a key that it does not have is refused with the nearest one."""
 
+    # Validators are built when a block is first used: a suite needs few of the blocks there are.
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @model_validator(mode="wrap")

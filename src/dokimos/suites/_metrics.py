@@ -106,6 +106,7 @@ def build_judge(block: ModelBlock) -> Any:
         "top_p": block.top_p,
         "base_url": block.base_url or block.endpoint,
         "api_key": None if block.api_key is None else block.api_key.get_secret_value() or None,
+        # The other judges have no such setting and would refuse it.
         "api_version": block.api_version if block.provider == "azure_openai" else None,
     }
     provider = "azure" if block.provider == "azure_openai" else block.provider
@@ -149,12 +150,14 @@ def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
     without_effect = _WITHOUT_EFFECT.get(metric.metric, ())
     params = {names.get(key, key): value for key, value in written.items() if key not in without_effect}
     decides = metric.metric in _VERDICTS
+    # Without a threshold in the file, an evaluator with a verdict keeps its own, and any other only informs.
     if metric.threshold is not None or not decides:
         params["threshold"] = metric.threshold
     try:
         evaluator = build(metric.metric, {**params, **_common(metric)})
     except ConfigurationError as error:
         written_as = {new: old for old, new in names.items() if old in written}
+        # The problem is to point at the key that the file has.
         error.setting = written_as.get(error.setting or "", error.setting)
         raise
     usual = metric.metric if metric.metric in _YAML_NAMES else evaluator.name
@@ -204,6 +207,7 @@ def _g_eval(metric: GEvalMetric, judges: Judges) -> BuiltMetric:
     parts = metric.evaluation_params or ["actual_output"]
     params: dict[str, Any] = {
         "criteria": metric.criteria,
+        # `context` is what the files of the turn hold; `contexts` is what was retrieved.
         "evaluation_params": [_PARTS.get(part, part) for part in parts],
         "strict_mode": metric.strict_mode,
         "threshold": metric.threshold,
@@ -271,6 +275,7 @@ def _build_registered(metric: EvaluatorMetric, judges: Judges, folder: Path, sou
     return BuiltMetric(
         evaluator=evaluator,
         name=metric.name or evaluator.name,
+        # The evaluator's default counts here as if the file had given it.
         metric=metric.model_copy(update={"threshold": evaluator.threshold}),
         decides=True,
         registry_name=metric.evaluator,
@@ -316,6 +321,7 @@ def _build_deprecated(
     metric: StandardMetric, block: Mapping[str, Any], judges: Judges, folder: Path
 ) -> BuiltMetric:
     replacement = {**block} if metric.threshold is None else {**block, "threshold": metric.threshold}
+    # Only what the file gives, so that the defaults of the metric that replaces it hold.
     inherited = {
         key: getattr(metric, key)
         for key in Metric.model_fields

@@ -32,6 +32,7 @@ class NumericAxis(Block):
         if self.type == "categorical":
             if not self.range:
                 raise ValueError("the range of a categorical axis must have at least one value.")
+            # By repr(): values may be lists, and 1, 1.0 and True are different settings.
             if len({repr(value) for value in self.range}) < len(self.range):
                 raise ValueError("the range of a categorical axis must not repeat a value.")
             return self
@@ -47,6 +48,7 @@ class NumericAxis(Block):
 
 
 def _is_number(value: Any, kinds: Any) -> bool:
+    # bool is a subclass of int.
     return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -36,6 +36,7 @@ def load_callable(reference: str, folder: Path) -> Any:
     module_name, _, attribute = reference.rpartition(":")
     if not may_import():
         return _find_without_import(reference, module_name, attribute, folder)
+    # sys.path and sys.modules belong to the process, so only one thread at a time may change them.
     with _loading, _paths(folder):
         try:
             module = (
@@ -83,6 +84,7 @@ def _file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         files_read.record_missing(path)
         raise FileNotFoundError(f"there is no file {path}")
+    # Two metrics that name one file share its module, and so what it keeps in globals.
     if name in sys.modules and _is_below(sys.modules[name], path.parent):
         return sys.modules[name]
     module = importlib.util.module_from_spec(spec)
@@ -90,6 +92,7 @@ def _file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
+        # As the import system does: the next import must not find a module that is half made.
         del sys.modules[name]
         raise
     return module
@@ -99,20 +102,22 @@ def _file(path: Path) -> ModuleType:
 def _paths(folder: Path) -> Iterator[None]:
     """Let the suite's modules be found, and only the suite's, while something is imported."""
     folder = folder.resolve()
-    before = list(sys.path)
+    path_before = list(sys.path)
+    # Suites in two folders may each have a `graders.py`; the other folder's must not be found for this one.
     for other, modules in _of_folder.items():
         if other != folder:
             _forget(modules)
     sys.modules.update(_of_folder.get(folder, {}))
-    known = set(sys.modules)
+    names_before = set(sys.modules)
     sys.path[:0] = [str(folder), str(Path.cwd())]
+    # Python remembers the names in a folder; a file that was written a moment ago would not be found.
     importlib.invalidate_caches()
     compatibility.provide()
     try:
         yield
     finally:
-        sys.path[:] = before
-        fresh = {name: sys.modules[name] for name in set(sys.modules) - known}
+        sys.path[:] = path_before
+        fresh = {name: sys.modules[name] for name in set(sys.modules) - names_before}
         own = {name: module for name, module in fresh.items() if _is_below(module, folder)}
         _of_folder.setdefault(folder, {}).update(own)
 

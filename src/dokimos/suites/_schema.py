@@ -183,6 +183,7 @@ class TestCase(RetrievedContexts):
         """The turns; a single input is one."""
         if self.turns is not None:
             return self.turns
+        # Not validated again: they were, as fields of the case.
         values = {key: getattr(self, key) for key in (*_ONLY_ON_TURNS, "evaluations")}
         return [Turn.model_construct(**values)]
 
@@ -307,6 +308,7 @@ class SuiteFile(Block):
 
     @field_validator("test_cases", mode="before")
     @classmethod
+    # `test_cases:` with nothing below it is None in YAML.
     def _no_cases(cls, value: object) -> Any:
         return [] if value is None else value
 

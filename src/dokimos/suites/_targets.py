@@ -114,6 +114,7 @@ def _callable(reference: str, folder: Path, params: Mapping[str, Any]) -> Applic
     call = getattr(found, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
     if call is None or not inspect.isfunction(call):
         raise ConfigurationError(f"{reference!r} is a class whose objects cannot be called.")
+    # An object is made for each case, so a parameter that cannot be filled is reported now, from the class.
     _with_parts(call, reference, method=True)
     return lambda: _with_parts(found(**params), reference)
 
@@ -226,7 +227,14 @@ class Endpoint:
 
         label = f"the agent at {redact_url(self.url)}"
         target = Target(
-            base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1, is_application=True
+            # One attempt: what an application does may have effects, so only `execution.retries` repeats it.
+            # The task enforces `llm_timeout`, around the whole reply.
+            base_url=self.url,
+            label=label,
+            limits=Limits(),
+            timeout=600.0,
+            attempts=1,
+            is_application=True,
         )
         content = json.dumps(request.to_json(), ensure_ascii=False).encode("utf-8", "backslashreplace")
         headers = {"content-type": "application/json", **self.headers}
@@ -261,6 +269,7 @@ class Command:
         given = agent.command
         arguments = shlex.split(given) if isinstance(given, str) else list(given or ())
         if arguments[0] in ("python", "python3"):
+            # The `python` on the PATH may be another one, without the packages of this environment.
             arguments[0] = sys.executable
         return cls(tuple(arguments), folder, agent.format == "json", timeout)
 
@@ -281,6 +290,7 @@ class Command:
             said = shorten(done.stderr.strip() or "nothing on standard error", _STDERR)
             raise AgentError(f"the command {self.arguments[0]} ended with status {done.returncode}: {said}")
         if not self.is_json:
+            # The one line break that print() adds; others belong to the reply.
             return done.stdout.removesuffix("\n")
         try:
             return json.loads(done.stdout)

@@ -93,6 +93,7 @@ class SuiteTask:
 
     def _sample(self, case: CasePlan, example: Example) -> int:
         """Return a number that each repeat of a case and each attempt at it has for itself."""
+        # Without a number of their own, repeats and retries would get the first reply from the call stores.
         attempt_key = (current_scope().run_index, example.id)
         attempt = self._attempts[attempt_key]
         self._attempts[attempt_key] += 1
@@ -131,6 +132,7 @@ class _Session:
         except TimeoutError as late:
             if not limit.expired():
                 raise
+            # Say in which line of the application the time ran out, not in which of ours.
             cut = late.__cause__  # the cancellation, which broke off an async reply where it waited
             where = where_task_works(request) or (None if cut is None else cut.__traceback__)
             raise TimeoutError(f"no reply within {self.timeout:g} s").with_traceback(where) from None
@@ -172,6 +174,7 @@ class _Session:
                     continue
                 failures = 0
                 turns.append({"input": turn.input, **self._take_tools(result.outputs)})
+                # Now, while it can still end the conversation; the result is kept for the end of the case.
                 stop = await _fatal_grade(case, example, turn, {TURNS: turns, **self.tools})
         if all(TURN_ERROR in turn for turn in turns):
             none = AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
@@ -203,6 +206,7 @@ async def _fatal_grade(
     case: CasePlan, example: Example, turn: TurnPlan, outputs: Mapping[str, Any]
 ) -> str | None:
     """Return why the conversation does not go on: a grader of this turn with `fail_on_error` raised."""
+    # After the last turn there is nothing to end.
     if turn.index + 1 == len(case.turns):
         return None
     so_far = example.to_test_case(outputs, run_index=current_scope().run_index)

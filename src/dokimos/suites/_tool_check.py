@@ -22,9 +22,11 @@ _MOST_SHOWN: Final = 20
 def list_tool_names(file: SuiteFile) -> tuple[str, ...] | None:
     """Return what a declared agent's tools are called, None where only a run tells."""
     tools = file.tools
+    # Nobody can say of a name that it is unknown while a server or a faulty tool may still have it.
     is_open = any(isinstance(tool, McpTool) or is_placeholder(tool.name) for tool in tools)
     if file.agent is not None or not tools or is_open:
         return None
+    # As the model calls them: a search in `docs` is the tool `docs_search`.
     names = [name_search_tool(tool.name) if isinstance(tool, RetrievalTool) else tool.name for tool in tools]
     return (*names, TOOL_SEARCH) if any(tool.defer_loading for tool in tools) else tuple(names)
 

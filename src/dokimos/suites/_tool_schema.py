@@ -164,6 +164,7 @@ def build_parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
         described = {"type": given} if isinstance(given, str) else given
         if not isinstance(described, Mapping):
             raise ValueError(f"the parameter {name!r} must be a schema such as {{type: string}}.")
+        # A flag in our short form; in JSON Schema the list of what an object requires, which is no flag.
         asked = read_boolean(described.get("required", "default" not in described))
         properties[name] = {key: part for key, part in described.items() if not _is_flag(key, part)}
         if asked is True or isinstance(asked, list):

@@ -98,6 +98,7 @@ class ToolsCalled(Evaluator):
         faults += self._forbidden(calls)
         if self.exact:
             faults += self._surplus(calls)
+        # Only of calls that are there: a missing one was reported, and would be out of order as well.
         if self.ordered and not faults:
             faults += self._disorder(calls)
         called = [call.name for call in calls]
@@ -119,6 +120,7 @@ class ToolsCalled(Evaluator):
         return [f"{format_list(others)} was called, which is not expected"] if others else []
 
     def _disorder(self, calls: tuple[ToolCall, ...]) -> list[str]:
+        # One iterator for all: each search goes on after the call that the one before it found.
         rest = iter(calls)
         for expected in self.expected:
             if not any(expected.matches(call) for call in rest):

@@ -63,6 +63,7 @@ class TurnMetric(CompleteResultEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # A time limit or a retry needs the event loop even where the evaluator itself is sync.
         object.__setattr__(self, "is_async", self._is_awaited or self.timeout is not None or self.retries > 0)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
 
@@ -87,6 +88,7 @@ class TurnMetric(CompleteResultEvaluator):
 
     async def evaluate_early(self, case: EvalTestCase) -> EvalResult:
         """Evaluate the turn while its conversation goes on; it is not evaluated again at the end."""
+        # A case that is retried goes through its turns again; the result of the attempt before is void.
         self._early.pop((case.run_index, case.id), None)
         result = await self.result_async(case)
         self._early[case.run_index, case.id] = (self._reply(case), result)
@@ -120,15 +122,18 @@ class TurnMetric(CompleteResultEvaluator):
                 view = _with_files(view, await call_in_thread(self.turn.file_contents))
             except DokimosError as error:
                 return self._skip_unreadable(error)
+        # Reading the files is neither limited in time nor repeated: only the evaluation is.
         result = await self._attempt(view)
         for _ in range(self.retries):
-            if result.error is None or result.error_kind in (CONTESTED, UNAVAILABLE):  # not until it pleases
+            # Judges that disagree are not asked until they agree, nor an endpoint that is down once more.
+            if result.error is None or result.error_kind in (CONTESTED, UNAVAILABLE):
                 break
             result = await self._attempt(view)
         return self._apply_settings(result)
 
     def _take_early(self, case: EvalTestCase) -> EvalResult | None:
         reply, result = self._early.pop((case.run_index, case.id), (None, None))
+        # A resumed or retried run may bring another reply, for which the early result does not hold.
         return result if reply == self._reply(case) else None
 
     def _reply(self, case: EvalTestCase) -> str | None:
@@ -161,6 +166,7 @@ class TurnMetric(CompleteResultEvaluator):
         if outputs is None:
             return None, "The agent gave no reply in this turn."
         required = self._requirements
+        # Evaluators of whole conversations see the case; a view of one turn has no trajectory.
         if TRAJECTORY_PATH in required:
             return case, ""
         needs_truth = self.needs_truth or "expected_output" in required
@@ -266,6 +272,7 @@ class ConversationMetric(CompleteResultEvaluator):
             next((part for part in result.parts if part.key == key), missing) if result.parts else result
             for result in results
         ]
+        # Turns without parts, such as skipped ones, have the threshold of the metric, not of the part.
         thresholds = (result.threshold for result in found if result.part_of is not None)
         return replace(
             self._roll_up_one(found),
@@ -286,6 +293,7 @@ class ConversationMetric(CompleteResultEvaluator):
             decides=True if errors and any(result.expects_verdict for result in results) else None,
             score_range=self.custom_range(),
         )
+        # A failed turn is certain whatever an errored one would have given; without one, the error decides.
         if errors and (not failed or any(result.errors_item for result in results)):
             details = (result.error_detail for result in results)
             return replace(rolled_up, error="; ".join(errors), error_detail=next(filter(None, details), None))
@@ -347,6 +355,7 @@ class TurnsAnswered(CompleteResultEvaluator):
             for n, turn in enumerate(turns)
             if turn.get(TURN_ERROR)
         ]
+        # A share, so that reports show how far a conversation came; the verdict asks for all of them.
         value = (self.count - len(errors)) / self.count
         if not errors:
             reason = "The agent replied in every turn."

@@ -263,6 +263,32 @@ def test_an_include_stands_under_the_file(folder):
     assert [evaluator.name for evaluator in suite.cases[0].evaluators] == ["equality"]
 
 
+def test_an_included_file_may_name_a_file_of_cases(folder):
+    folder.write("shared/base.yaml", "test_cases_file: cases.jsonl\n")
+    folder.write("shared/cases.jsonl", '{"name": "shared", "input": "x"}\n')
+
+    (case,) = folder.suite("include: shared/base.yaml\n").cases
+
+    assert case.name == "shared"
+
+
+@pytest.mark.parametrize("own", ["test_cases: [{name: own, input: x}]", "test_cases_file: own.jsonl"])
+@pytest.mark.parametrize("shared", ["test_cases: [{input: y}, {input: z}]", "test_cases_file: cases.jsonl"])
+def test_cases_of_a_suite_replace_those_of_what_it_includes(folder, own, shared):
+    folder.write("own.jsonl", '{"name": "own", "input": "x"}\n')
+    folder.write("base.yaml", f"{shared}\n")
+    folder.write("cases.jsonl", '{"input": "y"}\n{"input": "z"}\n')
+
+    assert [case.name for case in folder.suite(f"include: base.yaml\n{own}\n").cases] == ["own"]
+
+
+def test_a_chain_of_includes_has_an_end(folder):
+    for number in range(30):
+        folder.write(f"{number}.yaml", f"include: {number + 1}.yaml\n")
+
+    assert "is below 20 other includes; use fewer" in refused(folder, "include: 0.yaml\n")
+
+
 def test_a_fault_in_an_include_is_told_with_that_file(folder):
     folder.write("base.yaml", "execution:\n  llm_timeout: -1\n")
 

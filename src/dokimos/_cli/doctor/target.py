@@ -58,7 +58,8 @@ def _fault(target: str, error: DokimosError) -> Finding:
 
 def _look_into_suite(target: str, needs: Needs) -> None:
     from dokimos.suites._environment import export_dotenv
-    from dokimos.suites._loader import load_suite, read_document, validate_document
+    from dokimos.suites._loader import load_suite, read_document
+    from dokimos.suites._validation import validate_document
 
     export_dotenv(Path(target).resolve().parent)
     document = read_document(target)

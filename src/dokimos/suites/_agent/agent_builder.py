@@ -50,6 +50,7 @@ class AgentBuilder:
 
     def build(self, timeout: float) -> DeclaredAgent | None:
         """Return the agent, None where there are problems."""
+        # First, without importing anything: a missing package would otherwise appear as a fault of a tool.
         self._check_packages()
         plan = self._plan(timeout)
         if self.problems or plan is None:
@@ -108,6 +109,7 @@ class AgentBuilder:
             response_schema=shape,
             timeout=timeout,
             max_turns=self._most_turns(),
+            # Part of the agent's identity: a run is not resumed with other tools.
             blocks=self._dump_tools(),
         )
         self._check_search(plan)
@@ -117,6 +119,7 @@ class AgentBuilder:
         """Keep the name free under which a model looks for tools."""
         if plan.searches_tools:
             for index, tool in enumerate(self._file.tools):
+                # The framework adds a tool of this name, and two tools of one name are an error of the run.
                 if tool.name == TOOL_SEARCH:
                     message = f"{TOOL_SEARCH} finds the tools with defer_loading; choose another name."
                     self.problems.append(self._document.problem(("tools", index, "name"), message))
@@ -186,6 +189,7 @@ class AgentBuilder:
     def _most_turns(self) -> int:
         if self._file.execution.max_turns is not None:
             return self._file.execution.max_turns
+        # HoloDeck has the limit in the blocks of its backends, which mean nothing else here.
         for block in (self._file.openai, self._file.claude):
             value = block.get("max_turns") if isinstance(block, Mapping) else None
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:

@@ -209,6 +209,7 @@ def build_environment(server: McpTool, folder: Path) -> dict[str, str]:
     if server.env_file is not None:
         found |= parse_dotenv(_read(folder / server.env_file))
     found |= {name: value.get_secret_value() for name, value in server.env.items()}
+    # Of our own environment the PATH alone: keys of providers are in it, too, and servers are foreign code.
     return {"PATH": os.environ.get("PATH", ""), **found}
 
 
@@ -244,6 +245,7 @@ def _check_signature(function: Callable[..., Any], reference: str) -> None:
         raise ConfigurationError(f"{reference!r} cannot be described to the model: {error}; {help}") from None
     for index, name in enumerate(names):
         kind = hints.get(name, Any)
+        # The framework passes its context itself; the model is not told of that argument.
         if index == 0 and _is_context(kind):
             continue
         try:
@@ -320,6 +322,7 @@ def _inline_references(part: object, whole: Mapping[str, Any], above: tuple[str,
             "an end; write it out as deep as you need it."
         )
     found = _inline_references(_resolve_pointer(reference, whole), whole, (*above, reference))
+    # Keywords beside a $ref hold as well (JSON Schema 2020-12), and win, such as a description.
     return {**found, **inner} if isinstance(found, Mapping) else found
 
 
@@ -328,6 +331,7 @@ def _resolve_pointer(reference: str, whole: object) -> Any:
     found = whole
     start, *steps = reference.split("/")
     for step in steps:
+        # In this order (RFC 6901): ~01 is ~1, and not a slash.
         key = step.replace("~1", "/").replace("~0", "~")
         found = found.get(key) if isinstance(found, Mapping) else None
     if start != "#" or found is None:

@@ -86,6 +86,7 @@ class DeclaredAgent:
         starting = self._backends.get(loop)
         if starting is None or _is_used_up(starting, worked=loop in self._worked):
             starting = self._backends[loop] = loop.create_task(self._start_backend())
+        # Shared by all cases of the loop: one that is cancelled must not cancel the start for the others.
         return await asyncio.shield(starting)
 
     async def _start_backend(self) -> Backend:

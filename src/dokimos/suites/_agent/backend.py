@@ -74,10 +74,12 @@ class Backend:
 
     async def start(self) -> Self:
         """Open connections, servers and documents. Raises `AgentError` where one cannot be reached."""
+        # A future, not the task's result: the task goes on, and this waits only until everything is open.
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper = asyncio.create_task(self._keep(opened))
         try:
             await opened
+            # After the servers: a missing one is known at once, while documents may take minutes to embed.
             for search in self._searches:
                 await search.open()
         except asyncio.CancelledError:
@@ -85,6 +87,7 @@ class Backend:
             raise
         except Exception as error:
             self._closing.set()
+            # Before the keeper runs again: it deletes the logs that the message quotes.
             raise self._unusable(error) from None
         return self
 

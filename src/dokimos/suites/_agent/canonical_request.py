@@ -47,6 +47,7 @@ def _lines(messages: Iterable[Any], settings: Mapping[str, Any], parameters: obj
     instructions_so_far = None
     for message in messages:
         instructions = get(message, "instructions")
+        # The framework repeats them in every request of a conversation.
         if instructions is not None and instructions != instructions_so_far:
             instructions_so_far = instructions
             yield f"instructions: {_encode(instructions)}"
@@ -76,6 +77,7 @@ class _Ids:
         self._known: dict[str, int] = {}
 
     def number(self, call_id: str) -> int:
+        # Providers make ids at random; their order says as much, and is the same in a replay.
         return self._known.setdefault(call_id, len(self._known) + 1)
 
 
@@ -98,6 +100,7 @@ def _arguments(arguments: object) -> Any:
     if not isinstance(arguments, str):
         return arguments
     try:
+        # White space and the order of keys differ between replies that mean the same.
         return json.loads(arguments)
     except ValueError:
         return arguments

@@ -17,6 +17,7 @@ _NO_REPLY: Final = frozenset(
 )  # fmt: skip
 _DENIED: Final = frozenset({401, 403})
 _LIMITED: Final = 429
+# Providers' own clients repeat these, too.
 _FAILING: Final = frozenset({408, 409, 425})
 _SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
 
@@ -25,6 +26,8 @@ def classify_failure(error: BaseException) -> FailureKind | None:
     """Return what is wrong with an endpoint, None where an error says nothing about it."""
     status = find_status(error)
     if status is None:
+        # By name, so that no provider's client is imported, and over the whole chain: each client wraps the
+        # errors of the HTTP client below it in its own.
         names = {cls.__name__ for each in error_chain(error) for cls in type(each).__mro__}
         if names & _NO_CONNECTION:
             return FailureKind.UNREACHABLE

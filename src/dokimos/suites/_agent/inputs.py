@@ -45,6 +45,7 @@ class Files:
         """
         if not files:
             return text
+        # The question last: providers advise to put long material before what is asked about it.
         return [*[await self._part(file) for file in files], text]
 
     async def _part(self, file: Mapping[str, Any]) -> Any:
@@ -83,6 +84,7 @@ class Files:
             folder.mkdir(parents=True, exist_ok=True)
             partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
             partial.write_bytes(data)
+            # In one step: another case or process may be looking for the same file.
             partial.replace(target)
         return target
 
@@ -103,6 +105,7 @@ async def download(url: str, seconds: float) -> bytes:
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
             if response.status != 200:
                 raise AgentError(f"the file {url} cannot be fetched: status {response.status}")
+            # read(n) returns what has arrived, which may be less; one byte over the limit refuses it.
             data = await response.content.read(LARGEST + 1)
             while not response.content.at_eof() and len(data) <= LARGEST:
                 data += await response.content.read(LARGEST + 1 - len(data))
@@ -121,6 +124,7 @@ def detect_image_type(path: Path) -> str:
     for mark, found in ((b"\x89PNG", _IMAGES[0]), (b"\xff\xd8", _IMAGES[1]), (b"GIF8", _IMAGES[2])):
         if start.startswith(mark):
             return found
+    # Between the two are four bytes with the size; other RIFF files are sound and video.
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return _IMAGES[3]
     named = mimetypes.guess_type(path.name)[0] or ""

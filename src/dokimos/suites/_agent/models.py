@@ -89,6 +89,7 @@ def _key(judge: HttpJudge) -> str | None:
 
 def _root(provider: str, url: str) -> str:
     """Return the root that a provider's client wants."""
+    # Anthropic's client adds /v1 itself, OpenAI's does not.
     if provider == "anthropic":
         return url.removesuffix("/v1")
     if provider == "ollama":
@@ -103,6 +104,7 @@ def _extra_of(provider: str) -> str:
 def _openai(endpoint: Endpoint) -> Any:
     models: Any = require("pydantic_ai.models.openai", _extra_of("openai"))
     provider = _openai_provider(endpoint)
+    # Servers that imitate OpenAI have Chat Completions; few have the Responses API as well.
     kind = models.OpenAIResponsesModel if is_openai(endpoint.url) else models.OpenAIChatModel
     return kind(endpoint.name, provider=provider)
 
@@ -117,6 +119,7 @@ def _azure(endpoint: Endpoint) -> Any:
 
     models: Any = require("pydantic_ai.models.openai", _extra_of("openai"))
     providers: Any = require("pydantic_ai.providers.azure", _extra_of("azure_openai"))
+    # The newer addresses of Azure end in /v1 and know no versions.
     version = None if endpoint.url.endswith("/v1") else endpoint.api_version or AZURE_API_VERSION
     provider = providers.AzureProvider(
         azure_endpoint=endpoint.url, api_version=version, api_key=endpoint.key or NO_KEY

@@ -88,6 +88,7 @@ class RecordedModel(WrapperModel):
             self.meter.offered.setdefault(tool.name, describe_tool(tool))
         reply = await complete(call, prompt, sample=self.sample)
         self.meter.calls.append((call, prompt, self.sample))
+        # Even a new reply is read back from its stored form, so a run and its replay see the same.
         response = _read(reply.text)
         self.meter.add(metrics_of(response))
         return response
@@ -102,10 +103,10 @@ class _Call:
     messages: list[ModelMessage]
     settings: ModelSettings | None
     parameters: ModelRequestParameters
-    identity: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "identity", self.endpoint.identity)
+    @property
+    def identity(self) -> str:
+        return self.endpoint.identity
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
         if self.endpoint.missing_key is not None:
@@ -141,6 +142,7 @@ class _Call:
         if kind is FailureKind.DENIED:
             raise retries.access_denied(text) from None
         if kind is None:
+            # The endpoint did answer, so it is up: 400 is a fault of the request.
             if find_status(error) is not None:
                 retries.breaker.record_contact()
             raise AgentError(f"{retries.breaker.label}: {text}") from None
@@ -166,6 +168,7 @@ def metrics_of(response: ModelResponse) -> CallMetrics:
 def _cost(response: ModelResponse) -> float | None:
     try:
         return float(response.cost().total_price)
+    # genai-prices raises these for models whose price it does not know.
     except (AssertionError, LookupError, ValueError):
         return None
 

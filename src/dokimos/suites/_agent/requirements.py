@@ -41,6 +41,7 @@ def check_packages(document: Document, file: SuiteFile) -> None:
         MissingExtraError: where some are missing: with the place of each key that needs one, and what to
             install.
     """
+    # find_spec() looks without importing: Pydantic AI takes seconds, and `dokimos validate` needs none of it.
     missing = [each for each in _requirements(file) if find_spec(each.module) is None]
     if not missing:
         return

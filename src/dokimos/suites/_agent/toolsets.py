@@ -81,6 +81,7 @@ class Deps:
 
     def in_order(self, calls: Iterable[str]) -> list[str]:
         """Return what was retrieved in the order of the calls, whichever of them ended first."""
+        # What is left belongs to calls without an id.
         known = dict.fromkeys((*calls, *self.retrieved))
         return [text for call in known for text in self.retrieved.get(call, ())]
 
@@ -137,6 +138,8 @@ class Served(WrapperToolset[Deps]):
         try:
             result = await super().call_tool(name, tool_args, ctx, tool)
         except ModelRetry as refused:
+            # Errors of the protocol are a ModelRetry whatever `tool_error_behavior` says. A closed connection
+            # is not the model's to mend.
             if getattr(refused.__cause__, "code", None) != CONNECTION_CLOSED:
                 raise
             raise ServerGone(f"the server of {self.name} has stopped") from refused
@@ -256,6 +259,7 @@ def _server(block: McpTool, plan: AgentPlan, logs: Path) -> AbstractToolset[Deps
 def _transport(block: McpTool, plan: AgentPlan, logs: Path) -> Any:
     from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 
+    # addFilter() takes the same function only once, however many servers there are.
     logging.getLogger("mcp.client.stdio").addFilter(_brief)
     if block.url is not None:
         headers = {name: value.get_secret_value() for name, value in block.headers.items()}
@@ -268,6 +272,7 @@ def _transport(block: McpTool, plan: AgentPlan, logs: Path) -> Any:
         arguments,
         env=plan.build_environment(block),
         cwd=str(plan.folder),
+        # By default FastMCP leaves the program running when the connection is closed.
         keep_alive=False,
         log_file=logs / f"{block.name}.log",
     )

@@ -117,6 +117,7 @@ def _characters(text: str, limit: int, size: Size) -> Iterator[str]:
     """Yield parts of a word that is too long; `limit` characters are never larger than the limit."""
     while text:
         end = limit
+        # Doubling measures a long word in few steps; character by character would take quadratic time.
         while end < len(text) and size(text[: end * 2]) <= limit:
             end *= 2
         yield text[:end]
@@ -127,6 +128,7 @@ def _fitting(pieces: list[str], start: int, limit: int, size: Size) -> int:
     """Return where the chunk that starts here ends: each piece that still fits belongs to it."""
     end, used = start, 0
     while end < len(pieces):
+        # At least one piece, or the caller's loop would never end; white space at the end is stripped later.
         if end > start and used + size(pieces[end].rstrip()) > limit:
             break
         used += size(pieces[end])
@@ -138,6 +140,7 @@ def _overlapping(pieces: list[str], start: int, end: int, limit: int, overlap: i
     """Return where the next chunk starts: as far back as the overlap allows, with something new in it."""
     following = size(pieces[end].rstrip())
     first, used = end, 0
+    # Never back to `start`: each chunk begins later than the one before it.
     while first - 1 > start:
         used += size(pieces[first - 1])
         if used > overlap or used + following > limit:
@@ -171,6 +174,7 @@ def _find_headings(text: str) -> Iterator[tuple[int, str, str]]:
         bare = line.rstrip("\r\n")
         opened = _FENCE.match(bare)
         if fence:
+            # CommonMark: a fence is closed by one of the same sign, at least as long, with nothing after it.
             if opened and opened[1].startswith(fence) and not bare.strip(" `~"):
                 fence = ""
             yield 0, "", line

@@ -88,6 +88,7 @@ class Collection:
         block = self.block
         assert isinstance(block, HierarchicalDocumentTool)
         rankings = {
+            # Deeper than asked for: what is low in each of the rankings may be high in all of them together.
             mode: (weight, await self._rank_by(mode, query, max(CANDIDATES, 5 * count)))
             for mode, weight in _weights(block, self._embedder).items()
         }
@@ -96,7 +97,7 @@ class Collection:
     async def _rank_by(self, mode: SearchMode, query: str, count: int) -> list[Found]:
         if mode != "semantic":
             by_words = partial(self._file.matching, query, count, phrase=mode == "exact")
-            return _of_the_best(await call_in_thread(by_words))
+            return _scale_to_best(await call_in_thread(by_words))
         assert self._embedder is not None
         (vector,) = await embed(self._embedder, [query])
         if len(vector) != self._file.dimensions:
@@ -136,9 +137,13 @@ async def open_collection(
     content = await call_in_thread(_content_hash, files, folder)
     cache_dir.mkdir(parents=True, exist_ok=True)
     series = f"{block.name}-{_variant(block, embedder)}"
+    # The name holds all that decides the content, so a file is right or not there; nothing goes stale.
     path = cache_dir / f"{series}-{content}.sqlite"
+    # Without the lock first: a finished file is never written again.
     if not path.exists():
         async with hold_lock_async(path.with_suffix(".lock")):
+            # Another process may have built it while this one waited for the lock.
+            # Another process may have built it while this one waited.
             if not path.exists():
                 await _build(path, series, block, files, folder, embedder)
     file = await call_in_thread(_open_file, path)
@@ -178,6 +183,7 @@ def fuse_rankings(rankings: Sequence[tuple[float, Sequence[Found]]], *, k: int) 
 
     Cormack, Clarke and Buettcher, "Reciprocal rank fusion", SIGIR 2009.
     """
+    # The score of a passage that is first everywhere, so that scores are shares of what can be reached.
     best = sum(weight for weight, _ in rankings) / (k + 1)
     scores: dict[int, float] = {}
     for weight, ranking in rankings:
@@ -196,7 +202,7 @@ def _weights(block: HierarchicalDocumentTool, embedder: Embedder | None) -> dict
     return {mode: weight for mode, weight in weights.items() if weight > 0} or {"keyword": 1.0}
 
 
-def _of_the_best(found: Sequence[Found]) -> list[Found]:
+def _scale_to_best(found: Sequence[Found]) -> list[Found]:
     """Return scores as shares of the best one: those of words have no scale of their own."""
     best = max((each.score for each in found), default=0.0)
     return [Found(each.id, each.score / best if best > 0 else 1.0) for each in found]
@@ -220,6 +226,7 @@ async def _build(
             for each in earlier:
                 stack.callback(each.close)
             await _embed_all(file, embedder, (*_cassettes(), KnownVectors(earlier)))
+    # The last step: under its own name a file is always whole.
     os.replace(unfinished, path)
     _forget_old(path, series)
 
@@ -228,11 +235,13 @@ def _create_or_continue(path: Path, block: AnyRetrievalTool, files: list[Path], 
     """Go on with what a killed process has left, or start anew."""
     if path.exists():
         file = PassageFile(path, writable=True)
+        # Passages come in one transaction, so a killed process leaves all of them or none.
         with contextlib.suppress(sqlite3.Error):
             if len(file):
                 return file
         file.close()
     path.unlink(missing_ok=True)
+    # SQLite would roll a journal of the removed file back into the new one.
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
     contextual = getattr(block, "contextual_embeddings", False)
     return PassageFile.create(path, read_entries(block, files, folder), with_headings=contextual)
@@ -290,6 +299,7 @@ def _variant(block: AnyRetrievalTool, embedder: Embedder | None) -> str:
 
 
 def _content_hash(files: Sequence[Path], folder: Path) -> str:
+    # Names too, since passages carry them; a NUL cannot be in one, so no two lists give the same lines.
     lines = [f"{format_label(path, folder)}\0{_mark(read_content(path))}" for path in files]
     return _mark("\n".join(lines).encode("utf-8", "surrogateescape"))[:16]
 

@@ -52,6 +52,7 @@ def embedder_named(
     dimensions: int | None = None,
 ) -> Embedder | None:
     """Return the embedder that a name means together with a provider, None where neither is given."""
+    # `embedding_provider` may be a name, which a name in the tool or metric replaces.
     if isinstance(provider, str):
         name, provider = name or provider, None
     endpoint = provider or model

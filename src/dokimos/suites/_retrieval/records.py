@@ -70,6 +70,7 @@ def _table(path: Path, delimiter: str | None) -> list[Mapping[str, Any]]:
 def _delimiter(path: Path, text: str) -> str:
     if path.suffix.lower() == ".tsv":
         return "\t"
+    # The header decides: names of fields hold no separators, while csv.Sniffer guesses from texts that do.
     head = text[:_SNIFFED].partition("\n")[0]
     return max(_DELIMITERS, key=head.count)
 
@@ -94,6 +95,7 @@ def _objects(path: Path, block: VectorstoreTool) -> list[Mapping[str, Any]] | No
                 f"record_path {block.record_path!r} leads nowhere: there is no {step!r}.{hint}", path=path
             )
         tree = tree[step]
+    # Any other JSON is a document: a configuration file in the folder is text like its neighbours.
     if isinstance(tree, list) and tree and all(isinstance(each, Mapping) for each in tree):
         return tree
     if block.record_path or block.vector_field:

@@ -59,6 +59,7 @@ class RetrievalTool(ToolBlock):
     def list_ignored_keys(self) -> list[str]:
         """Name the keys that the file gives or switches on and that have no effect here."""
         database = self.database
+        # These two mean what is done anyway, so there is nothing to warn of.
         local = isinstance(database, Database) and database.provider in (IN_MEMORY, "sqlite-vec")
         found = ["database"] if database is not None and not local else []
         return found + [key for key in self.without_effect if getattr(self, key)]

@@ -64,7 +64,9 @@ class PassageFile:
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self.path = path
+        # A finished file never changes: `immutable` does without locks, which some network folders lack.
         address = str(path) if writable else f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        # One connection, used by whatever worker thread is free.
         self._mutex = threading.RLock()
         self._database = sqlite3.connect(
             address, uri=not writable, timeout=BUSY_SECONDS, check_same_thread=False
@@ -83,6 +85,7 @@ class PassageFile:
         return file
 
     def _keep(self, entries: Iterable[Entry], *, with_headings: bool) -> None:
+        # One transaction for all passages: whoever continues after a kill finds all of them or none.
         with self._database as database:
             database.executescript(_TABLES)
             for number, entry in enumerate(entries, 1):
@@ -136,6 +139,7 @@ class PassageFile:
         if not words:
             return []
         expression = (
+            # In quotes, since bare words such as AND, NOT and NEAR are operators of FTS5.
             f'"{" ".join(words)}"' if phrase else " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
         )
         return [Found(*row) for row in self._all(_MATCHING, expression, count)]
@@ -211,9 +215,11 @@ def _distance(row: bytes, query: bytes) -> float:
 
 
 def _numbers(data: bytes) -> Sequence[float]:
+    # Vectors are stored little-endian; where that is the machine's own order, nothing has to be copied.
     return memoryview(data).cast("f") if sys.byteorder == "little" else unpack_vector(data)
 
 
+# SQLite calls the function once per row, always with the same query.
 @lru_cache(maxsize=4)
 def _query(data: bytes) -> Vector:
     return unpack_vector(data)
