@@ -62,6 +62,7 @@ def rate_limit_pause(headers: Mapping[str, str], in_flight: int) -> float | None
         full = parse_duration(headers.get(reset, ""))
         if full is not None:
             whole = _parse_number(headers.get(limit, "")) or 1.0
+            # What the next calls will take of a limit on tokens is not known; a tenth of it is let fill up.
             share = min(1.0, max(in_flight, 1) / whole) if "requests" in remaining else 0.1
             longest = max(longest or 0.0, full * share)
     return longest

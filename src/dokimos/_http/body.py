@@ -14,7 +14,7 @@ LIMIT_VARIABLE: Final = "DOKIMOS_MAX_REPLY_MB"
 ENCODINGS: Final = "gzip, deflate"
 """What we accept and can decode."""
 MOST_MEMBERS: Final = 1000
-"""Compressed streams one after another in one answer."""
+"""Compressed streams in one answer: empty ones take time, and never reach the limit on its size."""
 _MEGABYTE: Final = 2**20
 _DEFLATE: Final = 8
 _GZIP_BITS: Final = 16 + zlib.MAX_WBITS
@@ -107,6 +107,7 @@ class _Decoder:
         try:
             while data:
                 stream = self._stream or self._next(data)
+                # One byte more than is left tells "exactly at the limit" from "above it".
                 part = stream.decompress(data, self._left + 1)
                 self._left -= len(part)
                 if self._left < 0:

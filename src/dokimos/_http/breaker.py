@@ -120,6 +120,8 @@ class Breaker:
                 if now < self._next_try:
                     why = f"the endpoint has been down since {self._down_since} ({self._cause})"
                     raise self._breakers.error(f"{self.label}: not tried: {why}", self)
+                # This call is the probe; all others are refused until it has its outcome, or the time of
+                # the next has come.
                 self._next_try = now + self._breakers.probe_seconds
                 return 0.0
             if not self._serializes_calls(now):
@@ -157,6 +159,8 @@ class Breaker:
         with self._mutex:
             now = self._breakers.clock()
             if not self.is_failing:
+                # An endpoint that never answered has been down since the call was sent; another may have
+                # failed just now.
                 self._start_outage(cause, now if self.has_answered else started, started)
             self._failure = kind
             # A call sent before the last try had failed reports the same outage, not a further try.
@@ -213,6 +217,7 @@ class Breaker:
 
     def _pause(self, wait: float | None, now: float) -> float:
         longest = LONGEST_START_WAIT if self._is_starting(now) else LONGEST_WAIT
+        # Bounded before it is an exponent: after a thousand tries the power would overflow.
         growing = min(FIRST_WAIT * 2.0 ** max(min(self._tries, 20) - 1, 0), longest)
         return growing if wait is None else max(wait, FIRST_WAIT)
 
@@ -245,6 +250,7 @@ class Breakers:
     def of(self, key: Hashable, label: str) -> Breaker:
         """Return the breaker of an endpoint: base URL, model and credential make the key."""
         breaker = self._by_key.get(key)
+        # setdefault is atomic: two threads that come first share one breaker.
         return breaker or self._by_key.setdefault(key, Breaker(label, self))
 
     def open_breakers(self) -> list[Breaker]:

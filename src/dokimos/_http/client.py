@@ -209,6 +209,7 @@ class _Sending:
             raise JudgeUnavailableError(self._message(self._too_large())) from None
         except NoAnswer as failure:
             if failure.timed_out:
+                # A server that takes too long is overloaded, as one that answers 503.
                 throttle.on_overload(round_sent, retry_after=None, rate_limited=False)
             return self._retry_delay(
                 str(failure), FailureKind.UNREACHABLE if failure.unsent else FailureKind.SERVER_ERROR
@@ -242,8 +243,8 @@ class _Sending:
     def _complaint(self, answer: Answer) -> Complaint:
         if answer.status in _ELSEWHERE and "Location" in answer.headers:
             with contextlib.suppress(ValueError):  # it is not a URL
-                place = redact_url(urljoin(self._url, answer.headers["Location"]))
-                return Complaint(f"the API is at {place} instead; give the base_url that leads there")
+                new_url = redact_url(urljoin(self._url, answer.headers["Location"]))
+                return Complaint(f"the API is at {new_url} instead; give the base_url that leads there")
         return parse_complaint(answer.content)
 
     def _look_ahead(self, headers: Mapping[str, str]) -> None:
@@ -335,10 +336,12 @@ async def _open_endpoint(target: Target) -> _Endpoint:
 
 
 async def _register_loop(loop: asyncio.AbstractEventLoop) -> _LoopEndpoints:
+    # Whoever closes a loop by hand does not shut its generators down, and its entry stays.
     for other in [each for each in _endpoints if each.is_closed()]:
         _endpoints.pop(other, None)
     endpoints = _endpoints[loop] = _LoopEndpoints()
     endpoints.closing = endpoints.close_at_end(loop)
+    # A loop shuts down only the asynchronous generators that have begun.
     await anext(endpoints.closing)
     return endpoints
 

@@ -97,6 +97,8 @@ class Retries:
         if stop_reason is None:
             return delay
         message = self._message(f"{problem}{stop_reason}")
+        # A failing server may fail on this very request; the other kinds are the endpoint's, and resuming
+        # tries again.
         raise self._error(message) if kind is FailureKind.SERVER_ERROR else self.breaker.error(message)
 
     def access_denied(self, problem: str) -> DokimosError:

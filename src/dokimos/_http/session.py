@@ -25,6 +25,7 @@ class Session:
     """Keeps the connections to one endpoint open."""
 
     def __init__(self, url: str) -> None:
+        # The throttle limits connections. Not `trust_env`, which would also send passwords from ~/.netrc.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -49,15 +50,17 @@ class Session:
                 data=data,
                 headers=headers,
                 timeout=self._timeout(seconds),
+                # A redirected POST becomes a GET, and takes the key along to wherever the server says.
                 allow_redirects=False,
             ) as response:
                 return Answer(response.status, response.headers, await _read_content(response, most))
         except aiohttp.ClientConnectorError as error:
             raise NoAnswer(_explain_error(error), unsent=True) from error
+        # A TimeoutError too, and must come before it: nothing was sent.
         except aiohttp.ConnectionTimeoutError:
-            place = self._url(url)
+            address = self._url(url)
             waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
-            raise NoAnswer(f"cannot connect to {place.host}:{place.port} {waited}", unsent=True) from None
+            raise NoAnswer(f"cannot connect to {address.host}:{address.port} {waited}", unsent=True) from None
         except Undecodable as fault:
             raise NoAnswer(f"the answer cannot be decompressed ({fault})") from None
         except TimeoutError:
@@ -71,18 +74,18 @@ class Session:
         await self._session.close()
 
     def _url(self, url: str) -> URL:
-        found = self._urls.get(url)
-        if found is None:
-            found = self._urls[url] = URL(url)
-        return found
+        parsed = self._urls.get(url)
+        if parsed is None:
+            parsed = self._urls[url] = URL(url)
+        return parsed
 
     def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
-        found = self._timeouts.get(seconds)
-        if found is None:
+        timeout = self._timeouts.get(seconds)
+        if timeout is None:
             connect = min(CONNECT_SECONDS, seconds)
-            found = aiohttp.ClientTimeout(total=seconds, connect=connect, sock_connect=connect)
-            self._timeouts[seconds] = found
-        return found
+            timeout = aiohttp.ClientTimeout(total=seconds, connect=connect, sock_connect=connect)
+            self._timeouts[seconds] = timeout
+        return timeout
 
 
 async def _read_content(response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -133,8 +136,8 @@ def _explain_connection_error(error: aiohttp.ClientConnectorError) -> str:
 
 def _explain_error(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        place = f"{error.host}:{error.port}"  # the proxy's, where there is one
-        return f"cannot connect to {place} ({_explain_connection_error(error)})"
+        address = f"{error.host}:{error.port}"  # the proxy's, where there is one
+        return f"cannot connect to {address} ({_explain_connection_error(error)})"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy refuses with {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientResponseError):  # the status that it has is not the server's

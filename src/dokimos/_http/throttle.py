@@ -199,6 +199,8 @@ class Pace:
         if self.rate is None:
             rate = accepted * MARGIN
         else:
+            # Never faster than before, and a tenth slower at most: little may have been accepted only
+            # because little was sent.
             rate = min(self.rate * 0.97, max(self.rate * 0.9, accepted * 0.97))
         self.rate = max(rate, LEAST_RATE)
         self._refused_at = self._grown_at = now
@@ -236,6 +238,7 @@ class Pace:
         if self._tokens is not None:
             self._tokens.take(tokens)
         if self.rate is not None:
+            # Not simply `now + 1 / rate`: event loops wake up late, and the lag of each call would add up.
             self._next = max(now - CATCH_UP_SECONDS, self._next) + 1 / self.rate
         elif self._requests is None and self._tokens is None and self._resume <= now:
             self.active = False

@@ -40,6 +40,7 @@ class _Threads:
 
     def run(self, call: Call) -> None:
         try:
+            # Not "if idle, then pop": another thread may take the last one in between.
             worker = self._idle.pop()
         except IndexError:
             worker = _Worker(self, self._name)
@@ -101,7 +102,9 @@ class DaemonThreads(ThreadPoolExecutor):
     """
 
     def __init__(self, name: str = "dokimos") -> None:
-        super().__init__(max_workers=1)  # for the type's sake; its own threads are never started
+        # asyncio takes nothing but a ThreadPoolExecutor as its default executor; this one's threads never
+        # start.
+        super().__init__(max_workers=1)
         self._daemons = _Threads(name)
         self._closed = False
 
@@ -204,6 +207,8 @@ class _Mailbox:
     """Takes outcomes from threads to a loop, and wakes it once for all that are waiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Weak, since `_mailboxes` holds this as the value of its loop: a strong one would keep each loop
+        # for ever.
         self._loop = ref(loop)
         self._posted: deque[Callable[[], None]] = deque()
         self._woken = False
@@ -340,6 +345,7 @@ def _run_in_own_thread(main: Coroutine[Any, Any, T], interrupted: Callable[[], B
             return outcome.result()
     except KeyboardInterrupt:
         deadline = time.monotonic() + 2 * GRACE_SECONDS
+        # Ctrl-C may come before the task exists, and then there is nothing to cancel yet.
         started.wait()
         for loop, task in inner:
             with contextlib.suppress(RuntimeError):

@@ -86,8 +86,8 @@ class FilesRead:
     def record_earlier(self, paths: Iterable[str], programs: Iterable[str]) -> None:
         """Record what a run had read and started whose outputs stand for those of this one."""
         for path in paths:
-            for found in (self.listed,) if os.path.isdir(path) else (self.read, self.opened):
-                found[path] = None
+            for records in (self.listed,) if os.path.isdir(path) else (self.read, self.opened):
+                records[path] = None
         self.programs.update(dict.fromkeys(programs))
 
     def record_grader(self, reference: str, grader: object) -> None:
@@ -101,6 +101,8 @@ class FilesRead:
         self.applications.add(reference.rpartition(":")[0])
 
     def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # This is called for every event of the process, and what it raises would be raised by the
+        # application.
         if event == "open":
             flags = arguments[2]
             is_written = isinstance(flags, int) and bool(flags & _WRITING)

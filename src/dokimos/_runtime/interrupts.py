@@ -78,6 +78,7 @@ class Interrupts:
         elif self._first is None:
             self._first = time.monotonic()
             self._signal = signum
+            # The loop is being closed: cancelling a task that is done would lose the signal.
             if self._task.done():
                 raise KeyboardInterrupt
             # Not a Thread: starting one takes locks, which the code that is interrupted may hold.
@@ -117,6 +118,8 @@ class Interrupts:
 
     def _send(self) -> None:
         if hasattr(signal, "pthread_kill"):
+            # A real signal also ends a system call that blocks; `interrupt_main`, which Windows has, waits
+            # for it.
             signal.pthread_kill(threading.main_thread().ident or 0, self._signal)
         else:
             _thread.interrupt_main(signal.Signals(self._signal))

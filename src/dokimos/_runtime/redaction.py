@@ -54,9 +54,9 @@ def secret_redactor() -> Redactor:
 
 def _redact_match(like: re.Match[str]) -> str:
     """Keep names without a digit. Looked for in the pattern, it would take quadratic time."""
-    found = like.group()
-    is_key = _DIGIT.search(found) or like.string.endswith("earer ", 0, like.start())
-    return REDACTED if is_key else found
+    key = like.group()
+    is_key = _DIGIT.search(key) or like.string.endswith("earer ", 0, like.start())
+    return REDACTED if is_key else key
 
 
 def _may_hold_key(text: str) -> bool:

@@ -71,6 +71,7 @@ class SerialThread:
                 self._current = call
             deliver = call()
             with self._changing:
+                # `leave` has started another thread meanwhile: two of them would take calls side by side.
                 left = self._current is not call
                 if not left:
                     self._current = None
@@ -89,6 +90,7 @@ def serial_thread_of(owner: object) -> SerialThread:
     owner = getattr(owner, "__self__", owner)  # bound methods come and go, their object stays
     thread = _serial.get(id(owner))
     if thread is None:
+        # The id may belong to another object once this one is gone; by then its thread is no longer found.
         weakref.finalize(owner, _close, id(owner))
         thread = _serial[id(owner)] = SerialThread()
     return thread

@@ -53,12 +53,12 @@ class SearchProcess:
             TimeoutError: when it took more than `limit` seconds of CPU time (on Windows, of a clock).
             SearchProcessError: when there is no process to ask.
         """
-        flags = pattern.flags & ~int(
-            re.DEBUG
-        )  # which prints; an int, since some programs cannot pickle RegexFlag
+        # DEBUG would print into the replies; an int, since some programs cannot pickle RegexFlag.
+        flags = pattern.flags & ~int(re.DEBUG)
         request = (str.__str__(pattern.pattern), flags, str.__str__(text), whole, limit)
         with self._mutex:
-            for _ in range(2):  # somebody else may have ended it meanwhile: for want of memory, say
+            # Twice, since somebody else may have ended it meanwhile: the system for want of memory, say.
+            for _ in range(2):
                 start = time.monotonic()
                 try:
                     return self._ask(request)
@@ -85,9 +85,8 @@ class SearchProcess:
         if process is not None:
             process.returncode = 0  # a child of another process: there is nothing to wait for
             for pipe in (process.stdin, process.stdout):
-                cast(
-                    "io.BufferedReader | io.BufferedWriter", pipe
-                ).raw.close()  # as is: half a request in it is not ours to send
+                # The raw file: to close the buffered one would send half a request of the other process.
+                cast("io.BufferedReader | io.BufferedWriter", pipe).raw.close()
 
     def _ask(self, request: _Request) -> Span | None:
         if self._process is None:
@@ -98,7 +97,7 @@ class SearchProcess:
         try:
             pickle.dump(request, process.stdin)
             process.stdin.flush()
-            found: Span | None = pickle.load(process.stdout)
+            span: Span | None = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
             self._process = None
             _close_pipes(process)
@@ -106,7 +105,7 @@ class SearchProcess:
         except BaseException:  # Ctrl-C: its reply would be taken for that of the next search
             self.close()
             raise
-        return found
+        return span
 
     def _start(self) -> subprocess.Popen[bytes]:
         import subprocess

@@ -64,6 +64,7 @@ def find_in_file(path: Path, attribute: str, module: str = "") -> Callable[..., 
     tree = ast.parse(path.read_bytes(), filename=str(path))
     names = set(_names_in(tree.body))
     first = attribute.partition(".")[0]
+    # A star import or a module's own __getattr__ may give it any name.
     if first not in names and not names & {"*", "__getattr__"}:
         raise UnknownNameError(module or path.stem, first, sorted(names))
     return _placeholder(attribute)
@@ -83,6 +84,7 @@ def _spec_of(module: str, folders: Sequence[Path]) -> ModuleSpec | None:
     name = ""
     for step in module.split("."):
         name = f"{name}.{step}" if name else step
+        # Step by step: importlib.util.find_spec would import the packages on the way, and run their code.
         spec = PathFinder.find_spec(name, paths) if paths else None
         if spec is None and name == step:
             spec = next(filter(None, (finder.find_spec(name, None) for finder in sys.meta_path)), None)
@@ -97,7 +99,7 @@ def _names_in(statements: Sequence[ast.stmt]) -> Iterator[str]:
     for statement in statements:
         if isinstance(statement, _NAMED):
             yield statement.name
-            continue
+            continue  # what is defined inside it is not a name of the module
         for part in ast.walk(statement):
             match part:
                 case ast.Name(id=name, ctx=ast.Store()):

@@ -31,6 +31,7 @@ def locate_running_call(fn: Callable[..., Any], *args: Any) -> TracebackType | N
     code = getattr(function, "__code__", None)
     if code is None:
         return None
+    # A code object's variables begin with its parameters, in order; those of the body follow.
     return locate_running_thread(function, **dict(zip(code.co_varnames, arguments, strict=False)))
 
 
@@ -40,6 +41,7 @@ def locate_running_thread(function: Callable[..., Any], /, **variables: object) 
     This costs nothing until it is asked: it looks into all threads, and begins behind that function.
     """
     code = getattr(function, "__code__", None)
+    # Documented in spite of its name. Keeping track of calls as they start would cost each of them.
     for innermost in sys._current_frames().values():
         frames: list[FrameType] = []
         frame: FrameType | None = innermost
@@ -57,7 +59,7 @@ def _has_variables(frame: FrameType, variables: Mapping[str, object]) -> bool:
 
 
 def _build_traceback(frames: Sequence[FrameType]) -> TracebackType | None:
-    found: TracebackType | None = None
+    traceback: TracebackType | None = None
     for frame in reversed(frames):
-        found = TracebackType(found, frame, frame.f_lasti, frame.f_lineno)
-    return found
+        traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)
+    return traceback

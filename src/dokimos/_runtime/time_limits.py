@@ -56,6 +56,8 @@ async def limit_time(seconds: float) -> AsyncIterator[asyncio.Timeout]:
     start = loop.time()
     with count_extra_time() as extra:
         async with asyncio.timeout_at(start + seconds) as limit:
+            # Extra time is granted where nobody knows this limit, so the limit looks for it just before it
+            # ends.
             timers: list[asyncio.TimerHandle] = []
 
             def look() -> None:

@@ -24,6 +24,7 @@ async def call_user_function(function: Callable[..., Any], /, *args: Any, **kwar
     """Call a function on the event loop where it is async, in a thread where it is not."""
     if is_async(function):
         return await function(*args, **kwargs)
+    # A lambda around an async function is sync, and what it returns has still to be awaited.
     return await await_value(await call_in_thread(partial(function, *args, **kwargs)))
 
 
