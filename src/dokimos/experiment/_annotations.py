@@ -10,7 +10,7 @@ from typing import Any, Final
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 _MOST_DEPTH: Final = 20
-"""Types within each other; a type that is defined by itself ends here."""
+"""How deep the types of an annotation may be nested; a type that is defined by itself ends here."""
 
 
 def annotation_names(
@@ -20,7 +20,7 @@ def annotation_names(
 
     Args:
         annotation: A type, or the text of one.
-        wanted: The type to look for.
+        target: The type to look for.
         names: What it may be called where a text cannot be looked up, as under `TYPE_CHECKING`.
         namespace: Where a text is looked up.
     """
@@ -51,14 +51,14 @@ class _Search:
 
     def _text_matches(self, text: str, depth: int) -> bool:
         try:
-            found = eval(text, dict(self._namespace))  # as typing.get_type_hints does, which needs all names
+            value = eval(text, dict(self._namespace))  # as typing.get_type_hints does, which needs all names
         except Exception:
             try:
                 tree = ast.parse(text.strip(), mode="eval")
             except (SyntaxError, ValueError):
                 return False
             return self._tree_matches(tree.body, depth + 1)
-        return self.matches(found, depth + 1)
+        return self.matches(value, depth + 1)
 
     def _tree_matches(self, node: ast.expr, depth: int) -> bool:
         """Look at a text that cannot be evaluated as a whole: at what its parts are, or are called."""

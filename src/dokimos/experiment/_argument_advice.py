@@ -44,8 +44,8 @@ def _advice_on_return(task: object) -> str | None:
     code = getattr(inspect.unwrap(function) if function else None, "__code__", None)
     if code is None:
         return None
-    place = f"{shorten_path(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
-    return f"Does {code.co_name} ({place}) lack a return?"
+    location = f"{shorten_path(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
+    return f"Does {code.co_name} ({location}) lack a return?"
 
 
 def _advice_on_example(error: BaseException, task: object) -> str | None:
@@ -62,6 +62,7 @@ def _advice_on_value(
     error: BaseException, task: object, arguments: TaskArguments, value: object
 ) -> str | None:
     kind = type(value).__name__
+    # `is`: an error about any other object than the argument is the task's own bug.
     as_example = isinstance(error, AttributeError) and error.obj is value and error.name in _OF_EXAMPLES
     as_mapping = isinstance(error, TypeError) and any(sign in plain_message(error) for sign in _SUBSCRIPT)
     if not as_example and not (as_mapping and not isinstance(value, Mapping)):

@@ -36,4 +36,5 @@ def end_process(result: ExperimentResult, how_to_resume: str) -> NoReturn:
     """End a command whose main thread never comes back; what the run has done is in its journal."""
     message = f"Error: {result.warnings[0].rstrip('.')}. {how_to_resume}".rstrip()
     print_line(message)
+    # The watching thread calls this, and sys.exit would end only that thread.
     os._exit(EXIT_BLOCKED)

@@ -72,6 +72,7 @@ class CodeRecord:
         read_files = [path for path in project_files(files) if path not in row_files]
         code = [*read_files, *_find_rewritten_files(files, read_files)]
         code += [*_find_absent_files(files, read_files), *_find_listed_folders(files, read_files)]
+        # No record at all: an incomplete one would vouch for files that it did not see.
         if files.is_full or len(code) > MOST_FILES:
             return None
         evaluation, graders = _find_evaluation_file(files, code), _find_graders(files, code)
@@ -101,6 +102,7 @@ class CodeRecord:
 
 def project_files(files: FilesRead = files_read) -> list[str]:
     """Return the project files that were read and not written: modules, prompts, data."""
+    # Copies, here and below: hashing opens files, and threads of the application may open others meanwhile.
     read_files = dict.fromkeys([*map(_source_of, list(files.read)), *_list_module_files(), *list(files.data)])
     unwritten = [path for path in read_files if path not in files.written]
     code = [path for path in unwritten if path.endswith(".py") and is_project_file(path)]
@@ -245,6 +247,8 @@ def _find_graders(files: FilesRead, code: Iterable[str]) -> set[str]:
 def _is_imported(path: str, code: Iterable[str]) -> bool:
     """Say whether another module may import this one, judging by its name."""
     name = re.escape(os.path.splitext(os.path.basename(path))[0].encode())
+    # Any line that could be such an import counts: a wrong guess this way loses a reuse, the other way a
+    # change.
     importing = re.compile(rb"^\s*(from|import)\b.*\b" + name + rb"\b", re.MULTILINE)
     others = (other for other in code if other != path and other.endswith(".py"))
     return any(importing.search(_read_or_empty(other)) for other in others)
@@ -280,7 +284,6 @@ def hash_content(path: str) -> str:
             return hashlib.blake2b(names, digest_size=8).hexdigest()
         if status.st_size > WHOLE_BYTES:
             return f"{status.st_size}-{status.st_mtime_ns}"
-        # Not `open`: a look at a file must not count as one of the application's.
         executable = "x" if status.st_mode & 0o111 else ""
         return hashlib.blake2b(_read_file(path), digest_size=8).hexdigest() + executable
     except OSError:
@@ -293,9 +296,7 @@ def list_visible_names(folder: str) -> list[str]:
 
 
 def _read_file(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+    return Path(path).read_bytes()
 
 
 def _find_changed_files(hashes: Mapping[str, str], evaluation: str | None = None) -> list[str]:
@@ -307,6 +308,7 @@ def _has_changed_since(path: str, start_ns: int) -> bool:
         status = os.stat(path)
     except OSError:
         return True
+    # The change time, too, since tools can set the other one back. On Windows it is the time of creation.
     changed = max(status.st_mtime_ns, 0 if os.name == "nt" else status.st_ctime_ns)
     return changed >= (start_ns if changed % 1_000_000_000 else start_ns - COARSE_NS)
 
@@ -337,13 +339,13 @@ def _list_installed_packages() -> list[tuple[str, str]]:
 
     The version alone does not tell a wheel that was built again, or an editable install of another folder.
     """
-    found: dict[str, str] = {}
-    for place in sys.path:
-        if place.endswith(("site-packages", "dist-packages")) and os.path.isdir(place):
-            for name in os.listdir(place):
+    hashes: dict[str, str] = {}
+    for folder in sys.path:
+        if folder.endswith(("site-packages", "dist-packages")) and os.path.isdir(folder):
+            for name in os.listdir(folder):
                 if name.endswith(_DISTRIBUTIONS):
-                    found.setdefault(name, _hash_distribution(os.path.join(place, name)))
-    return sorted(found.items())
+                    hashes.setdefault(name, _hash_distribution(os.path.join(folder, name)))
+    return sorted(hashes.items())
 
 
 def _hash_distribution(folder: str) -> str:

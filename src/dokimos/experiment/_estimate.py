@@ -138,6 +138,7 @@ def _duration(
 ) -> Range | None:
     if seconds is None:
         return None
+    # Latencies give only the spread: the measured seconds also hold evaluators, retries and waiting.
     whole = seconds * items / min(parallelism, items)
     latencies = [item.metrics.latency_ms for item in seen if item.metrics and item.metrics.latency_ms]
     mean = exact_mean(latencies) if latencies else 0.0

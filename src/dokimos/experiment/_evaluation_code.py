@@ -69,9 +69,13 @@ class _Module:
             name = self._find_definition_name(node)
             if name is not None and isinstance(node, Definition):
                 if name in self._own or name in names:
+                    # Which of the two a use means depends on the order of execution: the whole module
+                    # counts then.
                     raise ValueError(f"{name} is defined twice")
                 self._own[name] = node
                 self._names.add(name)
+        # Repeated, since a definition that is not the evaluation's alone may use another one, which then is
+        # not either.
         while used := self._find_names_used_elsewhere():
             for name in used:
                 del self._own[name]
@@ -80,8 +84,9 @@ class _Module:
     def rest(self) -> str:
         """Return the module without its evaluation, as text that is the same for the same code."""
         own = list(self._own.values())
-        kept = [node for node in self._tree.body if node not in own and not _is_our_import(node)]
-        return "\n".join(ast.dump(_Placeholders(self).visit(node)) for node in kept)
+        remaining = [node for node in self._tree.body if node not in own and not _is_our_import(node)]
+        # A dump has no line numbers: comments, blank lines and moved code are not changes.
+        return "\n".join(ast.dump(_Placeholders(self).visit(node)) for node in remaining)
 
     def is_evaluation(self, node: ast.AST) -> bool:
         """Say whether an expression is a row, a data set, an evaluator or a list of them."""

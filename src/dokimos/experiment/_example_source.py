@@ -67,6 +67,7 @@ class ExampleSource:
     async def input_keys(self) -> set[str]:
         """Return the names of the inputs of the first 100 examples, or of the first one of a slow source."""
         if self._waits:
+            # Only one: a live source may need minutes for a hundred rows, and nothing would run until then.
             await call_in_thread(self._look_ahead, 1)
         else:
             self._look_ahead(ROWS_AHEAD)
@@ -76,20 +77,22 @@ class ExampleSource:
         try:
             self._ahead.extend(islice(self._examples, count))
         except Exception as error:
+            # Raised when it is its turn: the rows before it are still run.
             self._ahead.append(error)
 
     def _next(self) -> Any:
         if not self._ahead:
             return next(self._examples)
-        found = self._ahead.popleft()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        row = self._ahead.popleft()
+        if isinstance(row, Exception):
+            raise row
+        return row
 
     async def take(self) -> SourcedExample | None:
         """Return the next example, None at the end; a slow source does not block the event loop."""
         if not self._waits:
             return next(self, None)
+        # Python's iterators cannot be advanced by two threads at once.
         async with self._turn:
             return await call_in_thread(next, self, None)
 

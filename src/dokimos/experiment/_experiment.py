@@ -61,6 +61,8 @@ class Experiment:
     prices: PriceTable | None = None
     options: RunOptions = field(default_factory=RunOptions)
 
+    # By hand, since arguments are wider than fields: rows, one evaluator, options as keywords. `replace`
+    # uses it, too.
     def __init__(  # noqa: PLR0913 - the plan has these parts; all but three are keywords
         self,
         dataset: Dataset[In, Any] | DatasetStream[In, Any] | Iterable[Example[In, Any]],
@@ -243,12 +245,12 @@ def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOption
     """Return the options with some replaced. Raises `UnknownSettingError` for one that does not exist."""
     if not keywords:
         return options
-    known = {f.name for f in fields(RunOptions)}
+    option_names = {f.name for f in fields(RunOptions)}
     for name in keywords:
-        if name not in known:
+        if name not in option_names:
             import difflib
 
-            options_and_fields = [*known, *(f.name for f in fields(Experiment))]
+            options_and_fields = [*option_names, *(f.name for f in fields(Experiment))]
             close = difflib.get_close_matches(name, options_and_fields, n=1)
             meant = _OTHER_NAMES.get(name) or next(iter(close), None)
             hint = f" Did you mean {meant!r}?" if meant else ""
@@ -307,7 +309,7 @@ def _as_evaluators(evaluators: object) -> EvaluatorSource:
 
 
 def looks_like_evaluator(thing: object) -> bool:
-    """Say whether something stands where several should, or a function that chooses some."""
+    """Say whether this is a single evaluator, of any library, and not several or a function that chooses."""
     if isinstance(thing, type):
         return issubclass(thing, Evaluator) or hasattr(thing, "evaluate") or hasattr(thing, "score")
     similar = hasattr(thing, "evaluate") or hasattr(thing, "score")

@@ -86,8 +86,10 @@ def last_states(folder: Path, root: Path) -> LastStates:
             missing.append(str(part["of"]))
             break
     else:
+        # Manifests that name each other would make a chain without end.
         missing.append("the run that it began with")
     items: dict[str, ItemState] = {}
+    # The oldest first, so that each rerun overrides what it repeated.
     for each in reversed(chain):
         items |= {key: _combine_states(items.get(key), state) for key, state in _states_of(each).items()}
     return LastStates(run_id=folder.name, items=items, missing=tuple(missing))
@@ -120,14 +122,14 @@ def select_failed(dataset: Dataset | DatasetStream, last: LastStates) -> FailedS
 
 def culprits_of(repeats: Iterable[ItemResult]) -> tuple[str, ...]:
     """Return the names of the evaluators that failed or errored in any repeat of an item."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for item in repeats:
         if item.error is not None:
-            found[TASK] = None
+            names[TASK] = None
         for result in item.eval_results:
             if result.error is not None or result.success is False:
-                found[result.name] = None
-    return tuple(found)
+                names[result.name] = None
+    return tuple(names)
 
 
 def _combine_states(before: ItemState | None, now: ItemState) -> ItemState:

@@ -20,6 +20,7 @@ LONGEST_SHOWN: Final = 300
 CHOICE: Final = "evaluators"
 """The name of the errored result of an item whose evaluators could not be chosen."""
 SHARE_FROM_ITEMS: Final = 20
+"""How many items there must be for a share to count: of the first item, one error would be 100 %."""
 
 _OTHER_LOOP_SIGNS: Final = (
     "different loop",

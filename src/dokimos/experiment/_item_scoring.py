@@ -76,13 +76,15 @@ async def evaluate_all(
         if len(groups) == 1:
             return _with_parts(await _score_group(groups[0], case, record), names)
         calls = (_score_group(group, case, record) for group in groups)
+        # All are waited for, also where one may not ask its judge: what the others paid for belongs in the
+        # journal.
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    found: dict[int, EvalResult] = {}
+    result_of: dict[int, EvalResult] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             raise outcome
-        found |= zip(map(id, group), outcome, strict=True)
-    return _with_parts([found[id(evaluator)] for evaluator in evaluators], names)
+        result_of |= zip(map(id, group), outcome, strict=True)
+    return _with_parts([result_of[id(evaluator)] for evaluator in evaluators], names)
 
 
 def _record_with_parts(sink: ResultSink, names: frozenset[str]) -> ResultSink:
@@ -110,6 +112,7 @@ def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
     groups = [together]
     bounded = current_scope().evaluator_timeout is not None
     for evaluator in evaluators:
+        # Each in a call of its own: a shared thread could not be left behind for one that takes too long.
         if evaluator.is_async or evaluator.serial or bounded or not evaluator.blocking:
             groups.append([evaluator])
         else:
@@ -170,6 +173,8 @@ async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSi
     try:
         result = await evaluator.evaluate_async(case)
     except asyncio.CancelledError as error:
+        # Clients of models raise CancelledError for their own timeouts, too: that is an error of this
+        # evaluator.
         if is_cancelled_from_outside():
             raise
         result = EvalResult(

@@ -74,14 +74,15 @@ def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
         ("number of shards", _shard_count(first), _shard_count(other)),
         ("number of repeats", first.run_count, other.run_count),
     ):
+        # None is unknown, such as the fingerprint of a stream that was not read to its end.
         if left is not None and right is not None and left != right:
             raise ConfigurationError(
                 f"{_label_of(first)} and {_label_of(other)} are not shards of one run: "
                 f"the {what} is {left!r} and {right!r}."
             )
-    known = {info.name: info.fingerprint for info in first.evaluators}
+    fingerprints = {info.name: info.fingerprint for info in first.evaluators}
     for info in other.evaluators:
-        if known.get(info.name, info.fingerprint) != info.fingerprint:
+        if fingerprints.get(info.name, info.fingerprint) != info.fingerprint:
             raise ConfigurationError(
                 f"{_label_of(first)} and {_label_of(other)} configured the evaluator {info.name!r} "
                 "differently."

@@ -63,11 +63,14 @@ class ModelCalls:
             return
         self._calls = RunCallStore(folder / CALLS_FILE, clean=self._clean)
         if self.ledger is not None:
+            # A resumed run continues the budget of its earlier processes, and gets no new one.
             for judge, metrics in self._calls.costs():
                 self.ledger.record(judge, metrics)
         if self._retries:
             self._ask_again = self._calls.unusable_keys()
         if self._cassette is not None:
+            # Nobody asks for these replies again, so the cassette would lack what the earlier process had
+            # recorded.
             self._cassette.adopt(self._calls.recordings())
 
     def scope(self, run_index: int, seed: int | None, *, parallelism: int) -> RunScope:
@@ -103,15 +106,15 @@ class ModelCalls:
 
     def warnings(self) -> list[str]:
         """Return what a reader of the result should know about the calls, in sentences."""
-        found = [] if self._problem is None else [self._problem]
+        sentences = [] if self._problem is None else [self._problem]
         for part in (self._calls, self._cache, self.ledger):
             if part is not None:
-                found += part.warnings()
+                sentences += part.warnings()
         if taken := sum(store.outputs_reused for store in self._earlier):
-            found.append(
+            sentences.append(
                 f"{pluralize(taken, 'reply', 'replies')} of models reused from earlier runs, at no cost."
             )
-        return found
+        return sentences
 
     def _stores(self) -> Iterator[CallStore]:
         """Yield the stores in order of lookup: the cassette comes first, so that it gets every reply."""

@@ -19,14 +19,14 @@ class Pace:
         self._starts: dict[int, float] = {}
         self._items = 0
         self._seconds = 0.0
-        self._pass_start = clock()
-        self._pass_items = 0
+        self._repeat_start = clock()
+        self._repeat_items = 0
 
     def start_repeat(self) -> None:
         """Begin a repeat; how long items take is known from the repeats before it."""
         self._starts.clear()
-        self._pass_start = self._clock()
-        self._pass_items = 0
+        self._repeat_start = self._clock()
+        self._repeat_items = 0
 
     def start_item(self, index: int) -> None:
         self._starts[index] = self._clock()
@@ -36,14 +36,14 @@ class Pace:
         start = self._starts.pop(index, None)
         if ran and start is not None:
             self._items += 1
-            self._pass_items += 1
+            self._repeat_items += 1
             self._seconds += self._clock() - start
 
     @property
     def rate(self) -> float | None:
         """Items per second of this repeat; None before the first one has ended."""
-        elapsed = self._clock() - self._pass_start
-        return self._pass_items / max(elapsed, 1e-9) if self._pass_items else None
+        elapsed = self._clock() - self._repeat_start
+        return self._repeat_items / max(elapsed, 1e-9) if self._repeat_items else None
 
     def seconds_left(self, items: int) -> float | None:
         """Return how long so many items will take, those that have started among them; None if unknown.
@@ -54,5 +54,6 @@ class Pace:
         if not self._items or items <= 0:
             return None
         mean, now = self._seconds / self._items, self._clock()
+        # A copy: the thread that draws the progress reads it while the event loop starts other items.
         spent = sum(min(now - start, mean) for start in tuple(self._starts.values()))
         return max(items * mean - spent, 0.0) / min(self._parallelism, items)

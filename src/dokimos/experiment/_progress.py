@@ -236,6 +236,7 @@ def make_progress(plan: Experiment, options: RunOptions) -> Progress:
     ipython = notebook()
     if ipython is not None:
         return NotebookProgress(plan.runs, plan.parallelism, ipython)
+    # There is none under pythonw and in Windows services.
     if sys.stderr is None:
         return Silent()
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")

@@ -89,6 +89,8 @@ class Repeat:
         except BaseException:
             await abandon(workers)
             raise
+        # Before the other reasons: an endpoint that is down also makes items fail, and is what has to be
+        # mended.
         if state.outage.reason is not None:
             await abandon(workers)
             return RunStatus.ENDPOINT_DOWN
@@ -108,6 +110,7 @@ class Repeat:
                 item = await self._run_item(sourced)
             except BudgetExceededError:
                 return  # not an error of the item: a resumed run starts it again
+            # This worker was abandoned, and the result of the repeat has been built without it.
             if self._is_cut_short:
                 return
             self._add_result(item)
@@ -156,6 +159,8 @@ class Repeat:
         )
         results = await self._evaluate(case, sourced, earlier_results)
         if finished is not None and len(results) > len(earlier_results):
+            # Evaluators that the earlier process had not come to have run now, so the item took time after
+            # all.
             self._untimed_items.discard(sourced.index)
         state.outage.record_results(sourced.index, results)
         item = _new_item(

@@ -43,8 +43,8 @@ class RequiredLevel:
     def check_name(self, names: Sequence[str]) -> None:
         """Raise `ConfigurationError` if the evaluator is not among `names`."""
         if self.evaluator is not None and self.evaluator not in names:
-            known = ", ".join(names)
-            raise ConfigurationError(f"there is no evaluator {self.evaluator!r}; there are: {known}.")
+            available = ", ".join(names)
+            raise ConfigurationError(f"there is no evaluator {self.evaluator!r}; there are: {available}.")
 
     def check_level(self, score_range: ScoreRange) -> None:
         """Raise `ConfigurationError` if the evaluator's scores cannot have this mean."""
@@ -74,19 +74,19 @@ class RequiredLevel:
         verdicts = summary.judged - summary.errored
         if not verdicts:
             return f"pass rate: nothing was judged, {summary.errored} errored"
-        found = Decimal(summary.passed * 100) / verdicts
-        if found < _exact(self.level) * 100:
+        judged_rate = Decimal(summary.passed * 100) / verdicts
+        if judged_rate < _exact(self.level) * 100:
             return f"pass rate {shown} % is below {asked} %"
         return (
-            f"pass rate {found:.1f} % over {verdicts} judged; {shown} % if the {summary.errored} errored "
-            f"had failed, which is below {asked} %"
+            f"pass rate {judged_rate:.1f} % over {verdicts} judged; "
+            f"{shown} % if the {summary.errored} errored had failed, which is below {asked} %"
         )
 
     def _explain_evaluator_miss(self, result: ExperimentResult, name: str) -> str | None:
-        known = [*result.evaluator_names, *(info.name for info in result.evaluators)]
+        names = [*result.evaluator_names, *(info.name for info in result.evaluators)]
         errors = count_errors(result, name)
-        if known or not errors:
-            self.check_name(list(dict.fromkeys(known)))
+        if names or not errors:
+            self.check_name(list(dict.fromkeys(names)))
         mean = result.average_score(name)
         if mean is None and errors:
             return f"{name}: nothing was scored, {errors} errored"
@@ -96,19 +96,22 @@ class RequiredLevel:
         low, high = result.score_range_of(name)
         self.check_level((low, high))
         least = _mean_at_worst(result, name, high if lower else low)
-        if least <= self.level if lower else least >= self.level:
+        if not self._is_missed_by(least, lower_is_better=lower):
             return None
         side = "above" if lower else "below"
-        if mean > self.level if lower else mean < self.level:
+        if self._is_missed_by(mean, lower_is_better=lower):
             shown, _ = _format_distinct(_exact(mean), _exact(self.level), digits=4)
             return f"{name} {shown} is {side} {self.level:.12g}"
         shown, _ = _format_distinct(_exact(least), _exact(self.level), digits=2)
-        found = result.summary.evaluator(name)
-        scored = 0 if found is None else found.scored
+        totals = result.summary.evaluator(name)
+        scored = 0 if totals is None else totals.scored
         return (
             f"{name} {_exact(mean):.2f} over {scored} judged; {shown} if the {errors} errored had failed, "
             f"which is {side} {self.level:.12g}"
         )
+
+    def _is_missed_by(self, mean: float, *, lower_is_better: bool) -> bool:
+        return mean > self.level if lower_is_better else mean < self.level
 
 
 def count_errors(result: ExperimentResult, name: str) -> int:
@@ -124,11 +127,11 @@ def _owner_of(name: str, result: ExperimentResult) -> str | None:
 
 def _count_errors(run: RunResult, name: str, owner: str | None) -> int:
     """Count the errors of a score, including those of its whole evaluator."""
-    found = (run.summary.evaluator(each) for each in (name, owner) if each is not None)
-    known = sum(one.errors for one in found if one is not None)
+    totals = (run.summary.evaluator(each) for each in (name, owner) if each is not None)
+    errors = sum(one.errors for one in totals if one is not None)
     if owner is None:
-        return known
-    return known + sum(_gave_nothing(item, name, owner) for item in run.item_results)
+        return errors
+    return errors + sum(_gave_nothing(item, name, owner) for item in run.item_results)
 
 
 def _gave_nothing(item: ItemResult, name: str, owner: str) -> bool:
@@ -146,8 +149,8 @@ def _mean_at_worst(result: ExperimentResult, name: str, worst: float) -> float:
     ratios = []
     owner = _owner_of(name, result)
     for run in result.runs:
-        found = run.summary.evaluator(name)
-        scored, total = (0, 0) if found is None else (found.scored, found.score_sum)
+        totals = run.summary.evaluator(name)
+        scored, total = (0, 0) if totals is None else (totals.scored, totals.score_sum)
         errors = _count_errors(run, name, owner) + _count_without_outputs(run)
         if scored + errors:
             ratios.append((total + units_of(worst) * errors, (scored + errors) * UNIT))
@@ -162,6 +165,7 @@ def _format_distinct(number: Decimal, level: Decimal, digits: int) -> tuple[str,
 
 
 def _exact(number: float) -> Decimal:
+    # By way of `repr`: the number as it was written, 0.1 and not 0.1000000000000000055.
     return Decimal(repr(float(number)))
 
 

@@ -41,6 +41,7 @@ class EarlierRun:
         tree = outcome.get("code")
         record = None
         with contextlib.suppress(DokimosError):
+            # A record that cannot be read is as good as none: the task is called.
             record = None if tree is None else from_json(CodeRecord, tree)
         manifest = read_manifest(folder)
         target = (manifest.get("launch") or {}).get("target")

@@ -35,6 +35,7 @@ def create_run_folder(root: Path, run_id: str) -> Path:
     folder = root / run_id
     for number in count(2):
         try:
+            # Two processes may start in the same millisecond: mkdir decides which of them has the name.
             folder.mkdir()
         except FileExistsError:
             folder = root / f"{run_id}-{number}"
@@ -62,10 +63,14 @@ def find_run(run: str | Path, root: Path) -> Path:
     if matching:
         names = ", ".join(folder.name for folder in matching[:5])
         raise JournalError(f"Several runs in {root} start with {str(run)!r}: {names}.")
-    if as_path.is_dir() and str(run):
-        raise JournalError(f"{run} is not a run folder: it has no {MANIFEST_FILE}.")
-    known = ", ".join(folder.name for folder in folders[-3:]) or "none"
-    raise JournalError(f"No run {str(run)!r} in {root}. The last ones there are: {known}.")
+    raise JournalError(_explain_missing_run(run, root, folders))
+
+
+def _explain_missing_run(run: str | Path, root: Path, folders: list[Path]) -> str:
+    if str(run) and Path(run).is_dir():
+        return f"{run} is not a run folder: it has no {MANIFEST_FILE}."
+    latest = ", ".join(folder.name for folder in folders[-3:]) or "none"
+    return f"No run {str(run)!r} in {root}. The last ones there are: {latest}."
 
 
 def list_run_folders(root: Path) -> list[Path]:

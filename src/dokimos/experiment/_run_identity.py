@@ -121,15 +121,16 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
     recorded = dict(stored.hashes())
     if not recorded:
         return
-    found = set()
+    seen = set()
     differences = []
     for sourced in ExampleSource(dataset, None, with_json=True):
-        found.add(sourced.index)
+        seen.add(sourced.index)
         if recorded.get(sourced.index, sourced.hash) != sourced.hash:
             differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
-    differences += [f"item {index} is gone" for index in sorted(recorded.keys() - found)]
+    differences += [f"item {index} is gone" for index in sorted(recorded.keys() - seen)]
     before = (stored.manifest.get("dataset") or {}).get("fingerprint")
     if not differences and before is not None and dataset.fingerprint not in (None, before):
+        # The journal holds only rows that were run; the fingerprint covers the rest.
         differences.append("examples that had not run yet differ")
     if differences:
         named = "; ".join(islice(differences, MOST_DIFFERENCES))
@@ -148,13 +149,13 @@ def _find_changed_evaluators(before: RunIdentity, now: RunIdentity) -> dict[str,
     current = {info.name: info for info in now.evaluators}
     changed = {}
     for info in before.evaluators:
-        found = current.get(info.name)
-        if found is None:
+        current_info = current.get(info.name)
+        if current_info is None:
             changed[info.name] = f"the evaluator {info.name!r} is missing"
-        elif (found.fingerprint, found.thresholds) != (info.fingerprint, info.thresholds):
+        elif (current_info.fingerprint, current_info.thresholds) != (info.fingerprint, info.thresholds):
             changed[info.name] = (
                 f"the evaluator {info.name!r} was configured as {_format_evaluator(info)}, "
-                f"not {_format_evaluator(found)}"
+                f"not {_format_evaluator(current_info)}"
             )
     return changed
 

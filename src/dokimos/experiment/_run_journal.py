@@ -69,6 +69,7 @@ class Journal:
         self.problem: str | None = None
         self._lock = lock
         self._closed = False
+        # Windows would write "\r\n" without O_BINARY, and offsets and checksums would be wrong.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(folder / JOURNAL_FILE, flags, 0o644)
         self._mutex = threading.Lock()
@@ -97,22 +98,22 @@ class Journal:
         parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
         if example_json is not None:
             parts.append(f'"x":{example_json}')
-        found = {"o": jsonable(outputs)} if error is None or outputs else {}
+        fields = {"o": jsonable(outputs)} if error is None or outputs else {}
         if error is not None:
-            found["e"] = jsonable(error)
+            fields["e"] = jsonable(error)
         if kind is not None:
-            found["k"] = kind
+            fields["k"] = kind
         if detail is not None:
-            found["d"] = wire_object(detail)
+            fields["d"] = wire_object(detail)
         if metrics is not None:
-            found["m"] = wire_object(metrics)
-        parts.append(compact_json(found)[1:])
+            fields["m"] = wire_object(metrics)
+        parts.append(compact_json(fields)[1:])
         self._write(",".join(parts) + "\n")
 
     def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
         """Record what evaluators found for an item."""
-        found = compact_json([wire_object(result) for result in results])
-        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{found}}}\n')
+        trees = compact_json([wire_object(result) for result in results])
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{trees}}}\n')
 
     def write_repeat_end(
         self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
@@ -147,6 +148,7 @@ class Journal:
         self._lock.release()
 
     def _write(self, line: str) -> None:
+        # Models and files give lone surrogates, which UTF-8 cannot hold: an output is never lost for that.
         data = with_checksum(line.encode("utf-8", "backslashreplace"))
         with self._mutex:
             if self._closed or self.problem is not None:
@@ -158,6 +160,7 @@ class Journal:
             except OSError as error:
                 self._give_up(error)
                 return
+        # Asked first, since `set` takes a lock each time, and this runs for each line.
         if not self._dirty.is_set():
             self._dirty.set()
 
@@ -165,7 +168,7 @@ class Journal:
         while not self._closing.is_set():
             self._dirty.wait()
             self._closing.wait(SYNC_SECONDS)
-            self._dirty.clear()
+            self._dirty.clear()  # before the sync, so that what is written meanwhile gets another one
             self._sync()
 
     def _sync(self) -> None:
@@ -236,12 +239,13 @@ class StoredRun:
         record = self._record(offset)
         results: dict[str, EvalResult] = {}
         for result_offset in self._results.get(position, ()):
-            found = [from_json(EvalResult, tree) for tree in self._record(result_offset)["v"]]
-            rescored = {result.evaluator for result in found}  # all its scores, which may have other keys now
+            scored = [from_json(EvalResult, tree) for tree in self._record(result_offset)["v"]]
+            # All scores of an evaluator are replaced: scored again, it may give other keys.
+            rescored = {result.evaluator for result in scored}
             results = {
                 name: earlier for name, earlier in results.items() if earlier.evaluator not in rescored
             }
-            for result in found:
+            for result in scored:
                 if result_offset >= max(self._void.get(result.evaluator, 0), self._void.get("", 0)):
                     results[result.name] = result
         metrics, detail = record.get("m"), record.get("d")
@@ -260,8 +264,8 @@ class StoredRun:
 
         Only the first repeat records the example, unless the data set is a stream.
         """
-        for place in (position, (0, position[1])):
-            offset = self._items.get(place)
+        for candidate in (position, (0, position[1])):
+            offset = self._items.get(candidate)
             example = None if offset is None else self._record(offset).get("x")
             if example is not None:
                 return dict(example)
@@ -371,6 +375,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text + "\n")
         file.flush()
+        # Without this a loss of power could leave the new name with an empty file.
         os.fsync(file.fileno())
     os.replace(temporary, path)
 

@@ -83,6 +83,7 @@ def prune_runs(folders: Sequence[Path]) -> list[Path]:
             lock = RunLock(folder)
         except (RunLockedError, OSError):
             continue
+        # Under its lock: no process can resume the run while it is being deleted.
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
         deleted.append(folder)
@@ -142,9 +143,9 @@ def _last_line(file: BinaryIO, size: int) -> bytes:
 
 def _check_manifest(stored: StoredRun) -> None:
     for name, kind in (("name", str), ("description", str), ("metadata", dict), ("dataset", dict)):
-        found = stored.manifest.get(name)
-        if found is not None and not isinstance(found, kind):
-            raise JournalError(f"{stored.folder / MANIFEST_FILE} is damaged: {name!r} is {found!r:.40}.")
+        value = stored.manifest.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise JournalError(f"{stored.folder / MANIFEST_FILE} is damaged: {name!r} is {value!r:.40}.")
 
 
 def _result(stored: StoredRun) -> ExperimentResult:
@@ -182,19 +183,19 @@ def _items_not_run(outcome: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemResult | None:
-    found = stored.item(position)
+    stored_item = stored.item(position)
     example = stored.example(position)
-    if found is None or example is None:
+    if stored_item is None or example is None:
         return None
-    results = sorted(found.results.values(), key=lambda result: _sort_index(result, order))
+    results = sorted(stored_item.results.values(), key=lambda result: _sort_index(result, order))
     return ItemResult(
         position[1],
         from_json(Example, example),
-        actual_outputs=found.outputs or {},
+        actual_outputs=stored_item.outputs or {},
         eval_results=tuple(_complete(results, order)),
-        metrics=found.metrics,
-        error=found.error,
-        error_detail=found.error_detail,
+        metrics=stored_item.metrics,
+        error=stored_item.error,
+        error_detail=stored_item.error_detail,
     )
 
 
@@ -214,10 +215,10 @@ def _sort_index(result: EvalResult, order: dict[str, int]) -> int:
 def _provenance(stored: StoredRun) -> Provenance:
     outcome, manifest = stored.outcome, stored.manifest
     if outcome is not None and outcome.get("provenance"):
-        found = from_json(Provenance, outcome["provenance"])
+        provenance = from_json(Provenance, outcome["provenance"])
     else:
         dataset = manifest.get("dataset") or {}
-        found = Provenance(
+        provenance = Provenance(
             dokimos_version=manifest.get("dokimosVersion"),
             dataset_name=dataset.get("name"),
             dataset_fingerprint=dataset.get("fingerprint"),
@@ -229,7 +230,7 @@ def _provenance(stored: StoredRun) -> Provenance:
             started_at=manifest.get("startedAt"),
             command=tuple(manifest.get("command", ())),
         )
-    return replace(found, run_id=stored.folder.name)
+    return replace(provenance, run_id=stored.folder.name)
 
 
 def _evaluator_infos(

@@ -53,6 +53,7 @@ def git_state() -> tuple[str | None, bool | None]:
     commit = _git("rev-parse", "HEAD")
     if not commit:
         return None, None
+    # To look for untracked files, git would walk through the whole tree, data and environments included.
     status = _git("status", "--porcelain", "--untracked-files=no")
     return commit, None if status is None else bool(status)
 

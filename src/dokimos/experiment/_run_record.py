@@ -69,6 +69,7 @@ class RunRecord:
         """Whether all outputs come from the same code, also those from before the run was resumed."""
         self._journal_problem: str | None = None
         """Why there is no journal although one was requested."""
+        # In a thread: git takes seconds in a large repository, and what it says is needed only at the end.
         self._git: Future[tuple[str | None, bool | None]] = start_in_thread(git_state)
 
     @property
@@ -286,6 +287,8 @@ class RunRecord:
             except (LookupError, TypeError, ValueError, AttributeError, TypeConversionError) as error:
                 problem = f"{folder / MANIFEST_FILE} is damaged: {describe_error(error)}."
                 raise JournalError(problem) from error
+            # From here on the folder is changed: all checks of whether this plan may continue the run come
+            # before.
             truncate_torn_line(folder, stored.intact_size)
             self._journal = Journal(folder, lock)
             if void:

@@ -104,6 +104,7 @@ class Runner:
     def _finish(self, status: RunStatus, broken_by: Exception | None = None) -> ExperimentResult:
         """Release everything and return the result; another call returns the same one."""
         self._state.reporters.close(self._options.auto_close_reporters)
+        # Before interrupts are deferred, since it may wait ten seconds for git.
         provenance = self._state.record.provenance()
         # Ctrl-C and the end of the loop may both come here, from two threads.
         with defer_interrupts(), self._finish_lock:

@@ -163,17 +163,17 @@ def _normalize_output(value: object, first_chunk_ms: float | None, *, start: flo
     elapsed_ms = (time.perf_counter() - start) * 1000
     if type(value) is str:
         outputs: Mapping[str, Any] = {OUTPUT: value}
-        known = error = detail = None
+        metrics = error = detail = None
     else:
         result = _to_result(value)
-        outputs, known = copy_containers(result.outputs), result.metrics  # the task may keep what it returned
-        error, detail = result.error, result.error_detail
-    if known is None:
+        outputs = copy_containers(result.outputs)  # the task may keep what it returned, and change it
+        metrics, error, detail = result.metrics, result.error, result.error_detail
+    if metrics is None:
         measured = CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
         return TaskResult(outputs, measured, error=error, error_detail=detail)
-    if known.latency_ms is None:
-        known = replace(known, latency_ms=elapsed_ms)
-    return TaskResult(outputs, known, error=error, error_detail=detail)
+    if metrics.latency_ms is None:
+        metrics = replace(metrics, latency_ms=elapsed_ms)
+    return TaskResult(outputs, metrics, error=error, error_detail=detail)
 
 
 def _to_result(value: object) -> TaskResult:

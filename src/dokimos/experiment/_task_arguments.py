@@ -68,7 +68,7 @@ class TaskArguments:
 
     def _bind_keywords(self, task: Callable[..., Any]) -> Call:
         positional, keywords, required = self.positional, self.keywords, self.required
-        known = None if self.bound is None else {*positional, *keywords, *self.bound}
+        given = None if self.bound is None else {*positional, *keywords, *self.bound}
 
         def call(example: Example) -> Any:
             inputs = example.inputs
@@ -77,8 +77,8 @@ class TaskArguments:
                     raise _missing_input_error(example, key)
             first = [inputs[key] for key in _select_leading(positional, inputs)]
             named = {key: inputs[key] for key in keywords if key in inputs}
-            if known is not None:
-                named |= {key: value for key, value in inputs.items() if key not in known}
+            if given is not None:
+                named |= {key: value for key, value in inputs.items() if key not in given}
             return task(*first, **named)
 
         return call
@@ -126,9 +126,9 @@ def input_arguments(task: Callable[..., Any], keys: Collection[str]) -> TaskArgu
     if not parameters.mandatory and (not keys or not parameters.takes_something):
         return _NOTHING
     find = _for_one_input if len(keys) == 1 else _for_several_inputs
-    found = find(parameters, keys)
-    if found is not None:
-        return found
+    arguments = find(parameters, keys)
+    if arguments is not None:
+        return arguments
     if parameters.is_wrapped:  # what is around it may fill in some of its parameters
         return _value_or_mapping(keys)
     raise ConfigurationError(_explain_misfit(task, parameters, keys))
@@ -239,14 +239,14 @@ def _missing_input_error(example: Example, key: str) -> DatasetError:
 
 def _explain_misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[str]) -> str:
     required = [parameter.name for parameter in parameters.mandatory]
-    known = (
+    available = (
         f"only the input {next(iter(keys))!r}"
         if len(keys) == 1
         else f"the inputs {format_list(sorted(keys))}"
     )
     needs = f"needs {format_list(required)}" if required else "takes none of them as its first argument"
     return (
-        f"The task {_format_signature(task, parameters)} {needs}, and the examples have {known}. "
+        f"The task {_format_signature(task, parameters)} {needs}, and the examples have {available}. "
         "Call its parameters like the inputs, bind the others with functools.partial, or let it take the "
         "whole example: "
         f"{format_header(task, 'example: Example')}."

@@ -75,6 +75,7 @@ class TaskCaller:
         self._timeout = options.timeout
         self._attempts = options.retries + 1
         self._prices = plan.prices
+        # A generator of its own: drawing from the module's would change what the application draws.
         self._random = random.Random(options.seed)
         self._abandoned = 0
         self._retried = 0
@@ -111,6 +112,7 @@ class TaskCaller:
             outcome = await self._call_with_retries(example, sink)
         finally:
             if outcome is not None and outcome.down is not None and outcome.metrics is None:
+                # Nothing was sent, so nothing was spent.
                 reservation.cancel()
             elif outcome is None or (outcome.error is not None and outcome.metrics is None):
                 reservation.fail()
@@ -120,15 +122,15 @@ class TaskCaller:
 
     def warnings(self) -> list[str]:
         """Return what a reader of the result should know about the calls, in sentences."""
-        found = []
+        sentences = []
         if self._abandoned:
             calls = pluralize(self._abandoned, "call")
-            found.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
+            sentences.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
         if self._retried:
-            found.append(f"Repeated {pluralize(self._retried, 'call')} of the task that had failed.")
+            sentences.append(f"Repeated {pluralize(self._retried, 'call')} of the task that had failed.")
         if self._price_problem:
-            found.append(self._price_problem)
-        return found
+            sentences.append(self._price_problem)
+        return sentences
 
     async def _call_with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         outcome = await self._attempt(example, sink)
@@ -172,13 +174,13 @@ class TaskCaller:
                 text = f"{text.rstrip('.')}. {advice}"
                 self.advice = advice if is_wrong_guess else self.advice
             is_final = is_wrong_guess or isinstance(error, DatasetError)
-            known = TaskOutcome(
+            outcome = TaskOutcome(
                 metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
             )
             for done in abandoned:
                 paid_for = metrics or self._outcome(done).metrics
-                known = known._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
-            return known
+                outcome = outcome._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
+            return outcome
 
     def _advice_on(self, error: BaseException, example: Example) -> str | None:
         if self._arguments is None:
@@ -204,9 +206,8 @@ class TaskCaller:
         cancel_without_waiting(call)
         self._abandoned += 1
         message = f"no answer within {seconds:g} s; the call was abandoned"
-        raise TimeoutError(message).with_traceback(
-            where
-        )  # not bound to a name, which would keep the frames alive
+        # Not bound to a name, which would keep the frames alive.
+        raise TimeoutError(message).with_traceback(where)
 
     def _recorder_for(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
         """Return a function that records the result of a call that has no timeout."""
@@ -246,7 +247,7 @@ class TaskCaller:
             return metrics
         if not _is_price(cost):
             self._price_problem = (
-                f"The price table gave {cost!r}, which is no price; those items are unpriced."
+                f"The price table gave {cost!r}, which is not a price; those items are unpriced."
             )
             return metrics
         return replace(metrics, cost_usd=cost)

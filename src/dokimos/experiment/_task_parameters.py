@@ -97,9 +97,9 @@ def read_parameters(task: Callable[..., Any]) -> Parameters:
     taken: TaskArgument | None = None
     for depth in range(_MOST_LAYERS):
         taken = taken or find_mark(current)
-        found = _signature(current)
-        if found is not None and not _takes_anything(found):
-            return replace(_parameters(current, found), taken=taken, is_wrapped=depth > 0)
+        signature = _signature(current)
+        if signature is not None and not _takes_anything(signature):
+            return replace(_parameters(current, signature), taken=taken, is_wrapped=depth > 0)
         inner = _find_inner_callable(current)
         if inner is None:
             break
@@ -180,8 +180,8 @@ def _namespace(task: object) -> Mapping[str, Any]:
         task = task.__init__
     elif not inspect.isroutine(task):
         task = getattr(type(task), "__call__", task)  # noqa: B004 - the method is wanted
-    found = getattr(task, "__globals__", None)
-    return found if isinstance(found, dict) else {}
+    module_globals = getattr(task, "__globals__", None)
+    return module_globals if isinstance(module_globals, dict) else {}
 
 
 def _only(parameters: tuple[Parameter, ...]) -> Parameter | None:

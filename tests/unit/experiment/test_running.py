@@ -387,7 +387,7 @@ def test_a_price_that_is_none_leaves_items_unpriced_and_is_said(numbers: Numbers
     result = plan(numbers(2), with_tokens, prices=lambda *parts: nonsense).run()
     assert result.summary.priced == 0
     assert result.pass_rate == 1.0
-    assert any("which is no price" in warning for warning in result.warnings)
+    assert any("which is not a price" in warning for warning in result.warnings)
 
 
 def test_a_price_table_that_raises_leaves_items_unpriced_and_is_said(numbers: Numbers) -> None:
