@@ -43,6 +43,8 @@ class AnthropicMessages(HttpJudge):
     fixed_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": PROTOCOL_VERSION}
 
     def path(self) -> str:
+        # Base URLs are written with and without the version: Anthropic's own clients append it, OpenAI's do
+        # not.
         return f"{self.url.removesuffix('/v1')}/v1/messages"
 
     def authorization(self, key: str) -> Mapping[str, str]:
@@ -82,6 +84,7 @@ def _shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
     if mode is Mode.TOOL:
         tool = {"name": ANSWER, "description": "Give the answer.", "input_schema": schema}
         return {"tools": [tool], "tool_choice": {"type": "tool", "name": ANSWER}}
+    # The API refuses a schema with bounds, and replies are checked against them here anyway.
     return {"output_config": {"format": {"type": "json_schema", "schema": without_bounds(schema)}}}
 
 
@@ -89,9 +92,9 @@ def _tokens(usage: object) -> TokenCounts:
     """Add up what was read: the protocol counts cached tokens apart."""
     cached = count(part(usage, "cache_read_input_tokens"))
     read = [count(part(usage, "input_tokens")), cached, count(part(usage, "cache_creation_input_tokens"))]
-    known = [each for each in read if each is not None]
+    counted = [each for each in read if each is not None]
     return TokenCounts(
-        tokens_in=sum(known) if known else None,
+        tokens_in=sum(counted) if counted else None,
         tokens_out=count(part(usage, "output_tokens")),
         cached=cached,
     )

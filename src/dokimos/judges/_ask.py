@@ -104,10 +104,13 @@ async def ask_with_reply(
             reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind
         )
     except JudgeReplyError as cut_off:
+        # A reply that may be an attack stays one, whatever happens to its repair: that error cannot be
+        # softened.
         if cut_off.kind == first.kind or first.kind != CONTESTED:
             raise
         raise JudgeReplyError(str(cut_off), metrics=cut_off.metrics, kind=first.kind) from cut_off
     for sent_prompt in (question, repair):
+        # Both calls, or a run that retries its errors would get the same first reply from its store.
         await reject(judge, sent_prompt, unusable, schema=schema, sample=sample)
     raise unusable
 
@@ -124,8 +127,8 @@ def _parse_answer(
         plain = parse(without_thoughts.text)
         if plain is not None:
             return Answer(plain, reply, 0)
-    found = parse_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
-    return Answer(found.answer, reply, found.start)
+    parsed = parse_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
+    return Answer(parsed.answer, reply, parsed.start)
 
 
 def _unusable_reply_error(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:

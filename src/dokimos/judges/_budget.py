@@ -170,7 +170,9 @@ class Ledger:
                 reservation = self._reservation(identity, account, waits=not nested)
                 if reservation is not None:
                     return reservation
+                # Not a future of asyncio: the calls of one judge may be on several event loops.
                 cost_known = account.cost_known = account.cost_known or Future()
+            # Shielded, since cancelling one call that waits would cancel the future for all.
             await asyncio.shield(asyncio.wrap_future(cost_known))
 
     def record(self, identity: str, metrics: CallMetrics | None) -> None:
@@ -180,7 +182,7 @@ class Ledger:
 
     def warnings(self) -> list[str]:
         """Return warnings that name what the budget could not limit."""
-        found = []
+        sentences = []
         for name, unit, _ in _LIMITS[:2]:
             blind = [
                 identity
@@ -191,10 +193,10 @@ class Ledger:
             ]
             if blind and getattr(self.budget, name) is not None:
                 what = "price" if unit == "cost_usd" else "number of tokens"
-                found.append(
+                sentences.append(
                     f"The budget's {name} did not limit {', '.join(blind)}: the {what} is not known."
                 )
-        return found
+        return sentences
 
     def settle(
         self,
@@ -216,6 +218,7 @@ class Ledger:
                 self.spent.calls += estimate.calls  # it was made, whether or not it failed
             cost_known, account.cost_known = account.cost_known, None
         if cost_known is not None:
+            # After the lock is free: a waiter in this thread asks for its reservation at once.
             cost_known.set_result(None)
 
     def _account(self, identity: str) -> _Account:

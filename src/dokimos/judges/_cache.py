@@ -101,6 +101,7 @@ class ReplyCache:
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
         redacted = redact_reply(reply, self._clean)
+        # Without metrics: in another run this reply costs nothing.
         text = json.dumps(jsonable(replace(redacted, metrics=None)))
         cost = None if reply.metrics is None else reply.metrics.cost_usd
         row = (key, self._clean(request.identity), text, cost, self._clock())
@@ -134,6 +135,7 @@ class ReplyCache:
             with database:
                 deleted = database.execute("DELETE FROM reply").rowcount
             database.execute("PRAGMA incremental_vacuum")
+            # Until then the deleted pages are in the log, and the files are as large as before.
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return deleted
 
@@ -163,7 +165,10 @@ class ReplyCache:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             database = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
             try:
+                # Before the tables: SQLite takes it only for a database that has none.
                 database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                # Other processes read on while one writes. Losing the last replies with the power is
+                # harmless in a cache, so not every write waits for the disk.
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = NORMAL")
                 database.executescript(_TABLE)
@@ -193,6 +198,7 @@ class ReplyCache:
         while _size(database) > self.max_bytes * SHRUNK_SHARE:
             count = database.execute("SELECT count(*) FROM reply").fetchone()[0]
             with database:
+                # A few in each transaction: other processes wait for the lock meanwhile.
                 deleted = database.execute(oldest, (min(_EVICTED_AT_ONCE, count // 10 + 1),)).rowcount
             if not deleted:
                 break

@@ -36,6 +36,8 @@ SYSTEM: Final = "system"
 _LOGPROBS: Final = ("logprobs", "top_logprobs", "include", "responseLogprobs")
 _TOKEN_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 
+# Providers and local servers share no code for it: these are the words of their messages. Where one is
+# missing here, the call fails instead of falling back; one too many costs a repeated request.
 _UNSUPPORTED: Final = re.compile(
     r"unsupported|not support|n't support|unknown|unrecogni[sz]ed|unexpected|not allowed|not permitted"
     r"|extra inputs|extra fields|deprecated|cannot (both )?be|can't be|not available|not enabled"
@@ -103,6 +105,7 @@ class Capabilities:
         floor = self._floor
         if self._floor_of:
             floor = max(floor, self._floor_of.get(_key(schema), floor))
+        # There always is one: TEXT is the last mode of each provider.
         return next(mode for mode in modes if mode >= floor)
 
     def is_known_to_work(self, structured: bool) -> bool:
@@ -134,9 +137,9 @@ class Capabilities:
         parameter = _find_refused_parameter(complaint, attempt.optional)
         if parameter is not None:
             group = _LOGPROBS if parameter in _LOGPROBS else (parameter,)
-            known = self.refused.issuperset(group)  # by another call that was sent at the same time
+            was_known = self.refused.issuperset(group)  # by another call that was sent at the same time
             self.refused |= frozenset(group)
-            return Concession("" if known else group[0])
+            return Concession("" if was_known else group[0])
         if refusal.status == _FORBIDDEN:
             return None
         if attempt.mode is not Mode.TEXT and _is_about_shape(complaint):
@@ -150,6 +153,7 @@ class Capabilities:
         if attempt.schema is not None and _ABOUT_ONE_SCHEMA.search(text):
             self._floor_of[_key(attempt.schema)] = following
         else:
+            # Nothing says that this schema is at fault, so a simpler one would be refused as well.
             self._floor = max(self._floor, Mode.TOOL if attempt.mode is Mode.SCHEMA else following)
 
 
@@ -158,10 +162,10 @@ _capabilities: dict[tuple[str, str], Capabilities] = {}
 
 def capabilities_of(endpoint: str, model: str) -> Capabilities:
     """Return what this process knows about a model at an endpoint."""
-    found = _capabilities.get((endpoint, model))
-    if found is None:
-        found = _capabilities.setdefault((endpoint, model), Capabilities())
-    return found
+    capabilities = _capabilities.get((endpoint, model))
+    if capabilities is None:
+        capabilities = _capabilities.setdefault((endpoint, model), Capabilities())
+    return capabilities
 
 
 def forget_capabilities() -> None:
@@ -183,7 +187,7 @@ def _find_refused_parameter(complaint: Complaint, optional: Iterable[str]) -> st
 
 def _is_about_shape(complaint: Complaint) -> bool:
     if complaint.message.lower().strip(" .") in _SAYS_NOTHING:
-        return True
+        return True  # of all parts of a request, servers most often lack the schema
     return _ABOUT_SHAPE.search(f"{complaint.message} {complaint.param} {complaint.code}") is not None
 
 

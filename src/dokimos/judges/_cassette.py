@@ -102,6 +102,7 @@ class Cassette:
             self._dirty = False
 
     def _add(self, recording: Recording) -> None:
+        # The placeholder has characters that no editor shows, and cassettes are read in reviews.
         readable = replace(recording, prompt=recording.prompt.replace(MARKER, SHOWN_MARKER))
         with self._mutex:
             self._new[recording.key] = readable
@@ -205,10 +206,10 @@ def with_cassette(judge: JudgeLike, path: str | Path, mode: CassetteMode = "auto
 def _file_state(path: Path) -> tuple[int, int, int] | None:
     """Return a value that changes whenever the file is written, None if there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _read(path: Path, lines: Iterable[bytes]) -> Iterator[Recording]:
@@ -230,6 +231,7 @@ def _write(path: Path, recordings: dict[str, Recording]) -> None:
         with os.fdopen(handle, "wb") as file:
             for key in sorted(recordings):
                 file.write(recordings[key].to_line(stable=True))
+        # mkstemp makes files for their owner alone, and a cassette is committed and read by others.
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:

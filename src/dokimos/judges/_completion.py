@@ -46,18 +46,18 @@ def part(tree: object, *keys: str) -> Any:
 
 def parts(tree: object, *keys: str) -> list[Mapping[str, Any]]:
     """Return the objects in the list under a path of keys in JSON."""
-    found = part(tree, *keys)
-    return [each for each in found if type(each) is dict] if type(found) is list else []
+    entries = part(tree, *keys)
+    return [each for each in entries if type(each) is dict] if type(entries) is list else []
 
 
 def token_logprobs(entries: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, ...] | None:
     """Parse token probabilities, in the form of OpenAI, Ollama and compatible servers."""
-    found = [
+    logprobs = [
         TokenLogprob(str(entry["token"]), float(entry["logprob"]), _alternatives(entry))
         for entry in entries
         if _is_logprob(entry)
     ]
-    return tuple(found) if found else None
+    return tuple(logprobs) if logprobs else None
 
 
 def explain_incomplete(completion: Completion, max_tokens: int | None) -> str | None:

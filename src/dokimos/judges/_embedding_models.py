@@ -89,19 +89,19 @@ class HttpEmbedder:
 
     def _vectors(self, data: object) -> list[Any]:
         if self._is_ollama:
-            found = part(data, "embeddings")
+            vectors = part(data, "embeddings")
         else:
             entries = sorted(enumerate(parts(data, "data")), key=lambda each: each[1].get("index", each[0]))
-            found = [entry.get("embedding") for _, entry in entries]
-        if not isinstance(found, list) or not found or not all(isinstance(each, list) for each in found):
+            vectors = [entry.get("embedding") for _, entry in entries]
+        if not (isinstance(vectors, list) and vectors and all(isinstance(each, list) for each in vectors)):
             raise no_answer_in(data, self.endpoint.label)
-        wrong = next((len(each) for each in found if len(each) != (self.dimensions or len(each))), None)
+        wrong = next((len(each) for each in vectors if len(each) != (self.dimensions or len(each))), None)
         if wrong is not None:
             raise JudgeReplyError(
                 f"{self.endpoint.label}: asked for {self.dimensions} dimensions, it gave {wrong}; leave "
                 "dimensions out where the model cannot change them."
             )
-        return found
+        return vectors
 
     def _tokens(self, data: object) -> TokenCounts:
         if self._is_ollama:
@@ -150,6 +150,6 @@ def embedder(
     return HttpEmbedder(endpoint=judge(name, **settings), dimensions=dimensions, batch_size=batch_size)
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+def _near(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -175,19 +175,19 @@ class _Calls:
         self._turns = asyncio.Semaphore(getattr(embedder, "concurrency", 1))
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        found: dict[str, Vector] = {}
+        vectors: dict[str, Vector] = {}
         missing = []
         for text in dict.fromkeys(texts):
             # A vector does not change from repeat to repeat, so all of them share it.
             request = CallRequest(cast("Any", self._embedder), text, None, repeat=0, sample=0)
-            known = await find_cached_reply(self._stores, request)
-            if known is None:
+            cached = await find_cached_reply(self._stores, request)
+            if cached is None:
                 missing.append(request)
             else:
-                found[text] = self._parse_stored(known.text)
-        found |= await self._request_missing(missing) if missing else {}
-        self._check_lengths(found.values())
-        return [found[text] for text in texts]
+                vectors[text] = self._parse_stored(cached.text)
+        vectors |= await self._request_missing(missing) if missing else {}
+        self._check_lengths(vectors.values())
+        return [vectors[text] for text in texts]
 
     async def _request_missing(self, missing: Sequence[CallRequest]) -> dict[str, Vector]:
         loop = asyncio.get_running_loop()
@@ -197,6 +197,7 @@ class _Calls:
         to_request = [
             request
             for request in missing
+            # A future of another event loop cannot be awaited in this one.
             if request.key not in in_flight or in_flight[request.key].get_loop() is not loop
         ]
         for batch in _batches(to_request, getattr(self._embedder, "batch_size", BATCH_SIZE)):
@@ -212,6 +213,7 @@ class _Calls:
             texts = [request.prompt for request in batch]
             answer = await call_within_budget(lambda: self._call_embedder(texts), self._identity, self._scope)
         vectors = self._validate_vectors(answer.vectors, len(batch))
+        # The request has one cost: it goes with the first text, and the others come from it for nothing.
         first = answer.metrics or CallMetrics()
         costs = [first, *[CallMetrics()] * (len(batch) - 1)]
         replies = [

@@ -92,14 +92,14 @@ def judge(
 
 def key_variables() -> dict[str, str]:
     """Return the variables of the environment that hold keys, each with the provider that it is for."""
-    found = {home.key_variable: kind.partition("-")[0] for kind, home in _homes()}
-    return {**found, "AZURE_OPENAI_API_KEY": "azure"}
+    providers = {home.key_variable: kind.partition("-")[0] for kind, home in _homes()}
+    return {**providers, "AZURE_OPENAI_API_KEY": "azure"}
 
 
 def url_variables() -> tuple[str, ...]:
     """Return the variables of the environment that name endpoints."""
-    found = dict.fromkeys(home.url_variable for _, home in _homes())
-    return (*found, "AZURE_OPENAI_ENDPOINT", "OLLAMA_HOST")
+    variables = dict.fromkeys(home.url_variable for _, home in _homes())
+    return (*variables, "AZURE_OPENAI_ENDPOINT", "OLLAMA_HOST")
 
 
 def _homes() -> Iterator[tuple[str, Home]]:
@@ -119,11 +119,11 @@ def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
         return cast("type[HttpJudge]", getattr(import_module(f"dokimos.judges._{module}"), name))
     if kind in _plugins():
         return _load(_plugins()[kind])
-    known = ("openai", *_CLASSES, *_plugins())
-    near = difflib.get_close_matches(kind, known, n=1)
+    kinds = ("openai", *_CLASSES, *_plugins())
+    near = difflib.get_close_matches(kind, kinds, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ConfigurationError(
-        f"Unknown provider {kind!r}; there are {', '.join(known)} and http://host:port/v1#model.{hint}"
+        f"Unknown provider {kind!r}; there are {', '.join(kinds)} and http://host:port/v1#model.{hint}"
     )
 
 
@@ -135,25 +135,26 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 def _load(plugin: EntryPoint) -> type[HttpJudge]:
-    place = f"The provider {plugin.name!r}" + (f" of the package {plugin.dist.name}" if plugin.dist else "")
+    package = f" of the package {plugin.dist.name}" if plugin.dist else ""
+    provider = f"The provider {plugin.name!r}{package}"
     try:
         loaded = plugin.load()
     except Exception as error:  # a plugin is somebody else's code
         raise ConfigurationError(
-            f"{place} ({plugin.value}) cannot be loaded: {type(error).__name__}: {error}"
+            f"{provider} ({plugin.value}) cannot be loaded: {type(error).__name__}: {error}"
         ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, HttpJudge)):
         raise ConfigurationError(
-            f"{place} ({plugin.value}) is not a subclass of dokimos.judges._provider.HttpJudge. "
+            f"{provider} ({plugin.value}) is not a subclass of dokimos.judges.HttpJudge. "
             "A judge of another kind is given as an object or a function."
         )
     return loaded
 
 
 def _check_settings(made: type[HttpJudge], settings: dict[str, Any]) -> None:
-    known = [f.name for f in fields(made) if f.init and f.name != "model"]
+    available = [f.name for f in fields(made) if f.init and f.name != "model"]
     for name in settings:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(known)}."
+        if name not in available:
+            near = difflib.get_close_matches(name, available, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(available)}."
             raise ConfigurationError(f"{made.__name__} has no setting {name!r}.{hint}")

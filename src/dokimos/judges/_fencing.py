@@ -48,7 +48,7 @@ def fence(label: str, text: str) -> str:
 
 def find_fenced_texts(prompt: str) -> tuple[str, ...]:
     """Return the fenced texts of a prompt that has not been sent yet."""
-    return tuple(found.removeprefix("| ").replace("\n| ", "\n") for found in _FENCED.findall(prompt))
+    return tuple(text.removeprefix("| ").replace("\n| ", "\n") for text in _FENCED.findall(prompt))
 
 
 def fence_rule() -> str:

@@ -88,6 +88,7 @@ class Gemini(HttpJudge):
     def read(self, data: object) -> Completion:
         candidates = parts(data, "candidates")
         if not candidates:
+            # A prompt that is blocked has no candidates at all.
             if part(data, "promptFeedback", "blockReason"):
                 return Completion("", "filter")
             raise no_answer_in(data, self.label)
@@ -97,6 +98,7 @@ class Gemini(HttpJudge):
         if not pieces and finish == "stop":
             raise no_answer_in(data, self.label)
         called = [part(piece, "functionCall", "args") for piece in pieces if "functionCall" in piece]
+        # Summaries of thoughts come among the parts of the answer, told apart by this mark alone.
         text = "".join(str(piece.get("text", "")) for piece in pieces if not piece.get("thought"))
         return Completion(
             json.dumps(called[0], ensure_ascii=False) if called else text,
@@ -120,6 +122,7 @@ class Gemini(HttpJudge):
 def _format(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
     if schema is None or mode in (Mode.TEXT, Mode.TOOL):
         return {}
+    # Not responseSchema, which takes a dialect of its own, without $defs, additionalProperties and more.
     as_json = {"responseMimeType": "application/json"}
     return as_json if mode is Mode.JSON else {**as_json, "responseJsonSchema": schema_for_mode(schema, mode)}
 
@@ -135,9 +138,9 @@ def _tool(schema: JsonSchemaDict) -> dict[str, Any]:
 def _logprobs(result: object) -> tuple[TokenLogprob, ...] | None:
     """Read token probabilities: the chosen tokens, and the likely ones from a list beside them."""
     chosen = parts(result, "chosenCandidates")
-    tops = [parts(place, "candidates") for place in parts(result, "topCandidates")]
+    tops = [parts(alternatives, "candidates") for alternatives in parts(result, "topCandidates")]
     tops += [[]] * (len(chosen) - len(tops))
-    found = [
+    logprobs = [
         TokenLogprob(
             str(entry.get("token", "")),
             float(entry.get("logProbability", 0.0)),
@@ -145,4 +148,4 @@ def _logprobs(result: object) -> tuple[TokenLogprob, ...] | None:
         )
         for entry, top in zip(chosen, tops, strict=False)
     ]
-    return tuple(found) or None
+    return tuple(logprobs) or None

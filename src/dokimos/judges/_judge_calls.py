@@ -70,6 +70,7 @@ class CallRequest:
 
 def _schema_text(schema: JsonSchemaDict | None) -> str:
     """Return a schema as canonical JSON, from a cache: every call has one of the same few schemas."""
+    # By identity, as a mapping has no hash. The entry holds the schema, so its id cannot go to another one.
     cached = _schema_texts.get(id(schema))
     if cached is not None and cached[0] is schema:
         return cached[1]
@@ -242,13 +243,13 @@ def _record_cost(metrics: CallMetrics | None, reservation: Reservation | None) -
 
 def _find_own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
     """Return the stores of a judge and of those it wraps: a wrapper holds the inner judge as `judge`."""
-    found: list[CallStore] = []
+    stores: list[CallStore] = []
     inner: Any = judge
     while inner is not None:
         # `HasCallStores` and `WrapsJudge`: isinstance takes some microseconds, and every call comes here.
-        found += getattr(inner, "call_stores", ())
+        stores += getattr(inner, "call_stores", ())
         inner = getattr(inner, "judge", None)
-    return tuple(found)
+    return tuple(stores)
 
 
 def is_inside_call_of(store: CallStore) -> bool:

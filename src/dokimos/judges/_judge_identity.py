@@ -51,6 +51,8 @@ def _function_identity(function: object, code: CodeType, depth: int) -> str:
     inner = _unwrap(function)
     parts = [
         *sorted(_constants(code)),
+        # Not the bytecode, which differs between versions of Python: replies would not be found after an
+        # update.
         *code.co_names,
         *(_stable_form(value, depth + 1) for value in inner.__defaults__ or ()),
         *_format_members(inner.__kwdefaults__ or {}, depth),
@@ -108,11 +110,11 @@ def _constants(code: CodeType) -> Iterator[str]:
 
 
 def _closure(function: Any, code: CodeType) -> dict[str, Any]:
-    found = {}
+    values = {}
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         with contextlib.suppress(ValueError):  # nothing has been put into it yet
-            found[name] = cell.cell_contents
-    return found
+            values[name] = cell.cell_contents
+    return values
 
 
 def _unwrap(function: Any) -> Any:

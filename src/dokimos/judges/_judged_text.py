@@ -55,7 +55,9 @@ class JudgedText:
         value_parts = _loose(value)
         if isinstance(value_parts, frozenset):
             return bool(value_parts) and any(
-                value_parts <= known for known in self._loose_values if isinstance(known, frozenset)
+                value_parts <= candidate
+                for candidate in self._loose_values
+                if isinstance(candidate, frozenset)
             )
         return value_parts in self._loose_values
 
@@ -89,6 +91,7 @@ def _exact(value: Any) -> Canonical:
         return frozenset((key, _exact(each)) for key, each in value.items())
     if isinstance(value, list):
         return tuple(_exact(each) for each in value)
+    # True == 1 in Python, and true is not 1 in JSON.
     if isinstance(value, bool):
         return ("bool", value)
     return value if value is None or isinstance(value, str) else _float(value)
@@ -146,6 +149,7 @@ def _spellings(text: str) -> Iterator[str]:
     """Yield a text, and the text with the escapes of a JSON string or of HTML resolved."""
     yield text
     if "\\" in text:
+        # A judge that quotes JSON out of a string often leaves the escapes away.
         yield text.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'").replace("\\\\", "\\")
     if "&quot;" in text or "&#" in text:
         yield html.unescape(text)

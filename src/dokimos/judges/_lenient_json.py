@@ -162,10 +162,10 @@ class _DuplicateKey(Exception):
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise _DuplicateKey
-    return found
+    return members
 
 
 _UNIQUE_KEYS: Final = json.JSONDecoder(object_pairs_hook=_members)
@@ -183,6 +183,8 @@ def _matching_brackets(text: str) -> dict[int, int]:
             waiting[bracket] += 1
             continue
         opener = "{" if bracket == "}" else "["
+        # Linear in all: each bracket is taken off the stack once, and a closer without an opener takes
+        # none.
         while waiting[opener]:
             start = open_brackets.pop()
             waiting[text[start]] -= 1
@@ -220,9 +222,10 @@ def _end_of_broken(text: str, start: int) -> int:
     return len(text)
 
 
-def _opens_string(text: str, place: int) -> bool:
+def _opens_string(text: str, position: int) -> bool:
     """Say whether a single quote opens a string, rather than being an apostrophe."""
-    return text[max(place - 100, 0) : place].rstrip().endswith(("{", "[", ",", ":"))
+    # A hundred characters back at most, or a text of blanks and quotes would take quadratic time.
+    return text[max(position - 100, 0) : position].rstrip().endswith(("{", "[", ",", ":"))
 
 
 class _Unreadable(Exception):
@@ -257,25 +260,25 @@ class _Reader:
 
     def object(self, depth: int) -> dict[str, Any]:
         self.position += 1
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while not self.closes("}"):
             key = self.key()
             self.expect(":")
             self.skip_space()
             if depth == 0:
                 self.members[key] = self.position
-            self.has_duplicates = self.has_duplicates or key in found
-            found[key] = self.value(depth + 1)
+            self.has_duplicates = self.has_duplicates or key in members
+            members[key] = self.value(depth + 1)
             self.comma_or_end("}")
-        return found
+        return members
 
     def array(self, depth: int) -> list[Any]:
         self.position += 1
-        found = []
+        elements = []
         while not self.closes("]"):
-            found.append(self.value(depth + 1))
+            elements.append(self.value(depth + 1))
             self.comma_or_end("]")
-        return found
+        return elements
 
     def key(self) -> str:
         if self.peek() in "\"'":
@@ -366,4 +369,5 @@ def _number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
+        # Also for whole numbers of more digits than int() takes (4,300).
         return float(text)

@@ -28,7 +28,7 @@ def model_task(
     Args:
         model: A name as for `judge`, or one of its classes.
         system: A system message.
-        input_key: Which of an example's inputs to send; what is no text is sent as JSON.
+        input_key: Which of an example's inputs to send; what is not text is sent as JSON.
         output_key: Under which key the answer goes into the outputs.
         settings: As for `judge`; the temperature is the provider's own unless given.
 

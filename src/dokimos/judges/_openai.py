@@ -47,6 +47,7 @@ class ChatCompletions(HttpJudge):
         return f"{self.url}/chat/completions"
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
+        # OpenAI's reasoning models refuse the old name, and most other servers do not know the new one.
         names = ("max_completion_tokens", "max_tokens")
         in_turn = names if self.takes_newest_names else names[::-1]
         accepted = [name for name in in_turn if name not in known.refused]
@@ -214,6 +215,7 @@ def _responses_shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any
     if mode is Mode.JSON:
         return {"text": {"format": {"type": "json_object"}}}
     if mode is Mode.TOOL:
+        # Strict unless it says otherwise, and this mode is for what has refused a strict schema.
         tool = {"type": "function", "name": ANSWER, "parameters": schema, "strict": False}
         return {"tools": [tool], "tool_choice": {"type": "function", "name": ANSWER}}
     named = {"type": "json_schema", "name": ANSWER, "schema": schema_for_mode(schema, mode), "strict": True}

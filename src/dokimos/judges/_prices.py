@@ -88,8 +88,8 @@ class _LibraryPrices:
         model, read, written = metrics.model, metrics.tokens_in, metrics.tokens_out
         if model is None or read is None or written is None or not self.is_priced(model):
             return None
-        found: float | None = self.price(model, read, written, min(metrics.cached_tokens_in or 0, read))
-        return found
+        cost_usd: float | None = self.price(model, read, written, min(metrics.cached_tokens_in or 0, read))
+        return cost_usd
 
 
 def cost_of(prices: PriceTable, metrics: CallMetrics) -> float | None:

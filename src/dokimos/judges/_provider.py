@@ -40,7 +40,7 @@ ASSUMED_REPLY: Final = 300
 """Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
 MAX_TEMPLATES: Final = 64
 _PROMPT_PLACEHOLDER: Final = f"prompt {secrets.token_hex(8)}"
-"""Stands for the prompt in a request that is written in advance."""
+"""Stands for the prompt in a request that is written in advance; random, so that no system message has it."""
 _in_json: Final = json.JSONEncoder().encode
 _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
 
@@ -220,6 +220,7 @@ class HttpJudge(ABC):
         mode = known.mode(self.modes, schema)
         key = (id(schema), mode, known.refused)
         template = self._templates.get(key)
+        # The id may have gone to another schema meanwhile; the template knows which one it was written for.
         if template is None or template.attempt.schema is not schema:
             if len(self._templates) >= MAX_TEMPLATES:
                 self._templates.clear()
@@ -303,6 +304,7 @@ class HttpJudge(ABC):
         return metrics if self.prices is None else replace(metrics, cost_usd=cost_of(self.prices, metrics))
 
     def _estimate(self, prompt: str) -> int:
+        # About four characters to a token, in English; the reply says how many there were.
         return len(prompt) // 4 + (self.max_tokens or ASSUMED_REPLY)
 
     def _key(self) -> Secret | None:
@@ -392,5 +394,6 @@ def _key_of(value: str | Secret) -> Secret:
 def _check_numbers(judge: HttpJudge) -> None:
     for name in _POSITIVE:
         value = getattr(judge, name)
+        # Not `value <= 0`, which NaN is not either.
         if value is not None and not value > 0:
             raise ConfigurationError(f"{judge.label}: {name} must be above 0, not {value!r}.")

@@ -25,13 +25,13 @@ def schema_for_mode(schema: JsonSchemaDict, mode: Mode) -> JsonSchemaDict:
 
 def without_bounds(schema: JsonSchemaDict) -> dict[str, Any]:
     """Return a schema without bounds and patterns, which some refuse; replies are checked anyway."""
-    found = {}
+    simpler = {}
     for key, value in schema.items():
-        if key == "properties":
-            found[key] = {name: without_bounds(each) for name, each in value.items()}
+        if key == "properties":  # a property may be called like a bound, "pattern" for example
+            simpler[key] = {name: without_bounds(each) for name, each in value.items()}
         elif key not in _BOUNDS:
-            found[key] = _without_bounds_inside(value)
-    return found
+            simpler[key] = _without_bounds_inside(value)
+    return simpler
 
 
 def _without_bounds_inside(value: object) -> Any:

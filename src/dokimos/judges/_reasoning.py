@@ -6,6 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 _NAMES: Final = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)"
+# The second form is that of gpt-oss (Harmony), which some servers let through.
 _TAG: Final = re.compile(
     rf"<\s*(?P<end>/?)\s*{_NAMES}\s*>"
     r"|<\|channel\|>\s*(?:analysis|commentary)|(?P<ended><\|end\|>)",

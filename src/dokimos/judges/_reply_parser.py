@@ -76,32 +76,34 @@ def parse_reply(
     if "<" in text:
         # A closing tag that the judge may have quoted must not blank out everything before it.
         plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
+    # The untouched text first: a verdict alone may quote a reasoning tag in its reason.
     for whole in filter(None, map(whole_value, (text, plain) if ends_reasoning else (text,))):
         with contextlib.suppress(ValueError):
             return form.parse(whole)
-    found = _collect_candidates(plain, form, judged)
-    if not (found.has_values or found.broken):
+    candidates = _collect_candidates(plain, form, judged)
+    if not (candidates.has_values or candidates.broken):
         return form.parse_bare(plain)
-    return _select_verdict(found, form, enforced=enforced)
+    return _select_verdict(candidates, form, enforced=enforced)
 
 
-def _select_verdict(found: _Candidates, form: _Form[T], *, enforced: bool) -> ParsedReply[T]:
+def _select_verdict(candidates: _Candidates, form: _Form[T], *, enforced: bool) -> ParsedReply[T]:
     """Return the answer on which all of the judge's own values agree."""
-    kind = CONTESTED if found.has_values else UNREADABLE
-    if found.broken:
+    kind = CONTESTED if candidates.has_values else UNREADABLE
+    if candidates.broken:
         raise UnusableReply(_BROKEN, kind)
     try:
-        parsed = [form.parse(group) for group in (*found.own, *found.doubtful)]
+        parsed = [form.parse(group) for group in (*candidates.own, *candidates.doubtful)]
     except ValueError as problem:
         raise UnusableReply(explain(problem), kind) from None
-    if not found.own:
+    if not candidates.own:
         raise UnusableReply(_QUOTED, kind)
     if enforced:
         raise UnusableReply(_NOT_ALONE, kind)
     first, *others = parsed
     if any(_verdict_in(other.answer) != _verdict_in(first.answer) for other in others):
         raise UnusableReply(_DIFFERENT, kind)
-    return parsed[len(found.own) - 1]
+    # They agree on the verdict; the last one has the reason that the judge ended with.
+    return parsed[len(candidates.own) - 1]
 
 
 def _holds_object(value: object) -> bool:

@@ -113,12 +113,12 @@ class RunCallStore:
 
     def warnings(self) -> list[str]:
         """Return what is wrong with the file, in sentences."""
-        found = [self.problem] if self.problem is not None else []
+        sentences = [self.problem] if self.problem is not None else []
         if self._unreadable:
-            found.append(
+            sentences.append(
                 f"Damaged lines of {self._path} were ignored: {format_list(sorted(self._unreadable))}."
             )
-        return found
+        return sentences
 
     def close(self) -> None:
         """Wait for the disk and close the file; later replies are not stored."""
@@ -186,6 +186,7 @@ class RunCallStore:
 
     def _open(self) -> _Syncer:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        # For the owner alone: prompts and replies quote what users ask of the application.
         file = os.open(self._path, flags, 0o600)
         os.ftruncate(file, self._size)  # a line cut short by a kill must not become part of the next one
         self._syncer = _Syncer(file, self._give_up)
@@ -287,6 +288,8 @@ class _Syncer:
         future = asyncio.get_running_loop().create_future()
         with self._mutex:
             self._waiting.append(future)
+            # Only the first of many replies pays for waking the thread, which then takes all that have
+            # come.
             wake, self._asleep = self._asleep, False
         if wake:
             self._wake_up.release()

@@ -140,7 +140,7 @@ async def once_per_item(key: object, work_out: Callable[[], Coroutine[Any, Any, 
 
 
 async def once_per_run(key: object, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return what `work_out` gives, worked out once in this pass over the data set; an error is not kept.
+    """Return what `work_out` gives, worked out once in this repeat; an error is not kept.
 
     Outside a run it is worked out anew each time.
     """
@@ -169,20 +169,20 @@ async def coalesce(
     if future is None or future.get_loop() is not asyncio.get_running_loop():
         future = pending[key] = asyncio.get_running_loop().create_task(make())
     if not future.done():
-        await _its_end(future)
+        await _waiter_of(future)
     result: T = future.result()
     return result
 
 
-def _its_end(future: asyncio.Future[Any]) -> asyncio.Future[None]:
+def _waiter_of(future: asyncio.Future[Any]) -> asyncio.Future[None]:
     """Return what is done when `future` is, and may be cancelled alone: a cheaper `asyncio.shield`."""
     waiter = asyncio.get_running_loop().create_future()
 
-    def tell(ended: asyncio.Future[Any]) -> None:
+    def wake(ended: asyncio.Future[Any]) -> None:
         if not waiter.done():
             waiter.set_result(None)
         elif not ended.cancelled():
             ended.exception()  # nobody waits any more, so nobody else takes notice
 
-    future.add_done_callback(tell)
+    future.add_done_callback(wake)
     return waiter

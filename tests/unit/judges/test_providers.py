@@ -106,7 +106,7 @@ def test_an_installed_package_brings_a_provider(entry_points):
             "no_such_module:Judge",
             r"provider 'acme' \(no_such_module:Judge\) cannot be loaded: ModuleNotFound",
         ),
-        ("json:dumps", "is not a subclass of dokimos.judges._provider.HttpJudge"),
+        ("json:dumps", "is not a subclass of dokimos.judges.HttpJudge"),
     ],
 )
 def test_a_package_whose_provider_is_broken_is_named(entry_points, place, message):

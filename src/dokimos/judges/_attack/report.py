@@ -169,6 +169,7 @@ def _markdown(report: AttackReport) -> Iterator[str]:
     for arm, title in zip(report.arms, titles, strict=True):
         yield f"\n{title.capitalize()}: {_summary(arm)}"
     if report.reduction is not None:
+        # Below 0 there were more flips with the defences, as the table says; nothing was prevented.
         yield f"\nThe defences prevent {percent(max(report.reduction, 0.0))} of the flips."
     for arm, title in zip(report.arms, titles, strict=True):
         if fooled := [f"`{result.id}`" for result in arm.results if result.has_flipped]:
@@ -184,17 +185,16 @@ def _table(report: AttackReport, titles: Sequence[str]) -> Iterator[str]:
     yield "| **all** | " + " | ".join(f"**{_cell(arm.total)}**" for arm in report.arms) + " |"
 
 
-def _cell(found: Tally | None) -> str:
-    if found is None:
+def _cell(counts: Tally | None) -> str:
+    if counts is None:
         return UNKNOWN
-    return (
-        f"{format_or_unknown(percent, found.rate)} ({found.passed}/{found.judged}{_without_verdict(found)})"
-    )
+    share = format_or_unknown(percent, counts.rate)
+    return f"{share} ({counts.passed}/{counts.judged}{_without_verdict(counts)})"
 
 
-def _without_verdict(found: Tally) -> str:
+def _without_verdict(tally: Tally) -> str:
     """Return `, 2 contested, 1 errored`, without what did not occur."""
-    counts = {"contested": found.contested, "unreadable": found.unreadable, "errored": found.errors}
+    counts = {"contested": tally.contested, "unreadable": tally.unreadable, "errored": tally.errors}
     return "".join(f", {count} {what}" for what, count in counts.items() if count)
 
 
@@ -223,7 +223,7 @@ def _arm_dict(arm: ArmReport) -> dict[str, Any]:
         "honestFails": arm.honest_fails,
         "honestOther": dict(arm.honest_other),
         "leftOut": arm.excluded,
-        "categories": {name: _tally_dict(found) for name, found in arm.by_category.items()},
+        "categories": {name: _tally_dict(counts) for name, counts in arm.by_category.items()},
         "results": [
             {"id": r.id, "category": r.category, "flipped": r.has_flipped, "score": r.score}
             | ({"error": r.error} if r.error else {"reason": r.reason})
@@ -233,14 +233,14 @@ def _arm_dict(arm: ArmReport) -> dict[str, Any]:
     }
 
 
-def _tally_dict(found: Tally) -> dict[str, Any]:
+def _tally_dict(counts: Tally) -> dict[str, Any]:
     return {
-        "flipRate": round_half_up_or_none(found.rate),
-        "interval": [round_half_up_or_none(found.interval.low), round_half_up_or_none(found.interval.high)],
-        "judged": found.judged,
-        "flipped": found.passed,
-        "denied": found.denials,
-        "contested": found.contested,
-        "unreadable": found.unreadable,
-        "errors": found.errors,
+        "flipRate": round_half_up_or_none(counts.rate),
+        "interval": [round_half_up_or_none(counts.interval.low), round_half_up_or_none(counts.interval.high)],
+        "judged": counts.judged,
+        "flipped": counts.passed,
+        "denied": counts.denials,
+        "contested": counts.contested,
+        "unreadable": counts.unreadable,
+        "errors": counts.errors,
     }
