@@ -171,14 +171,14 @@ def collect_bounds(annotation: object, fault: Mapping[str, Any]) -> Bounds | Non
     if bound is None:
         return None
     limit = fault["ctx"][bound]
-    return next((found for found in _all_bounds(annotation) if found.get(bound) == limit), None)
+    return next((bounds for bounds in _all_bounds(annotation) if bounds.get(bound) == limit), None)
 
 
 def _all_bounds(annotation: object) -> Iterator[dict[str, float]]:
     metadata = list(getattr(annotation, "__metadata__", ()))
     metadata += [inner for each in metadata for inner in getattr(each, "metadata", ())]
-    if found := bounds_of(metadata):
-        yield found
+    if bounds := bounds_of(metadata):
+        yield bounds
     for argument in get_args(annotation):
         yield from _all_bounds(argument)
 

@@ -45,8 +45,8 @@ def copy_containers(value: T) -> T:
             if type(content) not in _ATOMS:
                 break
         else:
-            return copied  # type: ignore[no-any-return]
-    return _copy(value, {}, 0)  # type: ignore[no-any-return]
+            return copied  # type: ignore[no-any-return] # a copy is of the type of its original
+    return _copy(value, {}, 0)  # type: ignore[no-any-return] # as above
 
 
 def _copy(value: object, memo: _Memo, depth: int) -> Any:
@@ -54,9 +54,9 @@ def _copy(value: object, memo: _Memo, depth: int) -> Any:
     copier = _copier_of(kind)  # type: ignore[arg-type] # a type is hashable
     if copier is None or depth >= MAX_DEPTH:
         return value
-    known = memo.get(id(value))
-    if known is not None:
-        return known
+    copied = memo.get(id(value))
+    if copied is not None:
+        return copied
     try:
         return copier(value, memo, depth + 1)
     except TypeError:  # a type written in C that only its own constructor can make
@@ -116,7 +116,7 @@ def _copy_special_list(value: list[Any], memo: _Memo, depth: int) -> list[Any]:
 def _copy_tuple(value: tuple[Any, ...], memo: _Memo, depth: int) -> tuple[Any, ...]:
     contents = [_copy(content, memo, depth) for content in tuple.__iter__(value)]
     if id(value) in memo:  # it is in one of its own contents, and was copied there
-        return memo[id(value)]  # type: ignore[no-any-return]
+        return memo[id(value)]  # type: ignore[no-any-return] # its copy, which is a tuple too
     if all(new is old for new, old in zip(contents, tuple.__iter__(value), strict=True)):
         return value
     new = memo[id(value)] = tuple.__new__(type(value), contents)

@@ -84,7 +84,7 @@ def find_contexts(
     return None
 
 
-def chunks_of(found: ContextsEntry) -> tuple[Chunk, ...]:
+def chunks_of(entry: ContextsEntry) -> tuple[Chunk, ...]:
     """Return the chunks of contexts: a text, a document, or a list of such.
 
     Documents are maps with `text`, `content` or `page_content`, and objects of frameworks with such an
@@ -93,22 +93,22 @@ def chunks_of(found: ContextsEntry) -> tuple[Chunk, ...]:
     Raises:
         EvaluationError: for anything else, and for documents that have an id and no text.
     """
-    return tuple(_chunk(item, found) for item in items_of(found))
+    return tuple(_chunk(item, entry) for item in items_of(entry))
 
 
-def items_of(found: ContextsEntry) -> list[Any]:
+def items_of(entry: ContextsEntry) -> list[Any]:
     """Return the items of contexts as they are, lists in lists as one list.
 
     Raises:
         EvaluationError: where they are neither text, nor a document, nor a list.
     """
-    value = parse_list(found.value)
+    value = parse_list(entry.value)
     if isinstance(value, list | tuple | set | frozenset) or _is_sequence(value):
         return [*_flatten(value)]
     if isinstance(value, str) or _has_text(strip_score(value)) or _is_only_about(value):
         return [value]
     raise EvaluationError(
-        f"{found.path!r} must be a text, a document or a list of these, not {type(value).__name__}: "
+        f"{entry.path!r} must be a text, a document or a list of these, not {type(value).__name__}: "
         f"{quote(value)}."
     )
 
@@ -146,24 +146,26 @@ def document_id(document: object) -> str | None:
     """Return the id of a document, whichever framework's; None where it has none."""
     if isinstance(document, str | int | float):
         return None
-    named = next((found for name in IDS_OF_DOCUMENTS if (found := _field(document, name)) is not None), None)
+    ids = (_field(document, name) for name in IDS_OF_DOCUMENTS)
+    named = next((each for each in ids if each is not None), None)
     return str(named) if isinstance(named, str | int) else None
 
 
 def strip_score(document: object) -> Any:
     """Return the document without its score, from a (document, score) pair or a scored node."""
+    # LangChain's similarity_search_with_score gives pairs, LlamaIndex nodes with a score around them.
     if isinstance(document, tuple | list) and len(document) == 2 and _is_score(document[1]):
         document = document[0]
     inner = None if isinstance(document, str) else _field(document, "node")
     return document if inner is None or not _has_text(inner) else inner
 
 
-def _chunk(item: object, found: ContextsEntry) -> Chunk:
+def _chunk(item: object, entry: ContextsEntry) -> Chunk:
     document = strip_score(item)
     text, named = document_text(document), document_id(document)
     if text is None and named is not None and _is_only_about(document):
         raise EvaluationError(
-            f"{found.path!r} has ids without texts, such as {quote(document)}; give each chunk a text, such "
+            f"{entry.path!r} has ids without texts, such as {quote(document)}; give each chunk a text, such "
             'as {"id": ..., "text": ...}.'
         )
     return Chunk(text if text is not None else text_form(document) or "", named)
@@ -171,6 +173,7 @@ def _chunk(item: object, found: ContextsEntry) -> Chunk:
 
 def _flatten(values: Any) -> Iterator[Any]:
     for value in values:
+        # One level: some vector databases answer with a list of lists, one for each query.
         if isinstance(value, list | tuple) and strip_score(value) is value:
             yield from value
         else:

@@ -208,6 +208,7 @@ class ConversationTrajectory:
         questions: list[str] = []
         for index, message in enumerate(self.messages):
             if message.role is Role.USER:
+                # Several messages of the user before one reply are one question.
                 questions.append(message.content)
             elif message.role is Role.ASSISTANT:
                 user = "\n\n".join(questions) if questions else None

@@ -45,9 +45,9 @@ def convert(value: object, target: type[T], *, what: str, key: str | None = None
     try:
         return cast("T", _validate(value, target))
     except Exception as cause:
-        place = what if key is None else f"{what} {key!r}"
+        source = what if key is None else f"{what} {key!r}"
         raise TypeConversionError(
-            f"Cannot convert {place} to {_type_name(target)}: {explain(cause)}", target=target, key=key
+            f"Cannot convert {source} to {_type_name(target)}: {explain(cause)}", target=target, key=key
         ) from cause
 
 
@@ -96,7 +96,7 @@ def _validate(value: object, target: object) -> Any:
         try:
             return validator.validate_python(jsonable(value))  # objects as mappings of their fields
         except ValueError:
-            raise cause from None
+            raise cause from None  # the first one: it speaks of the value as it was given
 
 
 def _original_if_same(value: Any, converted: Any) -> Any:
@@ -172,10 +172,10 @@ def explain(cause: Exception) -> str:
 
 def _explain_one(error: dict[str, Any]) -> str:
     path = ".".join(str(step) for step in error["loc"])
-    found = repr(error.get("input"))
-    if len(found) > 80:
-        found = f"{found[:77]}..."
-    return f"{path + ': ' if path else ''}{describe_requirement(error)} (got {found})"
+    given = repr(error.get("input"))
+    if len(given) > 80:
+        given = f"{given[:77]}..."
+    return f"{path + ': ' if path else ''}{describe_requirement(error)} (got {given})"
 
 
 def _first(items: Iterable[Any], count: int) -> Iterable[Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 EVERYTHING_ERRORED: Final = "Every item errored."
 """How the warning of a broken run begins."""
 _COMPLETED: Final = "completed"
+"""By value: `RunStatus` is in the module of results, which imports this one."""
 
 
 def describe_counts(result: ExperimentResult) -> str:

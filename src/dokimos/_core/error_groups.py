@@ -36,12 +36,15 @@ def error_key(text: str, detail: ErrorDetail | None) -> Hashable:
 
 def group_errors(items: Iterable[ItemResult]) -> tuple[ErrorGroup, ...]:
     """Return the errors of tasks and evaluators by kind, those of most items first."""
-    found: dict[Hashable, tuple[str, str, ErrorDetail | None, list[str]]] = {}
+    members: dict[Hashable, tuple[str, str, ErrorDetail | None, list[str]]] = {}
     for item in items:
         for source, text, detail in _errors_of(item):
-            group = found.setdefault((source, error_key(text, detail)), (source, text, detail, []))
+            group = members.setdefault((source, error_key(text, detail)), (source, text, detail, []))
             group[3].append(item.key)
-    groups = [ErrorGroup(source, text, detail, tuple(keys)) for source, text, detail, keys in found.values()]
+    groups = [
+        ErrorGroup(source, text, detail, tuple(keys)) for source, text, detail, keys in members.values()
+    ]
+    # Sorting is stable: groups of equal size stay in the order of the data set.
     return tuple(sorted(groups, key=lambda group: -len(group.keys)))
 
 

@@ -144,8 +144,8 @@ class EvalResult(Printable):
         for part in self.parts:
             if part.key == key:
                 return part
-        known = ", ".join(repr(part.key) for part in self.parts) or "none"
-        raise KeyError(f"{self.name} gave no score {key!r}; it gave: {known}.")
+        given = ", ".join(repr(part.key) for part in self.parts) or "none"
+        raise KeyError(f"{self.name} gave no score {key!r}; it gave: {given}.")
 
     @property
     def errors_item(self) -> bool:
@@ -186,10 +186,10 @@ def with_cost(result: EvalResult, metrics: CallMetrics | None) -> EvalResult:
 
 def join_parts(name: str, parts: Iterable[EvalResult]) -> EvalResult:
     """Return the results of several scores of one evaluator as the parts of one result."""
-    found = tuple(parts)
-    verdicts = {part.success for part in found if part.success is not None}
-    failed = any(part.fails_item for part in found)
-    return EvalResult(name, success=False if failed else (True if verdicts else None), parts=found)
+    joined = tuple(parts)
+    verdicts = {part.success for part in joined if part.success is not None}
+    failed = any(part.fails_item for part in joined)
+    return EvalResult(name, success=False if failed else (True if verdicts else None), parts=joined)
 
 
 def flatten(results: Iterable[EvalResult]) -> tuple[EvalResult, ...]:
@@ -199,10 +199,10 @@ def flatten(results: Iterable[EvalResult]) -> tuple[EvalResult, ...]:
 
 def group_by_evaluator(results: Iterable[EvalResult]) -> dict[str, tuple[EvalResult, ...]]:
     """Group results by the evaluator that gave them: one, or one for each of its scores."""
-    found: dict[str, tuple[EvalResult, ...]] = {}
+    groups: dict[str, tuple[EvalResult, ...]] = {}
     for result in results:
-        found[result.evaluator] = (*found.get(result.evaluator, ()), result)
-    return found
+        groups[result.evaluator] = (*groups.get(result.evaluator, ()), result)
+    return groups
 
 
 def require_one_score(result: EvalResult, what: str) -> EvalResult:
@@ -224,8 +224,8 @@ _NOTHING: Final = CallMetrics()
 
 def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
     """Return the kind of an error that several make together: a contested one hides behind no other."""
-    found = set(kinds)
-    return next((kind for kind in (*HARD_ERRORS, UNAVAILABLE) if kind in found), None)
+    occurring = set(kinds)
+    return next((kind for kind in (*HARD_ERRORS, UNAVAILABLE) if kind in occurring), None)
 
 
 def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:

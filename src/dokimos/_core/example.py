@@ -143,16 +143,16 @@ def convert_types(example: Example, input: type[Any], output: type[Any] | None) 
         TypeConversionError: naming the example.
     """
     try:
-        found = convert_entry({INPUT: example.input_value}, input, INPUT, what="input")
+        input_value = convert_entry({INPUT: example.input_value}, input, INPUT, what="input")
         expected = example.expected
         if expected is None or output is None:
-            return replace(example, inputs={INPUT: found})
+            return replace(example, inputs={INPUT: input_value})
         expected = convert_entry({OUTPUT: expected}, output, OUTPUT, what="expected output")
     except TypeConversionError as error:
         where = "" if example.id is None else f"Example {example.id!r:.80}: "
         raise TypeConversionError(f"{where}{error}", target=error.target, key=error.key) from error
     expected_outputs = {**example.expected_outputs, OUTPUT: expected}
-    return replace(example, inputs={INPUT: found}, expected_outputs=expected_outputs)
+    return replace(example, inputs={INPUT: input_value}, expected_outputs=expected_outputs)
 
 
 def _copy_content(name: str, content: Any) -> dict[str, Any]:

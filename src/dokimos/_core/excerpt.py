@@ -62,7 +62,7 @@ def append_excerpt(message: str, text: str, at: int, line: int) -> str:
 
 def _mask_secrets(line: str) -> str:
     """Return a line with as many stars as its secrets are long, so that columns stay where they are."""
-    hidden = _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), line.replace("\t", " "))
+    hidden = _SECRET.sub(lambda match: match[1] + "*" * len(match[2]), line.replace("\t", " "))
     return hidden if secret_redactor()(hidden) == hidden else "*" * len(hidden)
 
 

@@ -108,7 +108,7 @@ class ItemResult(Printable):
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """One pass over the data set.
+    """One repeat over the data set.
 
     Example:
         >>> data = [Example.of("a", "A")]
@@ -153,5 +153,5 @@ class RunResult:
 
     def average_score(self, name: str) -> float | None:
         """Mean of an evaluator's scores, errors and skips left out; None if nothing was scored."""
-        found = self.summary.evaluator(name)
-        return None if found is None else found.mean
+        summary = self.summary.evaluator(name)
+        return None if summary is None else summary.mean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+# The keys are CPython's messages, or how they begin: its decoder has no codes. An unknown one is passed on.
 _SENTENCES: Final = {
     "Expecting value": "a value is expected here",
     "Expecting property name enclosed in double quotes": "a key in double quotes is expected here",

@@ -67,9 +67,13 @@ def jsonable(value: Any, _path: _Path = ()) -> JsonValue:
         return value if value.bit_length() <= MAX_BITS else hex(value)
     if kind is float:
         return value if math.isfinite(value) else _non_finite(value)
-    if len(_path) >= MAX_DEPTH or id(value) in _path:
+    return _from_container(value, kind, _path)
+
+
+def _from_container(value: Any, kind: type, path: _Path) -> JsonValue:
+    if len(path) >= MAX_DEPTH or id(value) in path:
         return "..."
-    path = (*_path, id(value))
+    path = (*path, id(value))
     if kind is dict:
         return {_key(k): jsonable(v, path) for k, v in value.items()}
     if kind is list or kind is tuple:
@@ -97,7 +101,7 @@ def with_escapes(json_text: str) -> str:
     """Return JSON text in which lone surrogates are escapes, so that it can be encoded and reads back."""
     if json_text.isascii() or _SURROGATE.search(json_text) is None:
         return json_text
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 # CPython's own encoder, made once: json.dumps makes a new one for every call.
@@ -207,19 +211,19 @@ def _document(value: object, path: _Path) -> dict[str, JsonValue] | None:
     text = _first_of(value, TEXTS_OF_DOCUMENTS[:1] if has_text else TEXTS_OF_DOCUMENTS, str)
     if text is None:
         return None
-    found = {key: _first_of(value, names, types) for key, names, types in _ABOUT_DOCUMENTS}
-    about = {key: jsonable(content, path) for key, content in found.items() if content not in (None, {})}
+    parts = {key: _first_of(value, names, types) for key, names, types in _ABOUT_DOCUMENTS}
+    about = {key: jsonable(content, path) for key, content in parts.items() if content not in (None, {})}
     return {"text": jsonable(text), **about}
 
 
 def _first_of(value: object, names: Sequence[str], types: type | tuple[type, ...]) -> Any:
     for name in names:
         try:
-            found = getattr(value, name)
+            content = getattr(value, name)
         except Exception:
             continue
-        if isinstance(found, types):
-            return found
+        if isinstance(content, types):
+            return content
     return None
 
 

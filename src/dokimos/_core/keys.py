@@ -7,7 +7,7 @@ INPUT: Final = "input"
 QUERY: Final = "query"
 OUTPUT: Final = "output"
 CONTEXTS: Final = "contexts"
-"""What was retrieved; `core.contexts` knows its other names."""
+"""What was retrieved; `contexts.py` knows its other names."""
 TOOL_CALLS: Final = "toolCalls"
 REASONING_STEPS: Final = "reasoningSteps"
 RETRIEVED: Final = "retrieved"
@@ -51,16 +51,16 @@ def outputs_of(
     Raises:
         TypeError: where one of them is one text or mapping, or is among the outputs already.
     """
-    found = dict(outputs)
+    joined = dict(outputs)
     for name, key, values in (("tool_calls", TOOL_CALLS, tool_calls), ("contexts", CONTEXTS, contexts)):
         if values is None:
             continue
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise TypeError(f"{name} must be a list, not {type(values).__name__}.")
-        if key in found:
+        if key in joined:
             raise TypeError(f"{name} is given, and {key!r} is among the outputs; give one of them.")
-        found[key] = list(values)
-    return found
+        joined[key] = list(values)
+    return joined
 
 
 def value_of(values: Mapping[str, Any], key: str) -> Any:

@@ -175,12 +175,13 @@ def _attribute_name(key: str) -> str:
 
 def _raw_element(name: str, text: str, **attributes: Attribute) -> Html:
     """Return an element in which nothing is escaped, if nothing in it could end it or begin another."""
+    # After `<!--` and `<script` inside a script, a parser no longer ends it at the next `</script>`.
     if re.search(r"</(script|style)|<!--|<script", text, re.IGNORECASE):
         raise ValueError(f"The content of <{name}> would end it.")
     head = name + "".join([_attribute(key, value) for key, value in attributes.items()])
     return Html(f"<{head}>{text}</{name}>\n")
 
 
-def _escape(found: re.Match[str]) -> str:
-    sign = found[0]
+def _escape(match: re.Match[str]) -> str:
+    sign = match[0]
     return _ENTITIES.get(sign) or f"\\u{ord(sign):04x}"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DISABLED: Final = "The metric is disabled."
 """Why a metric was skipped that nobody has to be warned of."""
 FEWEST_ERRORS: Final = 2
+"""A single error may be chance, and says nothing of the metric."""
 LONGEST_CAUSE: Final = 200
 
 ErrorAllowance: TypeAlias = int | float
@@ -66,25 +67,25 @@ class SkippedMetric:
 def find_broken_metrics(result: ExperimentResult, allowance: ErrorAllowance = 0) -> list[BrokenMetric]:
     """Return the metrics with a verdict whose errors say too little about the rest."""
     return [
-        BrokenMetric(found.name, found.errors, found.applicable, _common_error(result, found.name))
-        for found in result.summary.evaluators
-        if found.decides
-        and found.errors >= FEWEST_ERRORS
-        and 2 * found.errors >= found.applicable
-        and not is_allowed(found.errors, found.applicable, allowance)
+        BrokenMetric(metric.name, metric.errors, metric.applicable, _common_error(result, metric.name))
+        for metric in result.summary.evaluators
+        if metric.decides
+        and metric.errors >= FEWEST_ERRORS
+        and 2 * metric.errors >= metric.applicable
+        and not is_allowed(metric.errors, metric.applicable, allowance)
     ]
 
 
 def find_skipped_metrics(result: ExperimentResult) -> list[SkippedMetric]:
     """Return the metrics that lacked data on every case; those that are disabled are not among them."""
     skipped = []
-    for found in result.summary.evaluators:
-        if found.applicable or not found.skipped:
+    for metric in result.summary.evaluators:
+        if metric.applicable or not metric.skipped:
             continue
-        reasons = Counter(r.skipped for r in _results_of(result, found.name) if r.skipped != DISABLED)
+        reasons = Counter(r.skipped for r in _results_of(result, metric.name) if r.skipped != DISABLED)
         if reasons:
             [(reason, _)] = reasons.most_common(1)
-            skipped.append(SkippedMetric(found.name, reasons.total(), reason or ""))
+            skipped.append(SkippedMetric(metric.name, reasons.total(), reason or ""))
     return skipped
 
 
@@ -100,4 +101,4 @@ def _common_error(result: ExperimentResult, name: str) -> str:
 
 
 def _results_of(result: ExperimentResult, name: str) -> Iterator[EvalResult]:
-    return (found for item in result.item_results for found in item.eval_results if found.name == name)
+    return (one for item in result.item_results for one in item.eval_results if one.name == name)

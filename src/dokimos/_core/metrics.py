@@ -40,6 +40,7 @@ class CallMetrics:
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
+        # One attrgetter for all fields: this runs for each call of a task and a model.
         for value in _numbers(self):
             if value is not None and not (isinstance(value, _KINDS) and 0 <= value < math.inf):
                 name = next(name for name in _NUMBERS if getattr(self, name) is value)
@@ -48,8 +49,8 @@ class CallMetrics:
     @property
     def tokens(self) -> int | None:
         """Tokens in and out together, None if neither is known."""
-        known = [count for count in (self.tokens_in, self.tokens_out) if count is not None]
-        return sum(known) if known else None
+        counts = [count for count in (self.tokens_in, self.tokens_out) if count is not None]
+        return sum(counts) if counts else None
 
     def __add__(self, other: CallMetrics) -> CallMetrics:
         """Add what is known on either side; the model and first chunk are kept where both agree on one."""

@@ -32,11 +32,11 @@ def find_resemblance(name: str, names: Collection[str]) -> Resemblance | None:
     A slip is a key in another writing (`groundtruth`), or differs from one by an edit or an exchange of
     neighbours, by two where it has ten letters or more. A plural s and a digit at the end are no slips.
     """
-    found = _resemblance(name)
-    if found is None:
+    resemblance = _resemblance(name)
+    if resemblance is None:
         return None
-    stem = _stem(found.key)
-    return None if any(other != name and _stem(other) == stem for other in names) else found
+    stem = _stem(resemblance.key)
+    return None if any(other != name and _stem(other) == stem for other in names) else resemblance
 
 
 @lru_cache(maxsize=1024)
@@ -71,6 +71,8 @@ def _distance(one: str, other: str, most: int) -> int:
         row = [i]
         for j, target in enumerate(other, 1):
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != target))
+            # Neighbours exchanged count as one edit (optimal string alignment), the slip that fingers make
+            # most often.
             if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == target:
                 cost = min(cost, older[j - 2] + 1)
             row.append(cost)

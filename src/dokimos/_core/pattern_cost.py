@@ -95,6 +95,7 @@ class _Reader:
     def _read_sequence(self) -> _Cost:
         ways, steps, length = 1.0, 1.0, 0.0
         while (part := self._read_part()) is not None:
+            # Backtracking tries each way of the next part after each way of those before it.
             ways, steps, length = ways * part.ways, steps + ways * part.steps, length + part.length
         return _Cost(ways, steps, min(length, self._length))
 
@@ -106,18 +107,17 @@ class _Reader:
         cost = self._read_atom()
         atom = self._pattern[start : self.position]
         self._skip_ignored()
-        while (found := self._match(_QUANTIFIER)) is not None:
+        while (quantifier := self._match(_QUANTIFIER)) is not None:
             self._skip_ignored()
-            cost = self._repeat(cost, found)
-            if found["mode"] == "+" or self._must_end_after(atom):
+            cost = self._repeat(cost, quantifier)
+            if quantifier["mode"] == "+" or self._must_end_after(atom):
                 cost = cost._replace(ways=1)
         return cost
 
     def _read_atom(self) -> _Cost:
         if self._match(_REFERENCE) is not None:
-            return _Cost(
-                1, max(self._longest_group, 1), self._longest_group
-            )  # compared character by character
+            # Compared character by character with what the group has matched.
+            return _Cost(1, max(self._longest_group, 1), self._longest_group)
         if self._pattern[self.position] == "(":
             return self._read_group()
         if self._match(_ESCAPE) is None and self._match(_CLASS) is None:
@@ -136,9 +136,9 @@ class _Reader:
         self._longest_group = max(self._longest_group, cost.length)
         return cost if opening["atomic"] is None else cost._replace(ways=1)
 
-    def _repeat(self, body: _Cost, found: re.Match[str]) -> _Cost:
+    def _repeat(self, body: _Cost, quantifier: re.Match[str]) -> _Cost:
         """Return the cost of a part that repeats: each number of times, each time in any of its ways."""
-        low, high = self._times(found)
+        low, high = self._times(quantifier)
         choices = high - low + 1
         try:
             combinations = math.pow(body.ways, high)
@@ -149,10 +149,10 @@ class _Reader:
 
     def _must_end_after(self, atom: str) -> bool:
         """Say whether repeats of a character have to be followed by one that is not among them."""
-        found = self._peek_literal()
-        if found is None or atom.startswith("("):
+        literal = self._peek_literal()
+        if literal is None or atom.startswith("("):
             return False
-        following = found["sign"] or found["plain"]
+        following = literal["sign"] or literal["plain"]
         if following.isalpha() and self._flags & re.IGNORECASE:
             return False
         try:
@@ -163,20 +163,21 @@ class _Reader:
     def _peek_literal(self) -> re.Match[str] | None:
         """Return the character that follows, None unless it has to be there."""
         position = self.position
-        found = self._match(_LITERAL)
+        literal = self._match(_LITERAL)
         self._skip_ignored()
         quantifier = self._match(_QUANTIFIER)
         self.position = position
-        return found if quantifier is None or quantifier["sign"] == "+" else None
+        return literal if quantifier is None or quantifier["sign"] == "+" else None
 
-    def _times(self, found: re.Match[str]) -> tuple[int, int]:
+    def _times(self, quantifier: re.Match[str]) -> tuple[int, int]:
         """Return how often a part repeats at least and at most: once for each character, no oftener."""
-        if found["sign"] is not None:
-            low, high = (1 if found["sign"] == "+" else 0), (1 if found["sign"] == "?" else self._length)
-        elif found["comma"] is None:
-            low = high = int(found["low"])
+        sign = quantifier["sign"]
+        if sign is not None:
+            low, high = (1 if sign == "+" else 0), (1 if sign == "?" else self._length)
+        elif quantifier["comma"] is None:
+            low = high = int(quantifier["low"])
         else:
-            low, high = int(found["low"] or 0), int(found["high"] or self._length)
+            low, high = int(quantifier["low"] or 0), int(quantifier["high"] or self._length)
         return min(low, self._length), max(1, min(high, self._length))
 
     def _skip_ignored(self) -> None:
@@ -187,10 +188,10 @@ class _Reader:
             pass
 
     def _match(self, expression: re.Pattern[str]) -> re.Match[str] | None:
-        found = expression.match(self._pattern, self.position)
-        if found is not None:
-            self.position = found.end()
-        return found
+        match = expression.match(self._pattern, self.position)
+        if match is not None:
+            self.position = match.end()
+        return match
 
     def _take(self, character: str) -> str | None:
         if not self._pattern.startswith(character, self.position):

@@ -28,7 +28,7 @@ def plain_number(value: Any) -> bool | int | float | None:
     if not isinstance(value, numbers.Number):  # not `__float__`: the mocks of tests have it, too
         return None
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type] # complex numbers have no __float__: TypeError
     except TypeError:
         return None
     except ValueError:  # a signaling NaN of `decimal`

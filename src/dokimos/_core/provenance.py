@@ -65,18 +65,18 @@ def expand_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tupl
         infos: What is known of the evaluators.
         names: What results are called. A name that is not an evaluator's is one with a dot and a key.
     """
-    known = {info.name: info for info in infos}
+    info_of = {info.name: info for info in infos}
     keys: dict[str, list[str]] = {}
     for name in names:
         owner, dot, key = name.rpartition(".")
-        if dot and name not in known and owner in known:
+        if dot and name not in info_of and owner in info_of:
             keys.setdefault(owner, []).append(key)
-    found: list[EvaluatorInfo] = []
-    for info in known.values():
+    expanded: list[EvaluatorInfo] = []
+    for info in info_of.values():
         if info.name not in keys or info.name in names:
-            found.append(info)
-        found += map(info.part, _sort_by_declaration(keys.get(info.name, ()), info))
-    return tuple(found)
+            expanded.append(info)
+        expanded += map(info.part, _sort_by_declaration(keys.get(info.name, ()), info))
+    return tuple(expanded)
 
 
 def _sort_by_declaration(keys: Collection[str], info: EvaluatorInfo) -> list[str]:

@@ -56,7 +56,7 @@ def mean_over(
     if not 1 <= k <= len(runs):
         raise ValueError(f"k must be from 1 to the number of repeats, {len(runs)}, not {k!r}.")
     outcomes = _outcomes((item for run in runs for item in run.item_results), evaluator)
-    estimates = [estimate(len(found), sum(found), k) for found in outcomes if len(found) >= k]
+    estimates = [estimate(len(attempts), sum(attempts), k) for attempts in outcomes if len(attempts) >= k]
     return exact_mean(estimates) if estimates else None
 
 

@@ -141,9 +141,9 @@ class ExperimentResult(Printable):
 
     def score_range_of(self, name: str) -> ScoreRange:
         """The lowest and the highest score that an evaluator can give."""
-        found = self.summary.evaluator(name)
+        summary = self.summary.evaluator(name)
         ranges = [info.score_range for info in self.evaluators if info.name == name]
-        ranges.append(None if found is None else found.score_range)
+        ranges.append(None if summary is None else summary.score_range)
         return next((one for one in ranges if one is not None), USUAL_RANGE)
 
     @property
@@ -214,7 +214,7 @@ class ExperimentResult(Printable):
 
     def average_score(self, name: str) -> float | None:
         """Mean of the repeats' mean scores; a repeat without a score is left out; None if none has one."""
-        sides = [found for run in self.runs if (found := run.summary.evaluator(name)) and found.scored]
+        sides = [summary for run in self.runs if (summary := run.summary.evaluator(name)) and summary.scored]
         if len(sides) == 1:
             return sides[0].mean
         return mean_of_ratios((side.score_sum, side.scored * UNIT) for side in sides)

@@ -34,7 +34,7 @@ def rows_of(result: ExperimentResult) -> list[Row]:
     labels = dict(
         zip(names, find_unused_names((f"{name} label" for name in names), taken).values(), strict=True)
     )
-    found = [
+    filled = [
         row
         | {scores[r.name]: _float(r.score) for r in item.eval_results}
         | {labels[r.name]: r.label for r in item.eval_results}
@@ -42,7 +42,7 @@ def rows_of(result: ExperimentResult) -> list[Row]:
         for row, item in zip(rows, result.item_results, strict=True)
     ]
     judged = (column for name in names for column in (scores[name], labels[name]))
-    return same_columns(found, [*order, *judged, *_ENDING])
+    return same_columns(filled, [*order, *judged, *_ENDING])
 
 
 def _facts(item: ItemResult) -> Row:

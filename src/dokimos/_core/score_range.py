@@ -26,8 +26,8 @@ def check_score_range(owner: str, value: Any) -> ScoreRange | None:
             f"{owner}: score_range must be two finite numbers, the lowest and the highest score, such as "
             f"(1, 5), not {value!r:.80}."
         )
-    found = (float(value[0]), float(value[1]))
-    return None if found == USUAL_RANGE else found
+    score_range = (float(value[0]), float(value[1]))
+    return None if score_range == USUAL_RANGE else score_range
 
 
 def is_score_range(value: object) -> bool:

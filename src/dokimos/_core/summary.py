@@ -141,12 +141,12 @@ class RunSummary:
     def judging(self) -> EvaluatorSummary:
         """What the model calls of all evaluators cost: `metrics`, `tokenized` and `priced`."""
         tally = _EvaluatorTally("all")
-        for found in self.evaluators:
-            tally.add_cost(found.metrics, found.tokenized, found.priced)
+        for evaluator in self.evaluators:
+            tally.add_cost(evaluator.metrics, evaluator.tokenized, evaluator.priced)
         return tally.summary()
 
     def evaluator(self, name: str) -> EvaluatorSummary | None:
-        return next((found for found in self.evaluators if found.name == name), None)
+        return next((evaluator for evaluator in self.evaluators if evaluator.name == name), None)
 
     @classmethod
     def merge(cls, summaries: Iterable[RunSummary]) -> RunSummary:
@@ -227,8 +227,8 @@ class _EvaluatorTally:
             self.labels[result.label] += 1
         metrics = result.metrics
         if metrics is not None:
-            known = metrics.tokens is not None
-            self.add_cost(metrics, int(known), int(known and metrics.cost_usd is not None))
+            has_tokens = metrics.tokens is not None
+            self.add_cost(metrics, int(has_tokens), int(has_tokens and metrics.cost_usd is not None))
 
     def add_summary(self, other: EvaluatorSummary) -> None:
         for name in _ADDED:
@@ -245,7 +245,7 @@ class _EvaluatorTally:
 
     def summary(self) -> EvaluatorSummary:
         values = {name: getattr(self, name) for name in self.__slots__}
-        ranked = sorted(self.labels.items(), key=lambda found: (-found[1], found[0]))
+        ranked = sorted(self.labels.items(), key=lambda entry: (-entry[1], entry[0]))
         return EvaluatorSummary(**values | {"histogram": tuple(self.histogram), "labels": dict(ranked)})
 
 
@@ -288,9 +288,9 @@ class Tally:
     @property
     def spent_usd(self) -> float | None:
         """The known cost of task and evaluators together."""
-        costs = [self.cost_usd, *(found.metrics.cost_usd for found in self._evaluators.values())]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if known else None
+        costs = [self.cost_usd, *(evaluator.metrics.cost_usd for evaluator in self._evaluators.values())]
+        measured = [cost for cost in costs if cost is not None]
+        return sum(measured) if measured else None
 
     def add(self, item: ItemResult) -> None:
         self.total += 1
@@ -306,6 +306,7 @@ class Tally:
         for result in item.eval_results:
             self._evaluator(result.name).add(result)
             erring = erring or result.error is not None
+        # `warnings` goes through all results again: only where there was an error at all.
         self.warned += erring and bool(item.warnings)
         if item.metrics is not None:
             self._add_metrics(item.metrics)
@@ -346,10 +347,10 @@ class Tally:
         )
 
     def _evaluator(self, name: str) -> _EvaluatorTally:
-        found = self._evaluators.get(name)
-        if found is None:
-            found = self._evaluators[name] = _EvaluatorTally(name)
-        return found
+        tally = self._evaluators.get(name)
+        if tally is None:
+            tally = self._evaluators[name] = _EvaluatorTally(name)
+        return tally
 
     def _add_metrics(self, metrics: CallMetrics) -> None:
         if metrics.latency_ms is not None:

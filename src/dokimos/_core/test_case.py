@@ -137,8 +137,8 @@ class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
         `retrieved_contexts` ...) in the actual outputs, else in the metadata, else in the inputs. Raises
         `EvaluationError` where they cannot be read.
         """
-        found = self.find_contexts()
-        return None if found is None else tuple(chunk.text for chunk in chunks_of(found))
+        entry = self.find_contexts()
+        return None if entry is None else tuple(chunk.text for chunk in chunks_of(entry))
 
     def find_contexts(self, names: Sequence[str] = OF_ANSWERS, *, texts: bool = True) -> ContextsEntry | None:
         """Return what was retrieved as it is, and where it is: under the first of the names that is there."""

@@ -20,13 +20,13 @@ def tool_calls_from(value: object, *, key: str) -> tuple[ToolCall, ...]:
     )
 
 
-def _tool_call(element: object, place: str) -> ToolCall:
+def _tool_call(element: object, path: str) -> ToolCall:
     if not isinstance(element, Mapping):
-        raise EvaluationError(f"{place} must be a ToolCall or a map, not {type(element).__name__}.")
+        raise EvaluationError(f"{path} must be a ToolCall or a map, not {type(element).__name__}.")
     try:
         return ToolCall.from_map(element)
     except (ValueError, TypeError) as cause:
-        raise EvaluationError(f"{place}: {cause}") from cause
+        raise EvaluationError(f"{path}: {cause}") from cause
 
 
 def tool_definitions_from(value: object, *, key: str) -> tuple[ToolDefinition, ...]:
@@ -44,8 +44,8 @@ def tool_definitions_from(value: object, *, key: str) -> tuple[ToolDefinition, .
     )
 
 
-def _tool_definition(element: object, place: str) -> ToolDefinition:
+def _tool_definition(element: object, path: str) -> ToolDefinition:
     try:
         return ToolDefinition.from_object(element)
     except (ValueError, TypeError) as cause:
-        raise EvaluationError(f"{place}: {cause}") from cause
+        raise EvaluationError(f"{path}: {cause}") from cause

@@ -71,20 +71,20 @@ class _Description:
             return None
         entries = entries or _select_called_library(self._entries(self._error))
         frames = [entry.frame for entry in entries] + self._find_syntax_error_frame()
-        found = tuple(self._redact_frame(frame) for frame in _drop_repeats(frames)[-MOST_FRAMES:])
+        redacted = tuple(self._redact_frame(frame) for frame in _drop_repeats(frames)[-MOST_FRAMES:])
         text = self._redact("".join(self._format_chain(self._error, set())))
         return ErrorDetail(
             _type_name(self._error),
             error_message(self._error, self._redact),
-            _intern(found),
+            _intern(redacted),
             _intern(truncate_middle(text.rstrip("\n"), LONGEST_TRACEBACK)),
         )
 
     def _entries(self, error: BaseException) -> list[TracebackEntry]:
-        found = self._entries_by_id.get(id(error))
-        if found is None:
-            found = self._entries_by_id[id(error)] = read_traceback(error.__traceback__, self._directory)
-        return found
+        entries = self._entries_by_id.get(id(error))
+        if entries is None:
+            entries = self._entries_by_id[id(error)] = read_traceback(error.__traceback__, self._directory)
+        return entries
 
     def _user_entries(self, error: BaseException, seen: set[int]) -> list[TracebackEntry]:
         """Return the user's frames of an exception and of what its group holds, else of what is behind it."""
@@ -116,13 +116,13 @@ class _Description:
     def _format_chain(self, error: BaseException, seen: set[int]) -> Iterator[str]:
         """Yield the pieces of a traceback as Python prints it: what is behind an exception comes first."""
         links: list[tuple[BaseException, str]] = []
-        found: BaseException | None = error
+        current: BaseException | None = error
         separator = ""
-        while found is not None and id(found) not in seen and len(seen) < MOST_EXCEPTIONS:
-            seen.add(id(found))
-            links.append((found, separator))
-            separator = _CONTEXT if found.__cause__ is None else _CAUSE
-            found = _find_previous_error(found)
+        while current is not None and id(current) not in seen and len(seen) < MOST_EXCEPTIONS:
+            seen.add(id(current))
+            links.append((current, separator))
+            separator = _CONTEXT if current.__cause__ is None else _CAUSE
+            current = _find_previous_error(current)
         for link, separator in reversed(links):
             yield from self._format_error(link)
             if isinstance(link, BaseExceptionGroup):

@@ -57,6 +57,7 @@ def from_json(target: type[T], data: str | bytes | Mapping[str, Any]) -> T:
 
 def _parse(target: type, text: str | bytes) -> Any:
     try:
+        # Not pydantic's parser, which takes NaN and Infinity for numbers.
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as cause:
         raise TypeConversionError(

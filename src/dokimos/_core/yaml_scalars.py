@@ -160,6 +160,7 @@ def _tag_of(text: str) -> str:
     kind = _kind_of(text)
     if kind is not None:
         return _KINDS[kind][0]
+    # Not of the core schema, and in everybody's files; where it is not a key it is text.
     return MERGE if text == "<<" else STR
 
 
@@ -167,8 +168,8 @@ def _kind_of(text: str) -> str | None:
     """Return which part of the core schema a scalar belongs to, None for a text."""
     if text[:1] not in _NUMBER_FIRST:
         return _KIND_OF_WORD.get(text)
-    found = _CORE.fullmatch(text)
-    return None if found is None else found.lastgroup
+    match = _CORE.fullmatch(text)
+    return None if match is None else match.lastgroup
 
 
 _KIND_OF_WORD: Final = {
@@ -192,6 +193,7 @@ def _loader_class() -> Any:
                 return _tag_of(value) if implicit[0] else STR
             return _TAG + ("seq" if kind is yaml.SequenceNode else "map")
 
+    # A subclass has its own table of constructors: PyYAML's SafeLoader stays as the application knows it.
     for tag in _TYPES:
         Loader.add_constructor(tag, lambda loader, node: _construct(node))
     Loader.add_constructor(MERGE, lambda loader, node: node.value)
