@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.evaluators import Evaluator, ToolCallValidity, ToolEfficiency, ToolTrajectory
 from dokimos.evaluators._agent.tool_trajectory import TrajectoryMode
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dokimos import simulation as simulation
     from dokimos._core.agent import AgentTrace as AgentTrace
     from dokimos._core.agent import ToolCall as ToolCall
-    from dokimos._core.agent import ToolDefinition as ToolDefinition
     from dokimos._core.conversation import ConversationTrajectory as ConversationTrajectory
     from dokimos._core.conversation import Message as Message
     from dokimos._core.conversation import Role as Role
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from dokimos._core.task_marker import takes_input as takes_input
     from dokimos._core.task_result import TaskResult as TaskResult
     from dokimos._core.test_case import EvalTestCase as EvalTestCase
+    from dokimos._core.tool_definition import ToolDefinition as ToolDefinition
     from dokimos._core.wire import from_json as from_json
     from dokimos._core.wire import to_json as to_json
     from dokimos.comparison._comparison_builder import compare_runs as compare_runs
@@ -136,7 +136,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "Task": "experiment._task",
     "TaskResult": "_core.task_result",
     "ToolCall": "_core.agent",
-    "ToolDefinition": "_core.agent",
+    "ToolDefinition": "_core.tool_definition",
     "Turn": "_core.conversation",
     "as_judge": "judges._protocol",
     "assert_eval": "testing._assertions",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dokimos._core.convert import convert
 from dokimos._core.json_object import parse_object
@@ -24,6 +24,7 @@ from dokimos._core.keys import (
     UNKNOWN_RESPONSE,
 )
 from dokimos._core.text import quote
+from dokimos._core.tool_definition import ToolDefinition, check_name
 from dokimos.errors import EvaluationError, TypeConversionError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class ToolCall(_ArgumentsText):
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
-        _check_name("tool call", self.name)
+        check_name("tool call", self.name)
         if type(self.arguments) is not dict:
             _check_arguments(self.name, self.arguments)
         # A copy: whoever keeps the original could change a value that counts as frozen.
@@ -184,110 +185,6 @@ class _OpenCall(_ArgumentsText):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool that an agent may call; `input_schema` is a JSON Schema of its arguments.
-
-    Example:
-        >>> def get_weather(city: str) -> str:
-        ...     "Return the weather of a city."
-        >>> tool = ToolDefinition.from_function(get_weather)
-        >>> tool.name, tool.required
-        ('get_weather', ('city',))
-    """
-
-    name: str
-    description: str = ""
-    _: KW_ONLY
-    input_schema: Mapping[str, Any] = field(default_factory=dict)
-
-    __pydantic_config__ = WIRE_CONFIG
-
-    def __post_init__(self) -> None:
-        _check_name("tool definition", self.name)
-
-    @classmethod
-    def from_map(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """Read a description of a tool: ours, or that of OpenAI (both), Anthropic, MCP, Bedrock or Gemini.
-
-        Raises `ValueError` where there is no name, or the schema is not a map.
-        """
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.from_map(data)
-
-    @classmethod
-    def from_function(
-        cls, function: Callable[..., Any], *, name: str = "", description: str = ""
-    ) -> ToolDefinition:
-        """Describe a Python function as a tool by its signature, annotations and docstring.
-
-        Descriptions of parameters are read from the docstring (Google, NumPy or Sphinx style) and from
-        `Annotated[type, "text"]`. Raises `ValueError` for a parameter without a JSON form.
-        """
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.from_function(function, name=name, description=description)
-
-    @classmethod
-    def from_model(cls, model: type, *, name: str = "", description: str = "") -> ToolDefinition:
-        """Describe a tool whose arguments are the fields of a pydantic model, dataclass or TypedDict."""
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.from_model(model, name=name, description=description)
-
-    @classmethod
-    def from_object(cls, tool: object) -> ToolDefinition:
-        """Describe whatever stands for a tool: a definition, map, function, model, or another's object.
-
-        An object of somebody else's, such as MCP's `Tool`, is read by its attributes `name`, `description`
-        and `inputSchema`, `input_schema` or `parameters`. Raises `ValueError`.
-        """
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.from_object(tool)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of the declared parameters."""
-        return tuple(self._properties)
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The names of the parameters that must be there, those included that are not declared."""
-        return tuple(self.input_schema.get("required") or ())
-
-    def schema_of(self, parameter: str) -> Mapping[str, Any]:
-        """Return the schema of a parameter, {} where nothing is known about it."""
-        schema = self._properties.get(parameter)
-        return schema if isinstance(schema, Mapping) else {}
-
-    def to_openai(
-        self, api: Literal["chat", "responses"] = "chat", *, strict: bool | None = None
-    ) -> dict[str, Any]:
-        """Return the tool as OpenAI's Chat Completions (and compatible servers) or Responses take it."""
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.to_openai(self, api, strict=strict)
-
-    def to_anthropic(self) -> dict[str, Any]:
-        """Return the tool as Anthropic's Messages take it."""
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.to_anthropic(self)
-
-    def to_mcp(self) -> dict[str, Any]:
-        """Return the tool as an MCP server lists it."""
-        from dokimos._messages import tool_definitions
-
-        return tool_definitions.to_mcp(self)
-
-    @property
-    def _properties(self) -> Mapping[str, Any]:
-        properties = self.input_schema.get("properties")
-        return properties if isinstance(properties, Mapping) else {}
-
-
-@dataclass(frozen=True, slots=True)
 class AgentTrace:
     """What an agent did for one input; a task may return it as it is.
 
@@ -395,13 +292,6 @@ def _check_for_misnamed_arguments(data: Mapping[str, Any]) -> None:
             raise ValueError(
                 f'Tool call {data.get("name")!r} has no "arguments", but {key!r}: rename it to "arguments".'
             )
-
-
-def _check_name(what: str, name: object) -> None:
-    if type(name) is str and name and not name.isspace():
-        return
-    if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"A {what} needs a name that is not blank, not {name!r}.")
 
 
 def _require_list(name: str, value: object) -> tuple[Any, ...]:

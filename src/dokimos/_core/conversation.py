@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeGuard
 
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.jsonable import WIRE_CONFIG, jsonable, text_form
 from dokimos._core.keys import (
     BROKEN_OFF,
@@ -22,6 +22,7 @@ from dokimos._core.keys import (
 )
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.text import quote
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.errors import EvaluationError
 
 MessageFormat: TypeAlias = Literal[

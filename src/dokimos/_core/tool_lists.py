@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.errors import EvaluationError
 
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
 
-from dokimos._core.agent import ToolDefinition
 from dokimos._core.jsonable import jsonable
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._messages.docstrings import parse_parameter_descriptions, parse_purpose
 
 _SCHEMA_KEYS: Final = (

@@ -10,11 +10,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.task_progress import report_progress
 from dokimos._core.task_result import TaskResult
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.errors import DokimosError, EndpointDownError
 from dokimos.experiment._item_errors import describe_error
 from dokimos.integrations._background_loop import run_on_background_loop

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ClassVar, TypeAlias, Unpack
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.metrics import CallMetrics, PriceTable
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
 from dokimos.integrations._agent_runs import AgentRun, AgentRunner, build_identity

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from dokimos._core.agent import ToolDefinition
+from dokimos._core.tool_definition import ToolDefinition
 
 
 def describe_tools(

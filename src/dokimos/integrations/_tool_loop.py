@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.conversation import ConversationTrajectory, MessageFormat, Role
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.text import error_text
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.user_calls import call_user_function
 from dokimos.errors import IntegrationError
 from dokimos.integrations._agent_runs import AgentRun, AgentRunner, report_partial_run

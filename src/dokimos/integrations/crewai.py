@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory, Message, call_text
 from dokimos._core.extras import require
 from dokimos._core.json_object import parse_object
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.user_calls import call_user_function
 from dokimos.errors import IntegrationError
 from dokimos.integrations._agent_runs import AgentRun, report_partial_run

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.extras import require
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.integrations._agent_runs import AgentRun, finish_run
 from dokimos.integrations._background_loop import run_on_background_loop

@@ -11,11 +11,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.extras import require
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.user_calls import call_user_function
 from dokimos.integrations._agent_runs import AgentRun, finish_run
 from dokimos.integrations._agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions

@@ -12,11 +12,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.integrations._agent_runs import AgentRun, AgentRunner, finish_run
 from dokimos.integrations._agent_task import AgentTask, TaskOptions
 from dokimos.integrations._framework import Framework, RunOptions, resolve_agent

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Unpack
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.eval_result import require_one_score
 from dokimos._core.extras import require
@@ -22,6 +22,7 @@ from dokimos._core.means import relative_position
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator, ScoreLike

@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias, Unpack
 
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.metrics import PriceTable
 from dokimos._core.text import error_text
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import IntegrationError
 from dokimos.integrations._agent_runs import AgentRun, finish_run

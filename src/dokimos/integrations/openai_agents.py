@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.extras import require
 from dokimos._core.json_object import parse_object
 from dokimos._core.jsonable import text_form
 from dokimos._core.keys import CALL_ERROR
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.integrations._agent_runs import AgentRun, finish_run
 from dokimos.integrations._framework import Framework, RunOptions, resolve_agent
 from dokimos.integrations._framework_objects import FrameworkObject, get, join_text

@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory, Message, Role
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.keys import CALL_ERROR
 from dokimos._core.metrics import CallMetrics, PriceTable
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.integrations._agent_runs import AgentRun, finish_run
 from dokimos.integrations._agent_task import AgentJudge
 from dokimos.integrations._framework import Framework, RunOptions, resolve_agent

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.conversation import ConversationTrajectory, Message, Role
 from dokimos._core.extras import require
 from dokimos._core.json_object import parse_object
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.user_calls import call_user_function
 from dokimos.integrations._agent_runs import AgentRun, finish_run
 from dokimos.integrations._framework import Framework, RunOptions, find_method, resolve_agent

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.keys import CALL_ERROR
 from dokimos._core.metrics import CallMetrics, PriceTable
 from dokimos._core.text import error_text
+from dokimos._core.tool_definition import ToolDefinition
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dokimos._core.agent import ToolDefinition
 from dokimos._core.json_object import parse_if_container, parse_if_json
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._messages.neutral import UNNAMED, NeutralCall, NeutralMessage, NeutralResult
 from dokimos.traces import _langfuse_attributes as langfuse_attributes
 from dokimos.traces._attributes import first_value, parse_literal

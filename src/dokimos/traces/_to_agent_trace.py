@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.example import Example
 from dokimos._core.keys import CONTEXTS, INPUT, PARTIAL_RESPONSE, RETRIEVED, TOOLS, UNKNOWN_RESPONSE
 from dokimos._core.metrics import CallMetrics, PriceTable
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.traces._call_matching import collect_calls
 from dokimos.traces._run_ending import find_ending, has_run, outermost_agents
 from dokimos.traces._semconv import SpanRole

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from dokimos import Dataset, Example, evaluate
-from dokimos._core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos._core.agent import AgentTrace, ToolCall
 from dokimos._core.conversation import ConversationTrajectory, Message
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import EndpointDownError, EvaluationError, IntegrationError, JudgeUnavailableError
 from dokimos.evaluators import Contains, Correctness, ToolCallValidity

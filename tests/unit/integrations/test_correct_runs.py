@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.evaluators import ToolCallValidity, ToolErrors, ToolTrajectory
 
 FOLDER = Path(__file__).parents[2] / "data" / "frameworks"

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
 from dokimos._core.keys import TOOL_CALLS, TOOLS
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.text import quote
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._core.tool_lists import tool_calls_from, tool_definitions_from
 from dokimos.errors import ConfigurationError, EvaluationError, MissingInputError
 from dokimos.evaluators._agent.accepted_values import read_expected

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
 from dokimos._core.conversation import call_text
 from dokimos._core.keys import PLAN, REASONING_STEPS
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.errors import MissingInputError
 from dokimos.evaluators._agent.base import texts_under
 from dokimos.evaluators._llm.case_sections import number_lines, section

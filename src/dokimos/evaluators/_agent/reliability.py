@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 
-from dokimos._core.agent import ToolDefinition
 from dokimos._core.jsonable import text_form
 from dokimos._core.keys import TOOLS
 from dokimos._core.means import exact_mean
 from dokimos._core.results import Score
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.text import format_list, pluralize
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.evaluators._agent.base import TOOLS_SCHEMA, read_tools, require_tools
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._llm.case_sections import section

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
 from dokimos._core.jsonable import jsonable
 from dokimos._core.keys import TOOLS
 from dokimos._core.results import Score
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.text import format_list, pluralize, quote
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._agent.base import (
     TOOLS_SCHEMA,

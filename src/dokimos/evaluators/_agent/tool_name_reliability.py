@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from dokimos._core.agent import ToolDefinition
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.evaluators._agent.reliability import SKIPPED, Checks, ReliabilityEvaluator
 
 MOST_SEGMENTS: Final = 7

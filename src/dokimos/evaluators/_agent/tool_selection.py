@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
 from dokimos._core.keys import INPUT, TOOL_CALLS, TOOLS, input_of
 from dokimos._core.results import Score
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.text import format_list, pluralize
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos.evaluators._agent.base import TOOLS_SCHEMA, read_calls, read_tools, require_keys, require_tools
 from dokimos.evaluators._agent.prompt_sections import calls_section, output_section, tools_section
 from dokimos.evaluators._llm.base import JudgedEvaluator

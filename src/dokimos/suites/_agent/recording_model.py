@@ -16,9 +16,9 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from dokimos._core.agent import ToolDefinition
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.text import error_text
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._http.backoff import retry_after
 from dokimos._http.breaker import FailureKind, current_breakers
 from dokimos._http.credentials import Secret, redact, redact_url

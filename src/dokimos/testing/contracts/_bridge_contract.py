@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from dokimos._core.agent import AgentTrace, ToolDefinition
+from dokimos._core.agent import AgentTrace
 from dokimos._core.example import Example
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import ExperimentResult, ItemResult
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators._agent.tool_errors import ToolErrors
 from dokimos.experiment._experiment import evaluate

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from dokimos import errors
-from dokimos._core.agent import ToolCall, ToolDefinition
+from dokimos._core.agent import ToolCall
 from dokimos._core.conversation import ConversationTrajectory, Message
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.score_range import USUAL_RANGE
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.tool_definition import ToolDefinition
 from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._parameters import describe, description_of, schema
