@@ -150,7 +150,7 @@ def test_a_gate_that_cannot_see_enough_is_inconclusive(run, capsys):
     assert dokimos("gate", "a.json", "-b", "a.json", "--require-power", "0.8") == 4
     printed = unwrapped(capsys.readouterr().out)
     assert "INCONCLUSIVE" in printed
-    assert "items would decide" in printed
+    assert "items would be enough" in printed
 
 
 def test_suspicious_items_are_run_again(run, capsys, monkeypatch):

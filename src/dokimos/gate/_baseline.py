@@ -25,6 +25,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.gate._gate_environment import write_atomically
 
 FORMAT_VERSION: Final = 1
+# Nine digits at most: `int` refuses texts of thousands, and no data set has as many items.
 _POSITIONAL_KEY: Final = re.compile(r"item-(0|[1-9][0-9]{0,8})")
 _LOWER: Final = "lower_is_better"
 
@@ -55,18 +56,32 @@ def baseline_of(
             by which items are to be paired.
     """
     snapshot = Snapshot.of(result)
+    _require_whole_run(result, snapshot)
+    _require_scores(snapshot, allow_errors=allow_errors)
+    return Baseline(
+        snapshot=snapshot,
+        pairing=pair(snapshot, snapshot, pairing).pairing,
+        gate=gate,
+        provenance=_provenance(result),
+    )
+
+
+def _require_whole_run(result: ExperimentResult, snapshot: Snapshot) -> None:
     if snapshot.partial is not None:
         raise ConfigurationError(
-            f"The run of {result.name!r} is not whole ({snapshot.partial}), so it cannot be a baseline. Run "
-            "the whole data set."
+            f"The run of {result.name!r} covers only part of its data set ({snapshot.partial}), so it cannot "
+            "be a baseline. Run the whole data set."
         )
     if not snapshot.items:
         raise ConfigurationError(f"The result of {result.name!r} has no items, so it cannot be a baseline.")
     if result.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):
         raise ConfigurationError(
-            f"The run of {result.name!r} did not end ({result.status.in_words}), so it cannot be a baseline. "
-            "Resume it first."
+            f"The run of {result.name!r} did not finish ({result.status.in_words}), so it cannot be a "
+            "baseline. Resume it first."
         )
+
+
+def _require_scores(snapshot: Snapshot, *, allow_errors: bool) -> None:
     errored = [item for item in snapshot.items if item.errors]
     if errored and not allow_errors:
         keys = format_list([item.id or item.index_key for item in errored])
@@ -79,13 +94,10 @@ def baseline_of(
     bare = [item for item in snapshot.items if not item.scores and not item.errors]
     if bare:
         keys = format_list([item.id or item.index_key for item in bare])
-        raise ConfigurationError(f"No evaluator scored {keys}, so this result cannot be a baseline.")
-    return Baseline(
-        snapshot=snapshot,
-        pairing=pair(snapshot, snapshot, pairing).pairing,
-        gate=gate,
-        provenance=_provenance(result),
-    )
+        raise ConfigurationError(
+            f"No evaluator scored {keys}, so this result cannot be a baseline. Remove these items from the "
+            "data set, or add an evaluator that scores them."
+        )
 
 
 def _provenance(result: ExperimentResult) -> dict[str, Any]:
@@ -116,6 +128,7 @@ def baseline_text(baseline: Baseline) -> str:
     """Return the content of a baseline file."""
     snapshot = baseline.snapshot
     by_id = baseline.pairing is Pairing.DATASET_ITEM_ID
+    # By id, so that a diff shows what changed and not what moved. Without ids, the order is the key.
     items = sorted(snapshot.items, key=lambda item: (item.id or "") if by_id else "")
     tree = {
         "formatVersion": FORMAT_VERSION,
@@ -123,6 +136,7 @@ def baseline_text(baseline: Baseline) -> str:
         "experiment": snapshot.name,
         "dataset": _without_none({"name": snapshot.dataset_name, "itemCount": len(items)}),
         "pairing": baseline.pairing.value,
+        # Other implementations read one score for each item: the mean. Our repeats stand beside it.
         "runsPerItem": 1,
         "repeats": snapshot.runs if snapshot.runs > 1 else None,
         "evaluators": [_facts_tree(facts) for _, facts in sorted(snapshot.evaluators.items())],
@@ -185,6 +199,7 @@ def read_baseline(path: Path) -> Baseline:
         ConfigurationError: naming the file and what is wrong in it.
     """
     try:
+        # Editors on Windows put a byte order mark before UTF-8.
         tree = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as cause:
         raise ConfigurationError(f"Cannot read the baseline {path}: {cause}.") from cause
@@ -210,6 +225,7 @@ class _Reading:
         self.check_version(tree)
         pairing = self.pairing(tree.get("pairing", Pairing.POSITIONAL))
         facts = dict(self.facts(tree.get("evaluators", [])))
+        # Before the items, whose scores are checked against them.
         self.ranges.update({name: one.score_range for name, one in facts.items() if one.score_range})
         items = tuple(self.items(tree["items"], pairing))
         names = sorted({name for item in items for name in (*item.scores, *item.errors) if name != TASK})
@@ -257,6 +273,7 @@ class _Reading:
                 EvaluatorFacts(
                     name=name,
                     lower_is_better=tree.get("direction") == _LOWER,
+                    # Files of other implementations do not say: as deterministic, every drop counts.
                     deterministic=tree.get("deterministic") is not False,
                     fingerprint=str(tree.get("fingerprint", "")),
                     score_range=self.score_range(tree.get("scoreRange"), name),

@@ -13,21 +13,21 @@ from dokimos._core.results import RunStatus
 from dokimos._core.text import format_list, pluralize
 from dokimos.comparison._comparison_builder import compare_runs
 from dokimos.comparison._config import Pairing
-from dokimos.comparison._diff import PASS_RATE, Change, MetricChange, RunComparison, title
+from dokimos.comparison._diff import Change, MetricChange, RunComparison, title
 from dokimos.comparison._snapshot import Snapshot
 from dokimos.comparison._wording import (
     change_sentence,
     find_unseen_change,
-    interval,
-    p_text,
     points,
     share,
     verdict_text,
 )
+from dokimos.gate._drop_sentences import count_drops, describe_drops, explain_too_few, format_drops
 from dokimos.gate._gate_config import GateConfig
-from dokimos.gate._item_guards import ItemGuards, choose_guards, repeats_needed
+from dokimos.gate._item_guards import ItemGuards, choose_guards
+from dokimos.gate._level import Level
 from dokimos.gate._separation import PART_OF_ALPHA
-from dokimos.gate._severity import Drop, Drops, Level, Reruns, classify_drops
+from dokimos.gate._severity import Drop, Drops, Reruns, classify_drops
 from dokimos.gate._variation import NoiseMeasurements
 from dokimos.stats._mcnemar import mcnemar_p
 
@@ -123,6 +123,7 @@ def decide(
         config, pairing: The gate's options, and how the baseline says that items are paired.
         reruns, noise: What running suspicious items again gave, and what is known of the unchanged system.
     """
+    # Alpha is shared out before anything is compared: guard 1 tests at what guard 2 leaves it.
     level = Level.of(baseline, candidate, config)
     settings = config.comparison(pairing=pairing, alpha=level.regression)
     comparison = compare_runs(baseline, candidate, config=settings)
@@ -149,7 +150,7 @@ def decide(
             *level.notes,
             *guards.warnings,
             *(_warn_of_unused_noise(noise, applicable_noise, stale) if config.severity == "auto" else ()),
-            *_describe_drops(drops, comparison, config),
+            *describe_drops(drops, comparison, config),
         ),
     )
 
@@ -164,6 +165,8 @@ def _find_all(
         *_find_unclear_drops(drops.unclear, config),
         *_find_removed(comparison, config),
     ]
+    # A failure stands, however little else the comparison could have seen; power only matters to what would
+    # pass.
     if not any(one.fails and not one.is_inconclusive for one in findings):
         findings += _find_lack_of_power(comparison, config)
     if not findings and (level.is_blind or config.severity == "off"):
@@ -204,6 +207,7 @@ def _find_silent_evaluators(comparison: RunComparison, config: GateConfig) -> It
 
     By chance as many items gain a score as lose one. Losses that an error explains are left to guard 2.
     """
+    # An item counts as lost only if both sides have it; removed items have a guard of their own.
     scored, lost, unexplained, gained = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for item in comparison.items:
         if item.baseline is None or item.candidate is None:
@@ -216,6 +220,7 @@ def _find_silent_evaluators(comparison: RunComparison, config: GateConfig) -> It
             scored[score.name] += 1
             lost[score.name] += missing
             unexplained[score.name] += missing and item.candidate.error_of(score.name) is None
+    # A share of the part of alpha that the other guards leave, split over all evaluators (Bonferroni).
     level = PART_OF_ALPHA * config.alpha / max(1, len(scored))
     for name, count in lost.items():
         if name in comparison.removed_evaluators:
@@ -253,7 +258,7 @@ def _find_counted_drops(drops: Sequence[Drop], config: GateConfig, level: Level)
     rule = f"more than {points(config.severity_margin)}{how.get(config.severity, '')}"
     yield GuardFinding(
         Guard.SEVERITY,
-        f"{_count_drops(drops)} by {rule}: {_format_drops(drops)}.",
+        f"{count_drops(drops)} by {rule}: {format_drops(drops)}.",
         config.fail_on_regression,
     )
 
@@ -262,18 +267,12 @@ def _find_unclear_drops(drops: Sequence[Drop], config: GateConfig) -> Iterator[G
     if drops:
         yield GuardFinding(
             Guard.SEVERITY,
-            f"{_count_drops(drops)} by more than {points(config.severity_margin)}, which "
-            f"{_explain_too_few(drops, config)} on each side, or let the gate run such items again (rerun): "
-            f"{_format_drops(drops)}.",
+            f"{count_drops(drops)} by more than {points(config.severity_margin)}, which "
+            f"{explain_too_few(drops, config)} on each side, or let the gate run such items again (rerun): "
+            f"{format_drops(drops)}.",
             fails=config.require_power is not None and config.fail_on_regression,
             is_inconclusive=config.fail_on_regression,
         )
-
-
-def _explain_too_few(drops: Sequence[Drop], config: GateConfig) -> str:
-    before, now = min((drop.repeats for drop in drops), key=lambda pair: math.comb(sum(pair), pair[0]))
-    have = "one repeat" if before == now == 1 else f"{before} and {now} repeats"
-    return f"cannot be told from noise with {have}; run {repeats_needed(config.alpha)}"
 
 
 def _warn_of_unused_noise(
@@ -293,49 +292,6 @@ def _warn_of_unused_noise(
             f"The figures of dokimos noise do not cover all items that {format_list(lost)} scored here, "
             "so they are not used for it. Measure the noise of this data set again."
         )
-
-
-def _warn_of_open_intervals(drops: Drops, comparison: RunComparison) -> Iterator[str]:
-    """Yield warnings where an interval excludes 0 although guard 1 does not fire and drops count as noise."""
-    names = {drop.evaluator for drop in (*drops.unclear, *drops.explained)}
-    for metric in comparison.metrics if names else ():
-        if metric.name not in {PASS_RATE, *names} or metric.significant or metric.worse <= metric.better:
-            continue
-        found = metric.interval
-        if found is not None and min(map(metric.worsening, (found.low, found.high))) > 0:
-            yield (
-                f"The 95 % interval of the change of the {title(metric)} ({interval(metric)}) excludes 0, "
-                f"but the corrected test of guard 1 does not reach alpha = {metric.config.alpha:g} "
-                f"(adjusted p {p_text(metric.adjusted_p_value)}): all together, the drops may be a "
-                "regression, which more items or repeats would show."
-            )
-
-
-def _describe_drops(drops: Drops, comparison: RunComparison, config: GateConfig) -> Iterator[str]:
-    yield from (one.sentence for one in drops.separations)
-    yield from _warn_of_explained_drops(drops.explained, config)
-    yield from _warn_of_open_intervals(drops, comparison)
-
-
-def _warn_of_explained_drops(drops: Sequence[Drop], config: GateConfig) -> Iterator[str]:
-    if drops:
-        yield (
-            f"{_count_drops(drops)} by more than {points(config.severity_margin)} without standing "
-            f"out from what repeats vary by, so guard 2 does not count them: {_format_drops(drops)}."
-        )
-
-
-def _count_drops(drops: Sequence[Drop]) -> str:
-    return f"{pluralize(len(drops), 'score of a single item', 'scores of single items')} dropped"
-
-
-def _format_drops(drops: Sequence[Drop]) -> str:
-    more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
-    return "; ".join(_format_drop(drop) for drop in drops[:3]) + more
-
-
-def _format_drop(drop: Drop) -> str:
-    return f"{drop.sentence} ({drop.cause})" if drop.cause else drop.sentence
 
 
 def _find_removed(comparison: RunComparison, config: GateConfig) -> Iterator[GuardFinding]:
@@ -370,18 +326,21 @@ def _find_lack_of_power(comparison: RunComparison, config: GateConfig) -> Iterat
             Guard.POWER, "No metric was compared, so no drop could have been seen.", is_inconclusive=True
         )
     elif blind:
+        # None means that not even a drop of everything is seen: the worst of all.
         worst = max(blind, key=lambda metric: metric.detectable_drop or math.inf)
         needed = _max_if_all_known(
             [metric.items_needed(config.detect_drop, config.require_power) for metric in blind]
         )
         seen = worst.detectable_drop
-        smallest = "none at all" if seen is None else f"only those from {points(seen)} on"
+        drop = f"drop of the {title(worst)}"
+        smallest = (
+            f"no {drop} is seen" if seen is None else f"the smallest {drop} that is seen is {points(seen)}"
+        )
         decides = "more than a million" if needed is None else f"{needed:,}"
         yield GuardFinding(
             Guard.POWER,
             f"A drop of {points(config.detect_drop)} must be seen with {share(config.require_power)} "
-            f"power. Of the drops of the {title(worst)}, {pluralize(worst.n, 'item')} show {smallest}; "
-            f"{decides} items would decide.",
+            f"power. With {pluralize(worst.n, 'item')}, {smallest}; {decides} items would be enough.",
             is_inconclusive=True,
         )
 
@@ -404,5 +363,5 @@ def _is_blind(metric: MetricChange, config: GateConfig) -> bool:
 
 
 def _max_if_all_known(counts: Sequence[int | None]) -> int | None:
-    applicable_noise = [count for count in counts if count is not None]
-    return max(applicable_noise) if len(applicable_noise) == len(counts) else None
+    known = [count for count in counts if count is not None]
+    return max(known) if len(known) == len(counts) else None

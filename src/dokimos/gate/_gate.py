@@ -92,6 +92,7 @@ class RegressionGate:
         config = config or GateConfig()
         environment = GateEnvironment.here(root)
         check_rerun(config, rerun)
+        # Written by hand: what is stored is derived from what is given, as `environment` is from `root`.
         values = {
             "baseline": baseline,
             "config": config,
@@ -190,6 +191,7 @@ class RegressionGate:
 
     def _handle_missing_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
         required = self.config.on_no_baseline == "fail"
+        # A baseline written in CI would be lost with the machine, and the gate would pass for ever.
         if self.environment.in_ci or required:
             reason = (
                 f"There is no baseline {self._quote_path(path)}, so nothing was compared. Create it on your "
@@ -198,6 +200,7 @@ class RegressionGate:
             finding = GuardFinding(Guard.NO_BASELINE, reason, fails=required)
             verdict = self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
             return self._save_verdict(verdict)
+        # Before writing: the new file itself would be the most similar one.
         meant = self._ask_for_similar(path)
         self._write_baseline(result, path)
         created = f"Created the baseline {self._quote_path(path)} from this run."
@@ -279,11 +282,13 @@ def decide_and_confirm(
     suspects = [*decision.drops, *decision.unclear]
     if not suspects or rerun is None or not times:
         return decision
+    # Reruns cost calls of the application and of judges.
     if not decision.rests_on_drops:
         note = "Suspicious items were not run again, as the verdict does not depend on them."
         return replace(decision, warnings=(*decision.warnings, note))
     items = pair(baseline, candidate, config.pairing if pairing is None else pairing.value).candidate
     reruns = rerun_items(suspects, items, rerun, times=times)
+    # From the start: reruns also tell more of how much the scores vary.
     return decide(baseline, candidate, config, pairing=pairing, reruns=reruns, noise=noise)
 
 

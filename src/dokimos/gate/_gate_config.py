@@ -85,10 +85,14 @@ class GateConfig:
         check_choice("on_removed_evaluator", self.on_removed_evaluator, get_args(RemovedEvaluator))
         check_choice("on_no_baseline", self.on_no_baseline, get_args(NoBaseline))
         if not is_count(self.confirm) or self.confirm < 0:
-            raise ConfigurationError(f"confirm must be a number of repeats, not {self.confirm!r:.80}.")
+            raise ConfigurationError(
+                f"confirm must be a whole number of 0 or more, not {self.confirm!r:.80}."
+            )
         if self.require_power is not None:
             check_share("require_power", self.require_power)
         check_share("detect_drop", self.detect_drop)
+        # Its constructor checks what a comparison shares with a gate: alpha, correction, pairing, seed,
+        # iterations.
         self.comparison()
 
     @classmethod

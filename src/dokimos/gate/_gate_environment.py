@@ -106,9 +106,11 @@ class GateEnvironment:
             return name
         chosen = experiment if name is None else name
         stem = _NO_FILE_NAME.sub("-", chosen).strip(". ")
+        # The default name of an experiment: two of them would share one baseline.
         if not stem or chosen == "unnamed":
             raise ConfigurationError(
-                "The gate needs a name for its baseline: name the experiment, or give a name or a path."
+                "The gate needs a name for its baseline: name the experiment, or pass a name or a "
+                "path to the gate."
             )
         if len(stem.encode("utf-8", "replace")) > LONGEST_STEM:
             raise ConfigurationError(
@@ -154,6 +156,7 @@ class GateEnvironment:
         name = Path(program).name
         if not name:
             return "COMMAND"
+        # `python -m package` puts the path of its `__main__.py` here, and "-m" while it still looks for it.
         if name in ("__main__.py", "-m", "-c"):
             return join([Path(sys.executable).name, "-m", Path(program).parent.name or "MODULE", *arguments])
         start = ["python", program] if name.endswith(".py") else [name]
@@ -161,6 +164,7 @@ class GateEnvironment:
 
     def display_path(self, path: Path) -> str:
         """Return a path as a user types it: relative to the current folder if it is inside the project."""
+        # Resolved, since temporary folders are behind a symbolic link on macOS.
         whole, root = path.resolve(), self.root.resolve()
         return relative(whole, (self.start or root).resolve()) if whole.is_relative_to(root) else str(path)
 
@@ -188,6 +192,7 @@ def repository(start: Path) -> Path:
 
 def running_test(environment: Mapping[str, str]) -> str:
     """Return the node id of the test that pytest is running, "" if there is none."""
+    # pytest writes the phase behind the id: "tests/test_a.py::test_b (call)".
     node = environment.get(_TEST_VARIABLE, "").rpartition(" (")[0]
     return _XDIST_GROUP.sub("", node)
 
@@ -199,6 +204,7 @@ def truthy(value: str | None) -> bool:
 
 def file_stem(name: str, fallback: str = "gate-verdict") -> str:
     """Return a name as part of a file name; letters and folders that it lacks leave a trace, to differ."""
+    # The end of a long name is kept: of a path it says most.
     stem = _UNSAFE.sub("-", name).strip(".")[-LONGEST_STEM:] or fallback
     if name.isascii() and "/" not in name:
         return stem
@@ -215,6 +221,8 @@ def keep_out_of_git(folder: Path) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file in UTF-8 atomically, creating its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, since a rename across file systems is not atomic; by process, since tests run in
+    # several.
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
     try:
         draft.write_bytes(text.encode("utf-8", "backslashreplace"))

@@ -44,6 +44,7 @@ class PullRequest:
         pull = _event(environment).get("pull_request")
         if not isinstance(pull, dict) or not isinstance(pull.get("number"), int):
             raise CommentSkipped("this job does not run for a pull request")
+        # The token of such a job can only read. Asking first gives a reason instead of an error 403.
         if _repository_of(pull, "head") != _repository_of(pull, "base"):
             raise CommentSkipped("the pull request comes from a fork, whose jobs may not comment")
         if not token or not repository:
@@ -88,10 +89,12 @@ def _upsert(verdict: VerdictFile, there: Sequence[Mapping[str, Any]], pull: Pull
     body = json.dumps(
         {"body": escape_control_characters(render_markdown(verdict.tree, verdict.name))}
     ).encode()
+    # The whole first line: the marker of one gate may begin like that of another, and people quote comments.
     own = next((c for c in there if _first_line(c) == verdict.marker), None)
     if own is None:
         made, _ = _request("POST", pull.comments_url, pull, body)
     else:
+        # Only a number goes into the address, whatever the reply holds.
         url = f"{pull.api_url}/repos/{pull.repository}/issues/comments/{int(own['id'])}"
         made, _ = _request("PATCH", url, pull, body)
     return str(made.get("html_url", "")) if isinstance(made, dict) else ""
@@ -103,6 +106,7 @@ def _first_line(comment: Mapping[str, Any]) -> str:
 
 def _comments(pull: PullRequest) -> Iterator[Mapping[str, Any]]:
     url: str | None = f"{pull.comments_url}?per_page=100"
+    # Bounded, so that a reply that links to itself ends.
     for _ in range(_MOST_PAGES):
         if url is None:
             return
@@ -121,6 +125,7 @@ def _request(method: str, url: str, pull: PullRequest, body: bytes | None = None
         "User-Agent": "dokimos",
         "X-GitHub-Api-Version": "2022-11-28",
     }
+    # urllib is enough: a few requests at the end of a job, and a failure only skips the comment.
     request = urllib.request.Request(url, data=body, headers=headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
@@ -147,6 +152,7 @@ def write_outputs(verdicts: Sequence[VerdictFile], environment: Mapping[str, str
 def _append(path: str | None, text: str) -> Path | None:
     if not path:
         return None
+    # Appended: other steps of the job write to the same file.
     with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     return Path(path)

@@ -148,6 +148,7 @@ def can_judge(before: int, now: int, alpha: float, evaluators: int = 1) -> bool:
 
     That is one in the number of ways to deal them out, for each evaluator that is judged by itself.
     """
+    # 20 * 0.05 must count as 1: three repeats on each side are just enough at the usual alpha.
     return math.comb(before + now, before) * alpha >= evaluators * (1 - 1e-9)
 
 
@@ -175,6 +176,7 @@ class _Chooser:
         return GuardChoice(evaluator=metric.name, guard=guard, reason=reason)
 
     def _guard(self, metric: MetricChange) -> tuple[ItemGuard, str]:
+        # First: where guard 1 cannot see a collapse, guard 2 is all there is, whatever repeats say.
         reason = self._reason_for_documented(metric)
         if reason is not None:
             return ItemGuard.DOCUMENTED, reason
@@ -193,6 +195,7 @@ class _Chooser:
         if can_judge(before, now, alpha) or noise_can_judge(runs, alpha):
             amount = f"vary by up to {score_text(largest_spread)}" if largest_spread else "do not vary"
             return ItemGuard.VARIATION, f"{evidence} {amount}"
+        # Some items may have repeats enough even though the least repeated ones have not.
         if any(can_judge(*counts, alpha) for counts in self.counts(metric.name)):
             return ItemGuard.UNKNOWN, (
                 f"drops of items with fewer than {repeats_needed(alpha)} repeats on each side cannot be told "
@@ -243,6 +246,8 @@ class _Chooser:
         ]
         if metric.significant or metric.better or not falls or min(falls) <= margin:
             return False
+        # Only without a selection: items chosen for being high before fall with a chance of 1 - q, and not of
+        # q * (1 - q).
         fell_far = len(falls) == len(changes) and min(falls) > _FAR
         chance = (_FAR_CHANCE if fell_far else 0.5) ** len(falls)
         return chance * self._tests <= self.config.alpha

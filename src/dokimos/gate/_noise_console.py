@@ -75,7 +75,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
 
 def _proposal(report: NoiseReport) -> Iterator[str]:
     if report.guard2[0].error_rate:
-        yield "No margin helps against errors: fix what fails, or let confirm=3 run it again."
+        yield "No margin helps against errors: fix what fails, or let confirm=3 run those items again."
     if report.margin <= report.severity_margin:
         quiet = "" if report.errored else ": guard 2 stays quiet on an unchanged system"
         yield f"The margin in use is enough for the scores{quiet}."

@@ -24,6 +24,8 @@ from dokimos.stats._intervals import Interval, wilson_interval
 MOST_DRAWS: Final = 1_000
 FEWEST_DRAWS: Final = 100
 CONFIRM: Final = 3
+# Scores that are dealt for one figure, and items times metrics for guard 1: they bound the time of a report
+# on thousands of items.
 _EFFORT: Final = 2_000_000
 _GATE_EFFORT: Final = 100_000
 _MOST_GATES, _FEWEST_GATES = 200, 25
@@ -169,13 +171,14 @@ def noise(result: ExperimentResult, *, config: GateConfig | None = None) -> Nois
     snapshot = Snapshot.of(result)
     if snapshot.partial is not None:
         raise ConfigurationError(
-            f"Noise is measured on a whole run, and this one is a part ({snapshot.partial}). Run the whole "
-            "data set."
+            f"Noise is measured on a whole run, and this one covers only part of its data set "
+            f"({snapshot.partial}). Run the whole data set."
         )
     repeats = min((len(scores) for item in snapshot.items for scores in item.scores.values()), default=0)
     if snapshot.runs < 2 or repeats < 1:
         raise ConfigurationError(
-            "Noise shows in repeats: give a result of two runs or more, with scores in each of them."
+            "Measuring noise takes a result with at least two runs, and scores in each of them: run with "
+            "runs=5, for example."
         )
     dealing = _Dealing(snapshot, random.Random(config.seed))
     fired = [dealing.guard1_fires(config) for _ in range(dealing.gates)]
@@ -201,6 +204,7 @@ class _Dealing:
     def __init__(self, snapshot: Snapshot, draw: random.Random) -> None:
         self._snapshot = snapshot
         self._draw = draw
+        # Scores that never vary never fall; without them a draw touches a fraction of the items.
         self._items = [
             (len(item.results), varying)
             for item in snapshot.items
@@ -222,6 +226,7 @@ class _Dealing:
         sides = [self._deal(item) for item in self._snapshot.items]
         before = replace(self._snapshot, items=tuple(side[0] for side in sides), runs=1)
         now = replace(self._snapshot, items=tuple(side[1] for side in sides), runs=1)
+        # Guard 1 alone. Both sides have the same items in the same places, also where ids are missing.
         options = replace(config, severity="off", require_power=None, pairing="positional")
         found = decide(before, now, options)
         return any(one.guard is Guard.REGRESSION for one in found.findings)
@@ -235,11 +240,14 @@ class _Dealing:
     def guard2(self, repeats: int, config: GateConfig) -> RepeatsNoise:
         """Try guard 2 on many unchanged pairs with so many repeats on each side."""
         pairs = [list(self._falls(repeats)) for _ in range(self._draws(2 * repeats))]
+        # The gate fires on the worst item, so its quantile over the pairs is the margin that keeps guard 2
+        # quiet.
         worst = sorted(max((fall for fall in falls if fall < _ERRED), default=0.0) for falls in pairs)
         return RepeatsNoise(
             repeats=repeats,
             fire_rate=_share(_is_severe(max(falls, default=0.0), config.severity_margin) for falls in pairs),
             error_rate=_share(_ERRED in falls for falls in pairs),
+            # Rounded before rounding up: 100 * 0.07 is a little more than 7.
             margin=min(1.0, math.ceil(round_half_up(100 * percentile(worst, 1 - config.alpha))) / 100),
         )
 
@@ -260,6 +268,7 @@ class _Dealing:
         for runs, item in self._items:
             if runs < 2 + CONFIRM:
                 continue
+            # As in a gate, the run that made an item suspicious has no vote on it.
             before, now, *again = self._draw.sample(range(runs), 2 + CONFIRM)
             for scores in item:
                 first, *more = (_is_severe(scores.fall([before], [run]), margin) for run in (now, *again))

@@ -47,6 +47,7 @@ def rerun_items(
 def _collect_scores(repeats: Sequence[ItemResult], evaluator: str) -> RerunScores:
     results = [(repeat, repeat.result(evaluator)) for repeat in repeats]
     scores = tuple(found.score for _, found in results if found is not None and found.score is not None)
+    # An evaluator that skipped the item gave no error, but a result that is missing altogether counts as one.
     errors = sum(
         item.error is not None or found is None or found.error is not None
         for item, found in results
@@ -79,6 +80,8 @@ def _run(rerun: Rerun, examples: Sequence[Example], times: int) -> list[Experime
         repeated_plan = replace(
             rerun, dataset=Dataset(examples, name=rerun.dataset.name), runs=times, reporters=()
         )
+        # No cache: a cached reply would confirm whatever was seen the first time. No journal: it is not a run
+        # of its own.
         options: dict[str, Any] = dict.fromkeys(
             ("journal", "cache", "retry_errors", "force", "progress"), False
         )

@@ -41,6 +41,7 @@ class Separation:
         """
         if not self.parted:
             return 1.0
+        # The upper tail of a binomial distribution, as an incomplete beta function.
         return beta_cdf(1 / self.ways, self.parted, self.able - self.parted + 1)
 
     @property
@@ -58,8 +59,10 @@ def separation_of(evaluator: str, items: Iterable[Sides], margin: float) -> Sepa
     for before, now in items:
         if len(before) + len(now) > 2 and before and now and _can_part(before, now, margin):
             able += 1
+            # Only falls count; the same test upwards would find improvements.
             parted += max(now) < min(before)
             dealt = math.comb(len(before) + len(now), len(before))
+            # The fewest ways of any item, which makes the p-value larger than it is: never too small.
             ways = min(ways, dealt) if ways else dealt
     return Separation(evaluator=evaluator, parted=parted, able=able, ways=max(ways, 1))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,6 @@ from dokimos._core.means import complement
 from dokimos._core.number_format import format_score as score_text
 from dokimos._core.number_format import round_half_up
 from dokimos._core.score_range import ScoreRange, share_of, width_of
-from dokimos._core.text import format_list, pluralize
 from dokimos.comparison._diff import ItemChange, RunComparison, ScoreChange
 from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.gate._gate_config import GateConfig
@@ -23,12 +21,14 @@ from dokimos.gate._item_guards import (
     noise_can_judge,
     select_competing_evaluators,
 )
+from dokimos.gate._level import Level
 from dokimos.gate._separation import PART_OF_ALPHA, Separation, separation_of
 from dokimos.gate._variation import NoiseMeasurements, Variation
 from dokimos.stats._permutation import exchange_p
 
 _ERRORED: Final = -1.0
 """How good a repeat is that errors: worse than any score."""
+# Above any fall, which is 1 at most, so that these stand first.
 _ONLY_ERRORS: Final = 2.0
 _RERUN_SPREADS: Final = 2.0
 """How many spreads of its own repeats an item has to lie below a baseline that is a single run."""
@@ -80,60 +80,6 @@ Ranges: TypeAlias = Mapping[str, ScoreRange | None]
 """By evaluator, the range of its scores; None for 0..1."""
 Reruns: TypeAlias = Mapping[tuple[str, str], RerunScores]
 """By item key and evaluator."""
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """How the guards share alpha."""
-
-    regression: float
-    drop: float | None = None
-    """The level of each drop's own test; None where drops are not tested."""
-    deals: int = 1
-    """The ways to deal the repeats of a score out to the two sides."""
-    notes: tuple[str, ...] = ()
-    is_blind: bool = False
-    """Whether no drop of a single item can count."""
-
-    @classmethod
-    def of(cls, baseline: Snapshot, candidate: Snapshot, config: GateConfig) -> Level:
-        """Split alpha by the design alone, so that the data have no say in it."""
-        repeats = (_repeats(baseline), _repeats(candidate))
-        deals = math.comb(sum(repeats), repeats[0])
-        if config.severity == "confirmed":
-            return cls._of_confirmed(candidate, config, repeats[1], deals)
-        if config.severity != "calibrated":
-            return cls(config.alpha)
-        tests = max(1, len(baseline.items) * len(set(baseline.evaluators) & set(candidate.evaluators)))
-        level = config.alpha / 2 / tests
-        if 1 / deals > level:
-            note = (
-                f"Guard 2 cannot fire: {pluralize(repeats[0], 'run')} of the baseline and {repeats[1]} of "
-                f"the candidate are too few to make the drop of a single item among {tests:,} scores certain "
-                f"at alpha = {config.alpha:g}. Guard 1 has all of alpha."
-            )
-            return cls(config.alpha, notes=(note,), is_blind=True)
-        return cls(config.alpha / 2, level)
-
-    @classmethod
-    def _of_confirmed(cls, candidate: Snapshot, config: GateConfig, repeats: int, deals: int) -> Level:
-        noisy = [name for name, facts in candidate.evaluators.items() if not facts.deterministic]
-        if not noisy or repeats > 1:
-            return cls(config.alpha, deals=deals if noisy else 1)
-        note = (
-            f"Guard 2 takes no drop of {format_list(noisy)} seriously: of an evaluator that is not "
-            "deterministic, a single run confirms none. Run the candidate at least twice."
-        )
-        return cls(config.alpha, notes=(note,), is_blind=len(noisy) == len(candidate.evaluators))
-
-    @property
-    def chance(self) -> str:
-        """How often all repeats of an unchanged but noisy score are worse than all of the baseline's."""
-        return f" (noise alone does that to up to 1 score in {self.deals:,})" if self.deals > 1 else ""
-
-
-def _repeats(side: Snapshot) -> int:
-    return max((item.repeats for item in side.items), default=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +159,7 @@ class _DropFinder:
     def is_severe(self, score: ScoreChange, before: ItemSnapshot, now: ItemSnapshot) -> bool:
         name, margin = score.name, self.config.severity_margin
         more_errors = _has_more_errors(before, now, name)
+        # 0.85 - 0.7 is a little more than 0.15 in binary.
         if not more_errors and round_half_up(self.fall(score)) <= margin:
             return False
         baseline_repeats, candidate_repeats = self.repeats(before, name), self.repeats(now, name)
@@ -271,6 +218,7 @@ class _DropClassifier:
                 if rerun_scores is None or self.is_confirmed_by_majority(drop, rerun_scores)
                 else "cleared"
             )
+        # Where too many items part to be chance, each of them needs less evidence of its own.
         many = self.is_one_of_many(drop, item)
         if rerun_scores is not None:
             confirmed = (
@@ -293,12 +241,15 @@ class _DropClassifier:
 
     def is_confirmed_by_all(self, drop: Drop, item: ItemChange, rerun_scores: RerunScores) -> bool:
         """Say whether even the best rerun is below the baseline by more than the variation."""
+        # Reruns that mostly error confirm an error; without any score or error there is nothing to confirm.
         if 2 * rerun_scores.errors > rerun_scores.times or not rerun_scores.scores:
             return rerun_scores.errors > 0
         before, now = self.scores(item, drop.evaluator)
         least = min(self.fall(drop, score) for score in rerun_scores.scores)
         repeats = len(before), len(rerun_scores.scores)
         far = _RERUN_SPREADS * self.variation.own(drop.evaluator, drop.key)
+        # The suspicious run is used for how much the item varies, not for how far it fell: it was chosen for
+        # that.
         return least > max(self.margin(drop.evaluator), far) and self.stands_out(
             drop, least, before, (*now, *rerun_scores.scores), repeats
         )

@@ -138,9 +138,9 @@ class Variation:
                 before = item.baseline.scores.get(name, ())
                 now = item.candidate.scores.get(name, ())
                 again = (reruns or {}).get((item.key, name), ())
-                known = 0.0 if noise is None else noise.spread(name, item.dataset_item_id or item.key)
+                measured = 0.0 if noise is None else noise.spread(name, item.dataset_item_id or item.key)
                 rise = _rise(before, now, name in lower)
-                largest = max(spread(before), spread((*now, *again)), known, rise)
+                largest = max(spread(before), spread((*now, *again)), measured, rise)
                 if largest:
                     spreads[name][item.key] = largest
         return cls(spreads, margins)
@@ -150,6 +150,7 @@ class Variation:
 
     def around(self, evaluator: str, key: str) -> float:
         """Return the largest spread of any other item, and no less than the margin."""
+        # An item is held against the others: its own spread must not hide its own fall.
         first, second, item_key = self._largest[evaluator]
         return max(self.margins[evaluator], _LEAST, second if item_key == key else first)
 

@@ -191,6 +191,7 @@ class GateVerdict(Printable):
             ],
         }
         if self.decision is None:
+            # The documented members are there without a comparison too, so that readers need no case for it.
             tree |= {
                 "pairing": "none",
                 "candidatePassRate": round_half_up_or_none(self.candidate_pass_rate),
@@ -249,6 +250,7 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
     cases = _Cases(decision)
     return {
         **rates_tree(comparison),
+        # Guard 2 names items that guard 1 calls unchanged: a failed verdict must not say that none regressed.
         "regressedCount": max(comparison.count(Change.REGRESSED), cases.total),
         "totalRegressedCases": cases.total,
         "regressedEvaluators": [_regression_tree(one) for one in comparison.regressed_evaluators],
@@ -353,6 +355,7 @@ class _Cases:
             "index": item.key if item.dataset_item_id is None else item.either.index_key,
             "evaluatorDrops": [tree for _, tree in sorted(drops, key=lambda pair: pair[0])],
         }
+        # Then in the order of the data set, so that the file is the same each time.
         return -worst, item.either.index, {key: value for key, value in tree.items() if value is not None}
 
 

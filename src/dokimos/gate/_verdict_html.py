@@ -47,7 +47,7 @@ _GUARDS: Final = {
     Guard.NO_BASELINE: "No baseline",
 }
 _ALWAYS: Final = (Guard.REGRESSION, Guard.SEVERITY)
-"""Guards that are told also where they did not fire."""
+"""Guards that are listed even if they did not fire."""
 _QUIET: Final = {
     Guard.REGRESSION: "Neither the pass rate nor an evaluator got significantly worse.",
     Guard.SEVERITY: "No drop of a single item counts.",
@@ -114,6 +114,7 @@ def _facts(verdict: GateVerdict) -> Content:
 def _baseline(verdict: GateVerdict) -> str:
     """Return the baseline's file, or the name and id of the run that takes its place."""
     comparison, baseline = verdict.comparison, verdict.baseline or ""
+    # A file is named by its path alone; a run by its id, which says little without the name.
     if comparison is None or baseline != comparison.baseline_label or baseline == comparison.baseline_name:
         return baseline
     return f"{comparison.baseline_name} ({baseline})"
@@ -217,10 +218,10 @@ def _commands(verdict: GateVerdict) -> Iterator[tuple[str, str]]:
     run = "" if verdict.comparison is None else verdict.comparison.candidate_facts.get("run", "")
     worst = next(iter(_counting(verdict)), None)
     if run and worst is not None:
-        yield "To see the worst item whole", shlex.join(["dokimos", "show", run, "--item", worst])
+        yield "To see the worst item in full", shlex.join(["dokimos", "show", run, "--item", worst])
     if run and verdict.status is not GateStatus.PASS and verdict.comparison is not None:
         yield (
-            "To run again what failed, once it is mended (TARGET is what was run)",
+            "To rerun what failed, once it is fixed (TARGET is what was run)",
             f"dokimos run TARGET --failed {shlex.quote(run)}",
         )
     decision = verdict.decision

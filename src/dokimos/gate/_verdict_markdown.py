@@ -76,6 +76,7 @@ def _read(path: Path) -> VerdictFile:
         raise ConfigurationError(f"{path} is not the verdict of a gate: its status is unknown.")
     verdict = VerdictFile(str(tree.get("name") or path.stem), tree)
     try:
+        # Rendered once now: a damaged file is refused by name, and not in the middle of commenting.
         render_markdown(tree, verdict.name)
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as cause:
         raise ConfigurationError(
@@ -97,6 +98,7 @@ def render_markdown(tree: Tree, name: str | None = None) -> str:
     text = "\n".join(lines).rstrip("\n") + "\n"
     if len(text) <= MAX_LENGTH:
         return text
+    # At the end of a line: half an escape sequence or table row would let foreign text through as markup.
     return text[:MAX_LENGTH].rsplit("\n", 1)[0] + "\n\n_Cut: the verdict file has the rest._\n"
 
 
@@ -196,6 +198,7 @@ def _render_regressions(tree: Tree) -> Iterator[str]:
 
 
 def _p(value: float | None) -> str:
+    # Markdown would take "<" for the start of a tag.
     return UNKNOWN if value is None else p_text(value).removeprefix("= ").replace("<", r"\<")
 
 

@@ -153,7 +153,7 @@ def test_a_result_without_items_is_refused(result):
 
 
 def test_a_run_that_did_not_end_is_refused(result):
-    with pytest.raises(ConfigurationError, match=r"did not end \(interrupted\)"):
+    with pytest.raises(ConfigurationError, match=r"did not finish \(interrupted\)"):
         baseline_of(replace(result({"A": [1]}), status=RunStatus.INTERRUPTED))
 
 

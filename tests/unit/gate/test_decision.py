@@ -290,7 +290,7 @@ def test_too_few_items_are_inconclusive_where_power_is_required(result):
     assert decision.is_inconclusive
     assert not decision.is_failing
     assert "A drop of 5 points must be seen with 80 % power" in decision.findings[0].reason
-    assert "items would decide" in decision.findings[0].reason
+    assert "items would be enough" in decision.findings[0].reason
 
 
 def test_enough_items_are_conclusive(result):
@@ -332,7 +332,7 @@ def test_confirmed_says_that_a_single_run_confirms_nothing_of_a_noisy_evaluator(
     single = result({"Judge": [0.9, 0.9]}, noisy=["Judge"])
 
     assert any(
-        "a single run confirms none" in text
+        "a single run cannot confirm a drop" in text
         for text in decide_on(single, single, severity="confirmed").warnings
     )
     certain = result({"Match": [0.9, 0.9]})

@@ -266,7 +266,7 @@ def test_two_names_that_make_one_file_are_refused(good, bad, developer, monkeypa
     with pytest.raises(ConfigurationError, match=rf"b-c\.json belongs to the gate '{first}'.*'{second}'"):
         assert_no_regression(bad, second)
     monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
-    with pytest.raises(ConfigurationError, match="another name"):
+    with pytest.raises(ConfigurationError, match="Rename one of the two"):
         assert_no_regression(bad, second)
 
     assert path.read_bytes() == before
@@ -333,7 +333,7 @@ def test_a_configuration_that_contradicts_the_baseline_is_refused(good):
     assert_no_regression(good)
 
     with pytest.raises(
-        ConfigurationError, match=r"by 'dataset_item_id' .* says 'positional'.* Write a new baseline"
+        ConfigurationError, match=r"by 'dataset_item_id', .* says 'positional'.* Write a new baseline"
     ):
         assert_no_regression(good, config=GateConfig(pairing="positional"))
 
@@ -511,5 +511,5 @@ class TestConfirming:
         assert any("were not run again" in text for text in verdict.warnings)
 
     def test_without_a_way_to_run_again_it_is_refused_at_once(self, good):
-        with pytest.raises(ConfigurationError, match="give rerun="):
+        with pytest.raises(ConfigurationError, match="set rerun="):
             assert_no_regression(good, config=GateConfig(confirm=3))

@@ -150,5 +150,5 @@ def test_a_drop_as_large_as_the_margin_needs_no_larger_one(runs):
 
 
 def test_one_run_makes_no_noise_to_measure(result):
-    with pytest.raises(ConfigurationError, match="two runs or more"):
+    with pytest.raises(ConfigurationError, match="at least two runs"):
         noise(result({"A": [1, 0]}))

@@ -103,7 +103,7 @@ def test_a_quiet_guard_names_the_evaluators_that_it_could_not_watch(result):
 
     assert "There are too few items to see any drop of Rare (3 items); it takes at least 8." in guards
     assert "✓ quiet" in guards
-    assert "No drop of a single item counts. Guard 2 takes no drop of 'J' seriously" in guards
+    assert "No drop of a single item counts. Guard 2 ignores drops of 'J'" in guards
 
 
 def test_a_collapse_of_few_items_is_in_the_cards(result):
