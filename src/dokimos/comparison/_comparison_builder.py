@@ -121,6 +121,7 @@ class _ComparisonBuilder:
         names = [PASS_RATE, *sorted({*self.baseline.evaluators, *self.candidate.evaluators})]
         sides = {name: self._scores(name) for name in names}
         deltas = {name: its.with_equal_repeats.exact_deltas for name, its in sides.items()}
+        # A single difference gives p = 1 whatever it is; in a family it would only cost the others.
         testable = {name: found for name, found in deltas.items() if len(found) > 1}
         p_values = _test_metrics(testable, self.config)
         return {name: self._metric(name, sides[name], p_values.get(name)) for name in names}
@@ -146,6 +147,8 @@ class _ComparisonBuilder:
         facts = self._facts(name)
         found = p or _PValues(1.0, 1.0)
         corrected = self.config.correction in ("westfall-young", "holm")
+        # What a power calculation has to assume of the family: Westfall-Young has no closed form and is a
+        # little better than this.
         tests = 1 + len({*self.baseline.evaluators, *self.candidate.evaluators}) if corrected else 1
         return MetricChange(
             name=name,
@@ -171,6 +174,8 @@ class _ComparisonBuilder:
     def _change(self, p: float, scores: _Scores, facts: EvaluatorFacts) -> Change:
         delta, tested_delta = scores.mean_delta, scores.with_equal_repeats.mean_delta
         small = round(abs(delta) / width_of(scores.score_range), DIGITS) <= self.config.epsilon
+        # The tested repeats may be fewer than those of the means: where the two point in opposite directions,
+        # neither is believed.
         if p >= self.config.alpha or small or (delta > 0) != (tested_delta > 0):
             return Change.UNCHANGED
         return Change.REGRESSED if (delta > 0) == facts.lower_is_better else Change.IMPROVED
@@ -244,6 +249,7 @@ def _infer_range(*sides: Repeats) -> ScoreRange | None:
     """Return the range that the scores span where none is declared: None for 0..1, else a wider one."""
     scores = [score for side in sides for repeats in side.values() for score in repeats]
     low, high = min(scores, default=0.0), max(scores, default=1.0)
+    # Shares are taken of a range. Scores beyond 0..1 without a declared one would make shares above 1.
     return None if low >= 0 and high <= 1 else (min(low, 0.0), max(high, 1.0))
 
 
@@ -269,6 +275,7 @@ def _mean_of_means(side: Repeats) -> float | None:
 
 def _test_metrics(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -> dict[str, _PValues]:
     """Return the p-values of metrics, from differences in fixed point."""
+    # Counting stops early only far above alpha, so the decision is that of a full count.
     stop_above = max(STOP_ABOVE, 2 * config.alpha)
     options: _Options = {"iterations": config.permutation_iterations, "seed": config.seed}
     if config.correction == "westfall-young":
@@ -315,6 +322,8 @@ class _ItemClassifier:
             epsilon = self.epsilon * width_of(metric.score_range)
             if old is not None and new is not None and abs(difference(new, old)) > epsilon:
                 moved = Change.REGRESSED if metric.worsening(new - old) > 0 else Change.IMPROVED
+                # An item only counts as changed in the direction in which the metric changed as a whole; the
+                # rest may be noise.
                 change = moved if metric.change is moved else Change.UNCHANGED
             yield ScoreChange(name, old, new, change, metric.significant, metric.score_range)
 
@@ -329,6 +338,7 @@ class _ItemClassifier:
             return Change.ADDED
         if now is None:
             return Change.REMOVED
+        # Regressions first: an item that got worse in one metric and better in another has to be looked at.
         for change, direction in ((Change.REGRESSED, -1), (Change.IMPROVED, 1)):
             if self.pass_rate.change is change and flip == direction:
                 return change

@@ -48,6 +48,7 @@ class ComparisonConfig:
         amount("epsilon", self.epsilon)
         choice("correction", self.correction, get_args(Correction))
         choice("pairing", self.pairing, get_args(PairingChoice))
+        # A whole number, since it becomes part of a text that is hashed: 42 and 42.0 would give other swaps.
         if not is_count(self.seed):
             raise ConfigurationError(f"seed must be a whole number, not {self.seed!r:.80}.")
         checks.require_positive("permutation_iterations", self.permutation_iterations)

@@ -105,6 +105,7 @@ def _coverage_notes(comparison: RunComparison) -> dict[str, list[str]]:
 
 def _item_blocks(comparison: RunComparison, most: int | None) -> Iterator[Block]:
     found = [*comparison.most_moved(Change.REGRESSED), *comparison.most_moved(Change.IMPROVED)]
+    # Without a significant change, the items whose verdict flipped are the ones to look at.
     if not found:
         found = [item for item in comparison.cases(Change.UNCHANGED) if item.pass_flip]
     items = found if most is None else found[:most]

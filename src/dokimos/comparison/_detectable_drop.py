@@ -22,6 +22,7 @@ from dokimos.stats._uneven_power import UnevenDrop, uneven_power
 
 AFFECTED: Final = 0.1
 """Share of the items that an uneven drop falls on: a bug or a worse prompt hits some kinds of items."""
+# Flips in both directions must leave room for a drop.
 _MOST_FLIPS: Final = 0.49
 _SIMULATIONS: Final = 500
 
@@ -54,6 +55,7 @@ class Design:
         """Return the smallest mean drop that is seen with this power, None where not even a whole one is."""
         if self.flips is not None:
             return _detectable_share(self.n, self.flips, self.alpha, power)
+        # Kept for each number of items: metrics differ by their deviation alone, which is a factor.
         unit = _unit_effect(self.n, self.alpha, power)
         return None if unit is None or unit * self.deviation > 1 else unit * self.deviation
 
@@ -78,12 +80,16 @@ def smallest_p(items: int, tests: int, config: ComparisonConfig) -> float:
     """Return the adjusted p-value of a metric where all of its items change alike: none is smaller."""
     p = min(1.0, 2.0 ** (1 - items))
     if items > EXACT_ITEMS:
+        # Random swaps cannot show a smaller p-value than one hit, the observed one, among all draws.
         p = max(p, 1 / (config.permutation_iterations + 1))
+    # Westfall-Young costs nothing where all metrics change alike; Holm and Benjamini-Hochberg multiply the
+    # smallest p-value by the number of tests.
     return min(1.0, p * tests) if config.correction in ("holm", "bh") else p
 
 
 def fewest_items(tests: int, config: ComparisonConfig) -> int | None:
     """Return how many items a change needs at least to be significant; None where no number is enough."""
+    # Beyond these the number of draws bounds the p-value, and no longer that of the items.
     counts = range(2, EXACT_ITEMS + 1)
     return next((items for items in counts if smallest_p(items, tests, config) < config.alpha), None)
 

@@ -76,6 +76,7 @@ def comparison_page(
 def metrics_section(comparison: RunComparison) -> Html:
     """Return the pass rate and the evaluators as rows, each with its change and how certain that is."""
     adjusted = any(one.adjusted_p_value != one.p_value for one in comparison.metrics)
+    # One scale for all bars, so that their lengths can be compared across metrics.
     reach = max((_reach(metric) for metric in comparison.metrics), default=1.0)
     head = [
         head_cell("Metric"),
@@ -122,6 +123,7 @@ def sides_section(comparison: RunComparison) -> Html:
 
 
 def _facts(name: str, label: str, facts: Mapping[str, str]) -> Html:
+    # The label is often the run id, which is among the facts already.
     known_facts = {"name": name, **facts}
     if label not in known_facts.values():
         known_facts["from"] = label

@@ -26,7 +26,9 @@ from dokimos.exporters._item_runs import render_expected
 
 STATIC_ITEMS: Final = 40
 """Items listed where JavaScript is off."""
+# Characters of a text; a page with hundreds of whole documents would not open.
 _LONGEST: Final = 20_000
+# The matcher takes time with the square of the words; longer texts are shown without marks.
 _MOST_WORDS: Final = 1_500
 _EXCERPT: Final = 140
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
@@ -99,6 +101,7 @@ class _Packer:
 
     def _string(self, text: str | None) -> int:
         if text is None:
+            # The script reads a position in the list of texts; -1 stands for no text.
             return -1
         return self._strings.setdefault(str(jsonable(truncate_middle(text, _LONGEST))), len(self._strings))
 
@@ -198,6 +201,7 @@ def mark_changes(before: str, now: str) -> tuple[Content, Content]:
     if len(old) + len(new) > _MOST_WORDS:
         return "".join(old), "".join(new)
     left, right = [], []
+    # Without "autojunk", which ignores words that are frequent in texts of 200 words or more.
     for operation, i, j, k, m in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         left.append(_mark("del", old[i:j], operation != "equal"))
         right.append(_mark("ins", new[k:m], operation != "equal"))

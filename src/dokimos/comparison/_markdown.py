@@ -31,6 +31,7 @@ def markdown_of(comparison: RunComparison) -> str:
     text = "\n".join(_lines(comparison)).rstrip("\n") + "\n"
     if len(text) <= MAX_LENGTH:
         return text
+    # At the end of a line: half an escape sequence or table row would let foreign text through as markup.
     return text[:MAX_LENGTH].rsplit("\n", 1)[0] + "\n\n_Cut: the HTML and JSON reports have all items._\n"
 
 
@@ -74,6 +75,7 @@ def _metrics(comparison: RunComparison) -> Iterator[str]:
 
 
 def _p(value: float) -> str:
+    # Markdown would take "<" for the start of a tag.
     return p_text(value).removeprefix("= ").replace("<", r"\<")
 
 

@@ -29,6 +29,8 @@ def pair(baseline: Snapshot, candidate: Snapshot, choice: PairingChoice = "auto"
     Raises:
         ConfigurationError: where items are to be paired by ids that are missing or shared.
     """
+    # Only where every item of both sides has one: pairing some by id and some by position could pair an item
+    # twice.
     if choice == "dataset_item_id" or (choice == "auto" and _all_have_ids(baseline, candidate)):
         return ItemPairs(
             Pairing.DATASET_ITEM_ID,

@@ -84,6 +84,8 @@ class Assumption:
         total = variance(scores)
         found = Spread.of(repeats)
         if found is not None and total > 0:
+            # `Spread` has the noise of a difference, which is that of two sides. By chance it may exceed the
+            # whole variance.
             noise_share = min(1.0, found.noise**2 / 2 / total)
         return cls(
             name=name,
@@ -102,11 +104,13 @@ class Assumption:
         fall as far, that of a pass rate on as few as can take it: they never pass any more. If it is even,
         every item falls alike; verdicts that never differ between repeats cannot.
         """
+        # A comparison calls a change this small none, so no number of items shows it.
         if drop > self.room or drop <= EPSILON:
             return 0.0
         if self.verdicts:
             return self._power_of_verdicts(n, drop, repeats, alpha, float(even and self.noise_share > 0))
         uneven = UnevenDrop(mean=drop, affected=1.0 if even else max(self.affected, drop / self.room))
+        # Of a difference: two sides, each a mean of the repeats.
         deviation = self.deviation * math.sqrt(2 * self.noise_share / repeats)
         return uneven_power(n, uneven, deviation, alpha=alpha, simulations=SIMULATIONS)
 
@@ -114,6 +118,7 @@ class Assumption:
         design = VerdictDesign(
             rate=self.room, noise_share=self.noise_share, repeats=repeats, affected=affected
         )
+        # Exact; only repeated verdicts need a simulation.
         if repeats == 1:
             chances = design.change_chances(drop)
             return mcnemar_power(n, worse=chances[-1], better=chances[1], alpha=alpha)
@@ -216,6 +221,7 @@ def plan(
     for number in repeats:
         checks.require_positive("repeats", number)
     tests = len(assumptions) if metrics is None else checks.require_positive("metrics", metrics)
+    # As if the metrics were independent. Those that move together leave each test more of alpha.
     level = sidak_level(alpha, tests)
     goal = _Goal(items, drop, power, level)
     found = Plan(
@@ -331,17 +337,22 @@ def _advice(found: Plan) -> str:
     # Two plans of about the same cost differ by the error of the simulation.
     best = min(number for number, items in needed.items() if number * items <= _ABOUT * least)
     cheapest = f"{_count(needed[best], 'item')} with {_count(best, 'run')} on each side"
-    enough = min((n for n, items in needed.items() if items <= (found.items or 0)), default=None)
     if found.items is None:
         return f"The fewest answers: {cheapest} ({_answers(best * needed[best])}).{_other(needed, best)}"
+    return _advise_on_items(found, found.items, needed, best, cheapest)
+
+
+def _advise_on_items(found: Plan, items: int, needed: Mapping[int, int], best: int, cheapest: str) -> str:
+    """Say whether the items at hand show the drop, and whether fewer answers would."""
+    enough = min((number for number, count in needed.items() if count <= items), default=None)
     if enough is None:
         runs = f"with up to {_count(max(found.repeats), 'run')}" if max(found.repeats) > 1 else "with 1 run"
-        negated = "does not show" if found.items == 1 else "do not show"
-        return f"{_count(found.items, 'item')} {negated} the drop in every metric {runs}: take {cheapest}."
-    shows = "shows" if found.items == 1 else "show"
-    text = f"{_count(found.items, 'item')} {shows} the drop with {_count(enough, 'run')} on each side."
+        negated = "does not show" if items == 1 else "do not show"
+        return f"{_count(items, 'item')} {negated} the drop in every metric {runs}: take {cheapest}."
+    shows = "shows" if items == 1 else "show"
+    text = f"{_count(items, 'item')} {shows} the drop with {_count(enough, 'run')} on each side."
     if best < enough:
-        spent, saving = _answers(enough * found.items), _answers(best * needed[best])
+        spent, saving = _answers(enough * items), _answers(best * needed[best])
         text += f" Items are worth more than repeats: that takes {spent}, and {cheapest} {saving}."
     return text
 

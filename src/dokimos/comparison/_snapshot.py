@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from dokimos._core.error_detail import append_place
+from dokimos._core.error_detail import ErrorDetail, append_place
 from dokimos._core.example import Example
 from dokimos._core.keys import OUTPUT
 from dokimos._core.means import exact_mean
@@ -74,10 +74,7 @@ class ItemSnapshot:
         scores: dict[str, tuple[float, ...]] = {}
         passes: dict[str, tuple[bool, ...]] = {}
         thresholds: dict[str, float] = {}
-        errors: dict[str, str] = {}
         for item in repeats:
-            if item.error is not None:
-                errors.setdefault(TASK, item.error)
             for result in item.eval_results:
                 if result.score is not None:
                     scores[result.name] = (*scores.get(result.name, ()), result.score)
@@ -85,8 +82,6 @@ class ItemSnapshot:
                     passes[result.name] = (*passes.get(result.name, ()), result.success)
                 if result.threshold is not None:
                     thresholds.setdefault(result.name, result.threshold)
-                if result.error is not None:
-                    errors.setdefault(result.name, result.error)
         return cls(
             index=repeats[0].index,
             id=repeats[0].example.id,
@@ -95,7 +90,7 @@ class ItemSnapshot:
             scores=scores,
             thresholds=thresholds,
             passes=passes,
-            errors=errors,
+            errors={name: error for name, (error, _) in _first_errors(repeats).items()},
             errored=all(item.errored for item in repeats),
             results=tuple(repeats),
         )
@@ -121,13 +116,8 @@ class ItemSnapshot:
     @property
     def errors_with_location(self) -> Mapping[str, str]:
         """The errors as in `errors`, each with its place in the user's code where that is known."""
-        locations: dict[str, str] = {}
-        for item in self.results:
-            if item.error is not None:
-                locations.setdefault(TASK, append_place(item.error, item.error_detail))
-            for result in item.eval_results:
-                if result.error is not None:
-                    locations.setdefault(result.name, append_place(result.error, result.error_detail))
+        found = _first_errors(self.results)
+        locations = {name: append_place(error, detail) for name, (error, detail) in found.items()}
         return {**self.errors, **locations}
 
     @property
@@ -153,13 +143,27 @@ class ItemSnapshot:
     def repeats(self) -> int:
         """How often it was run, as far as the records show."""
         seen = (self.verdicts, *self.scores.values())
+        # A baseline file has no results: the longest record is then what is known.
         return len(self.results) or max(1, *map(len, seen))
 
     def count_errors(self, evaluator: str) -> int:
         """Repeats in which an evaluator, or the task before it, gave an error instead of a score."""
         if self.error_of(evaluator) is None:
             return 0
+        # At least the one that is recorded: a baseline file does not say how many repeats had no score.
         return max(1, self.repeats - len(self.scores.get(evaluator, ())))
+
+
+def _first_errors(repeats: Iterable[ItemResult]) -> dict[str, tuple[str, ErrorDetail | None]]:
+    """Return the first error of the task and of each evaluator, with where it came from."""
+    found: dict[str, tuple[str, ErrorDetail | None]] = {}
+    for item in repeats:
+        if item.error is not None:
+            found.setdefault(TASK, (item.error, item.error_detail))
+        for result in item.eval_results:
+            if result.error is not None:
+                found.setdefault(result.name, (result.error, result.error_detail))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +201,8 @@ class Snapshot:
         items = [item for result in several for item in result.item_results]
         infos = {info.name: info for result in several for info in result.evaluators}
         names = dict.fromkeys([*(name for result in several for name in result.evaluator_names), *infos])
+        # Results of one run have their repeats in the same places. Several runs may differ in the order of
+        # their items.
         by_id = len(several) > 1 and all(item.example.id is not None for item in items)
         return cls(
             name=first.name,
@@ -267,6 +273,7 @@ def _group_repeats(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tu
     groups: dict[str, list[ItemResult]] = {}
     for item in items:
         groups.setdefault(item.key if by_id else item.index_key, []).append(item)
+    # Shared ids would merge different items into one and pass for repeats of it.
     for key, repeats in groups.items():
         if len(repeats) > runs:
             raise ConfigurationError(

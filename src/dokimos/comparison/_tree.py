@@ -71,6 +71,7 @@ def metric_tree(metric: MetricChange) -> dict[str, Any]:
 
     `intervalCoverage` is there where the interval of few items covers the true change in less than 95 %.
     """
+    # An evaluator may be called "pass_rate"; its key says what it is.
     name = {"metric": "pass_rate"} if metric.name == PASS_RATE else {"evaluator": metric.name}
     covered = metric.interval_coverage
     return {

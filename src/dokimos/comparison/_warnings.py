@@ -62,6 +62,7 @@ def _warn_of_unpaired_items(pairs: ItemPairs) -> Iterator[str]:
 def _warn_of_reordering(pairs: ItemPairs) -> Iterator[str]:
     if pairs.pairing is not Pairing.POSITIONAL:
         return
+    # Baseline files keep the first 80 characters of an input, so longer ones are compared by these.
     both = ((pairs.baseline[key].input, pairs.candidate[key].input) for key in pairs.common_keys)
     different = sum(
         before is not None and now is not None and short_input(before) != short_input(now)
@@ -139,6 +140,7 @@ def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
             f"{'none' if now.threshold is None else format(now.threshold, 'g')} now; "
             "verdicts stay as they were made."
         )
+    # Not after a changed threshold, which is part of the fingerprint and has its own warning above.
     elif before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         yield (
             f"{now.name} has another configuration than in the baseline (parameters, prompt or judge), so a "

@@ -177,6 +177,7 @@ def side_titles(comparison: RunComparison) -> tuple[str, str]:
     marks = next((pair for key in sides[1] if (pair := _differing(sides, key))), None)
     if marks is None:
         labels = (comparison.baseline_label, comparison.candidate_label)
+        # A label that repeats the name does not tell the sides apart.
         marks = labels if labels[0] != labels[1] and names[0] not in labels else ("baseline", "candidate")
     before, now = (f"{name} ({mark})" if name else mark for name, mark in zip(names, marks, strict=True))
     return before, now
