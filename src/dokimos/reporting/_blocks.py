@@ -75,6 +75,7 @@ def _print_line(line: Line, console: Console) -> None:
     elif line.fit == "keep" or is_pipe:  # in a pipe, a sentence stays in one piece
         console.print(Text(line.text, line.style), soft_wrap=True)
     else:
+        # Wrapped here and not by rich, so that the further lines keep the indent of the first.
         words = line.text.lstrip()
         indent = " " * (len(line.text) - len(words))
         for part in Text(escape_control_characters(words), line.style).wrap(

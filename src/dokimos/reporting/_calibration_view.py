@@ -10,6 +10,7 @@ from dokimos._core.text import pluralize
 from dokimos.reporting._blocks import Block, Detail, Line, View
 from dokimos.reporting._tables import Cell, Column, Table
 
+# For the types alone: evaluators are in the same layer.
 if TYPE_CHECKING:
     from dokimos.evaluators._calibration_result import Calibration
     from dokimos.evaluators._labelled_verdicts import AgreementFigure, LabelledVerdict

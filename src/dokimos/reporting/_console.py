@@ -63,6 +63,7 @@ def make_console(*, stderr: bool = False) -> Console:
     """
     console = safe_console(stderr=stderr)
     width = read_columns_variable() or (min(console.width, WIDTH) if console.is_terminal else WIDTH)
+    # rich itself only drops the colours then, and still writes bold and dim.
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return safe_console(stderr=stderr, width=width, color_system=colors)
 
@@ -70,6 +71,7 @@ def make_console(*, stderr: bool = False) -> Console:
 def read_columns_variable() -> int | None:
     """Return the width in the environment variable `COLUMNS`, None unless it is a usable number."""
     value = os.environ.get("COLUMNS", "")
+    # "²" is a digit to Python, and no number to int().
     return int(value) if value.isascii() and value.isdigit() and int(value) >= _NARROWEST else None
 
 
@@ -183,6 +185,7 @@ class _View:
             words = "informational" if self.summary.informational else "not judged"
             text.append(f"{self.signs.none} {words}", _QUIET)
         else:
+            # Required levels decide where there are some; otherwise any failed item does.
             good = not misses if requirement is not None or misses else self.summary.failed == 0
             sign, style = (self.signs.passed, _PASS) if good else (self.signs.failed, _FAIL)
             if good and self.result.status is not RunStatus.COMPLETED:
@@ -215,6 +218,7 @@ class _View:
         from rich.text import Text
 
         width = self.console.width
+        # A deep indent would leave a narrow terminal no room for the text.
         indent = indent if indent < width // 2 else _BEFORE_REASON
         head, body = line.divide([indent])
         for number, part in enumerate(body.wrap(self.console, width - indent)):
@@ -250,6 +254,7 @@ class _View:
         entry_count = len(worst_entries(self.result))
         if self.result.status is not RunStatus.BROKEN or not 0 < entry_count <= LOOK_FIRST:
             return list(self.result.notices)
+        # With all errors listed above, a notice about them would say the same thing twice.
         repeated = (EVERYTHING_ERRORED, *(f"{name} errored on " for name in self.result.evaluator_names))
         return [notice for notice in self.result.notices if not notice.startswith(repeated)]
 
@@ -353,6 +358,7 @@ def spark(histogram: Sequence[int], bars: str = _BARS) -> str:
     if not top:
         return bars[0] * len(histogram)
     last = len(bars) - 1
+    # A bin with a few items must not look like an empty one.
     return "".join(bars[max(1 if count else 0, round(count / top * last))] for count in histogram)
 
 

@@ -10,6 +10,7 @@ def notebook() -> Any:
     """Return IPython where this runs in a notebook, else None; nothing is imported to find that out."""
     ipython = sys.modules.get("IPython")
     shell = _shell(ipython)
+    # IPython in a terminal has a shell as well, but no kernel.
     return ipython if hasattr(shell, "kernel") else None
 
 
@@ -17,6 +18,7 @@ def show(value: Any) -> None:
     """Show a value below the cell, which its last line does not show once more."""
     ipython = notebook()
     ipython.display.display(value)
+    # The id alone is not enough: after the value is gone, another may get it.
     _Shown.last = (id(value), _cell(ipython))
 
 

@@ -26,6 +26,7 @@ class ReportedStatus(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+# `next` of a counter is one step in CPython: threads never get the same number.
 _numbers: Final = count(1)
 """Tell the repeats of one name apart."""
 

@@ -71,18 +71,10 @@ def table_lines(table: Table, width: int) -> Iterator[Text]:
     if not table.rows:
         return
     variants = _variants(table)
-    for candidate in variants:
-        widths = _widths(candidate)
-        shortest = _SHORTEST if candidate is variants[-1] else _READABLE
-        shortest = widths[0] if candidate.columns[0].whole else shortest
-        for gap in (_WIDE_GAP, _NARROW_GAP):
-            room = width - INDENT - sum(gap + one for one in widths[1:])
-            if room >= min(widths[0], shortest):
-                names = min(widths[0], room)
-                yield from _lay_out_in_rows(
-                    candidate, _widen_last((names, *widths[1:]), candidate, room - names), gap
-                )
-                return
+    fitted = _fit_in_rows(variants, width)
+    if fitted is not None:
+        yield from _lay_out_in_rows(*fitted)
+        return
     for candidate in variants:
         widths = _widths(candidate)
         left = width - 2 * INDENT + _NARROW_GAP - sum(_NARROW_GAP + one for one in widths[1:])
@@ -90,6 +82,21 @@ def table_lines(table: Table, width: int) -> Iterator[Text]:
             yield from _lay_out_below_names(candidate, _widen_last(widths, candidate, left))
             return
     yield from _list_cells(variants[-1], width)
+
+
+def _fit_in_rows(variants: Sequence[Table], width: int) -> tuple[Table, Sequence[int], int] | None:
+    """Return the first variant that fits beside its names, with the widths of its columns and their gap."""
+    for candidate in variants:
+        widths = _widths(candidate)
+        # A drawing is dropped before names become unreadable.
+        shortest = _SHORTEST if candidate is variants[-1] else _READABLE
+        shortest = widths[0] if candidate.columns[0].whole else shortest
+        for gap in (_WIDE_GAP, _NARROW_GAP):
+            room = width - INDENT - sum(gap + one for one in widths[1:])
+            if room >= min(widths[0], shortest):
+                names = min(widths[0], room)
+                return candidate, _widen_last((names, *widths[1:]), candidate, room - names), gap
+    return None
 
 
 def cell_width(text: str) -> int:
@@ -108,6 +115,7 @@ def cut_middle(text: str, width: int) -> str:
 
     if width < 2:
         return "…"[:width]
+    # The beginning of a name says more than its end, and the end more than its middle.
     tail = (width - 1) // 3
     end = ""
     for char in reversed(text):
@@ -120,6 +128,7 @@ def cut_middle(text: str, width: int) -> str:
 
 def cut_end(text: str, width: int) -> str:
     """Return a text of at most so many columns on one line; a longer one loses its end."""
+    # Foreign text may have megabytes: no more than what can be seen, and its blanks, is measured.
     text = " ".join(text[: 4 * width].split())
     if cell_width(text) <= width:
         return text
@@ -156,9 +165,8 @@ def cell_text(cell: Cell) -> str:
 
 def _split_style(cell: Cell) -> tuple[str, str]:
     text, style = (cell, "") if isinstance(cell, str) else cell
-    return escape_control_characters(
-        text
-    ), style  # before it is measured: escapes are longer than what they stand for
+    # Before it is measured: escapes are longer than what they stand for.
+    return escape_control_characters(text), style
 
 
 def _widths(table: Table) -> list[int]:

@@ -33,6 +33,7 @@ def worst_entries(result: ExperimentResult, *, one_by_one: bool = False) -> list
     groups: dict[Hashable, list[ItemResult]] = {}
     for position, item in enumerate(worst_items(result)):
         kind = None if one_by_one else _kind_of(item, wrong_results(item, lower))
+        # Items that merely failed stay apart: their reasons differ even where their scores are the same.
         groups.setdefault(position if kind is None else kind, []).append(item)
     return [Entry(tuple(items)) for items in groups.values()]
 

@@ -31,6 +31,7 @@ class Persona:
         return LLMSimulatedUser(judge=judge, persona=self.description, guidelines=self.guidelines, **settings)
 
 
+# Parts of prompts: another word makes another user, and cached replies of earlier runs do not match it.
 PERSONAS: Final[Mapping[str, Persona]] = {
     "aggressive_customer": Persona(
         "an angry customer who has been let down and wants redress now",
@@ -90,5 +91,7 @@ def persona_user(name: str, judge: JudgeLike, **settings: Unpack[UserSettings]) 
     if persona is None:
         near = get_close_matches(name, PERSONAS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigurationError(f"There is no persona {name!r}.{hint} There are {', '.join(PERSONAS)}.")
+        raise ConfigurationError(
+            f"There is no persona {name!r}.{hint} The personas are {', '.join(PERSONAS)}."
+        )
     return persona.user(judge, **settings)

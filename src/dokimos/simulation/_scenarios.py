@@ -45,6 +45,7 @@ class Scenario:
     """The limit of the simulation unless given."""
 
     def __post_init__(self) -> None:
+        # YAML and JSON have lists; the value is frozen, and is compared and shared between conversations.
         for name in ("facts", "script", "fixed_responses"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -66,6 +67,8 @@ class Scenario:
         inputs: dict[str, Any] = {INPUT: self.description}
         for name in (f.name for f in fields(self) if f.name != "description"):
             value = getattr(self, name)
+            # What is not set is not written, so that a new field changes no fingerprint of existing data
+            # sets.
             if value:
                 inputs[camel_case(name)] = list(value) if isinstance(value, tuple) else value
         return Example(inputs, expected_outputs or {}, metadata=metadata, id=id)

@@ -55,12 +55,13 @@ class Side:
 
     async def message(self, trajectory: ConversationTrajectory) -> Message | None:
         """Ask a simulated user for its next message. Raises what it raises, `TypeError` for a wrong type."""
+        # The function may go on changing what it returned.
         message = copy_containers(await self._call(trajectory))
         if message is None or (isinstance(message, Message) and message.role is Role.USER):
             return message
         if isinstance(message, str):
             return Message.user(message)
-        raise TypeError(f"it must give text, a user message or None, not {quote(message)}")
+        raise TypeError(f"it must return text, a user message or None, not {quote(message)}")
 
     async def holds(self, trajectory: ConversationTrajectory) -> bool:
         """Ask a stopping condition whether to stop. Raises what it raises."""
@@ -85,6 +86,8 @@ async def wait_at_most(seconds: float | None, call: Coroutine[Any, Any, T]) -> T
     """Await a call for at most `seconds`. Raises `TimeoutError` and abandons the call if it takes longer."""
     if seconds is None:
         return await call
+    # Not `asyncio.wait_for`, which waits until the cancelled call ends: one that ignores it would hold the
+    # run.
     task = asyncio.ensure_future(call)
     try:
         await asyncio.wait((task,), timeout=seconds)
@@ -106,11 +109,11 @@ def _reply(outputs: Mapping[str, Any]) -> Message:
     output = outputs.get(OUTPUT)
     if isinstance(output, Message):
         if output.role is not Role.ASSISTANT:
-            raise TypeError(f"it must give a message of the assistant, not of the {output.role}")
+            raise TypeError(f"it must return a message of the assistant, not of the {output.role}")
         return output
     calls = tool_calls_from(outputs.get(TOOL_CALLS) or (), key=TOOL_CALLS)
     if output is None and not calls:
-        raise TypeError(f"it must give text or a message, not {quote(dict(outputs))}")
+        raise TypeError(f"it must return text or a message, not {quote(dict(outputs))}")
     known = (OUTPUT, TOOL_CALLS, REASONING_STEPS)
     more = {key: value for key, value in outputs.items() if key not in known}
     return Message(Role.ASSISTANT, text_form(output) or "", tool_calls=calls, metadata=more)

@@ -171,12 +171,14 @@ class _Conversation:
                     "simulated user", lambda: self._user.message(self._trajectory)
                 )
             finally:
+                # In `finally`: calls before a failure or a time limit cost money, too.
                 if usage.calls:
                     self._usage.include(usage)
         if message is None:
             return EndReason.USER_DONE
         goal = message.metadata.get(GOAL)
         reason = _ENDS.get(goal) if isinstance(goal, str) else None
+        # A user who is done may have no last word; an empty message is only added to an open conversation.
         if message.content or reason is None:
             self._add(message)
         return reason
@@ -234,9 +236,11 @@ async def _contain_error(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return await ask()
     except asyncio.CancelledError as error:
+        # Cancelled by the run, it ends; raised by the side itself, it is an error like any other.
         if is_cancelled_from_outside():
             raise
         raise _SideFailed(error) from error
+    # These end the run, not only this conversation.
     except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
         raise
     except BaseException as error:  # also SystemExit, which would end the event loop

@@ -30,7 +30,9 @@ _STANDINGS: Final = (
     "- given_up: the assistant has said that it cannot or will not help; a question is no reason to give up\n"
     "- open: anything else"
 )
+# Models repeat the form of the transcript that they are shown, such as "| [3] You: ".
 _LABEL: Final = re.compile(r"^(?:\|\s*)?(?:\[\d+\]\s*)?(?:You|User):\s*", re.IGNORECASE)
+# Without quotes inside: a message may begin with one quotation and end with another.
 _QUOTED: Final = re.compile(r'"([^"]*)"|“([^“”]*)”')
 
 
@@ -112,6 +114,7 @@ class GoalDrivenUser:
         fixed = _next_scripted(self.fixed_responses, trajectory)
         if fixed is not None:
             return Message.user(fixed, **{GOAL: OPEN})
+        # Weak models call the goal reached before anybody has answered.
         answered = trajectory.last_assistant_message is not None
         reply = await ask(
             cast("JudgeLM", self.judge),

@@ -286,7 +286,7 @@ class TestFailures:
     def test_what_a_user_cannot_say_is_a_failure_of_the_user(self, said):
         talk = simulated(lambda trajectory: said)
 
-        assert "must give text, a user message or None" in talk.metadata["error"]
+        assert "must return text, a user message or None" in talk.metadata["error"]
 
     def test_a_spent_budget_is_no_failure_of_a_side(self):
         async def main():
