@@ -30,9 +30,10 @@ def coverage_table(repetitions: int) -> Table:
         times = repetitions // 10 if cases is every_look else repetitions
         rows.append(covered_row(name, n, at_most, cases, times))
     return Table(
-        "Intervals at 95 %",
-        f"They hold the true value in 93 to 97 % of {repetitions:,} simulations. The exact interval of "
-        "Clopper and Pearson and the anytime-valid one promise at least 95 %, and hold it more often.",
+        "Coverage of 95 % intervals",
+        f"The intervals contain the true value in 93 to 97 % of {repetitions:,} simulations. Two kinds "
+        "promise at least 95 % and cover more: the exact interval of Clopper and Pearson, and the "
+        "anytime-valid one.",
         ("interval", "of", "n", "covered"),
         tuple(rows),
     )

@@ -149,21 +149,22 @@ def unchanged_systems_table(repetitions: int) -> Table:
     ]
     failed = [_count_failures(system, repetitions) for system in systems]
     return Table(
-        "The default gate on systems that did not change",
-        'severity="auto" fails at most 5 % of unchanged systems, by the repeats on each side; with a rerun, '
-        "suspicious items are run three times more. A judge varies for each metric by itself; an application "
-        "makes all metrics of an item vary together, which deterministic evaluators measure. Binary scores "
-        "pass with rates around 80 %, continuous ones have a standard deviation of 0.1 from run to run. Few "
-        "items: 7 % of them vary, the others never do; one item: only the first of them does; uneven: the "
-        "deviation differs from item to item by a factor of 2.7 up or down, and often by more. "
-        f"{repetitions:,} comparisons each, with a standard error of "
+        "False alarms of the default gate",
+        'With severity="auto", the gate should fail in at most 5 % of the comparisons of an unchanged '
+        "system. The last columns are the repeats on each side; with a rerun, suspicious items are "
+        "run three times more. Noise of a judge is independent for each metric. Noise of an "
+        "application makes all metrics of an item vary together, and evaluators are deterministic. "
+        "Binary scores have pass rates around 80 %, continuous ones a standard deviation of 0.1 from "
+        "run to run. Few items: 7 % of the items vary, the others never do. One item: only the first "
+        "item varies. Uneven: the deviation differs between items by a factor of 2.7 up or down, and "
+        f"often by more. {repetitions:,} comparisons each, with a standard error of "
         f"{percent(rate_error(ALPHA, repetitions))}.",
-        ("scores", "of a", "vary", "metrics", "items", *(design.title for design in DESIGNS)),
+        ("scores", "noise of a", "varying", "metrics", "items", *(design.title for design in DESIGNS)),
         tuple(
             _unchanged_row(system, repetitions, counts)
             for system, counts in zip(systems, failed, strict=True)
         ),
-        f"All together, in {len(systems) * repetitions:,} comparisons for each design: "
+        f"Overall, in {len(systems) * repetitions:,} comparisons for each design: "
         f"{', '.join(_pooled(failed, repetitions, place) for place in range(len(DESIGNS)))}.",
     )
 
@@ -213,13 +214,14 @@ def broken_items_table(repetitions: int) -> Table:
         *(_collapse_row(items, designs, repetitions) for items in (5, 6, 7)),
     ]
     return Table(
-        "What the default gate finds",
-        "One of 3 metrics falls by 0.5 on one item, or all its scores fall from 1 to 0. On a system that "
-        "does not vary, three repeats on each side or a rerun find it always. Beside an item whose verdict "
-        "flips, three items or more that fall from 1 to 0 in all repeats are always found with three repeats "
-        "on each side, and two with five. A total collapse is always found, beside two metrics that vary. "
-        "The rest is as it is: with one repeat and no rerun the drop is "
-        f"listed, and the verdict is INCONCLUSIVE. {repetitions:,} comparisons each.",
+        "Regressions that the default gate finds",
+        "One of 3 metrics falls by 0.5 on one item, or all its scores fall from 1 to 0. If the system "
+        "does not vary, three repeats on each side or a rerun always find the drop. If the verdict of "
+        "another item flips at random, three or more items that fall from 1 to 0 in all repeats are "
+        "always found with three repeats on each side, and two items with five. A total collapse is "
+        "always found, even if the two other metrics vary. Other drops are not always found: with one "
+        "repeat and no rerun, the gate lists the drop, and its verdict is INCONCLUSIVE. In the last "
+        f"column the baseline has 3 repeats and the candidate 1. {repetitions:,} comparisons each.",
         ("system", "falls", "items", *(design.title for design in designs)),
         tuple(rows),
     )

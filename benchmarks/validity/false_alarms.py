@@ -62,15 +62,23 @@ def guard_one_table(repetitions: int) -> Table:
         rows.append(Row((kind, str(repeats), label, *map(percent, shown)), holds))
     shown = (everything.changed / everything.of, everything.failed / everything.of)
     return Table(
-        "Guard 1 on systems that did not change",
-        "At alpha = 5 %, the pass rate and all evaluators together change significantly in at most 5 % of "
-        f"the comparisons, at every n in {', '.join(map(str, SIZES))}. Each n is simulated "
-        f"{repetitions:,} times (a third as often above 50 items), with a standard error of "
-        f"{percent(rate_error(ALPHA, repetitions))}. The gate fails where something got worse: half of it.",
-        ("scores", "repeats", "evaluators", "changes, at the worst n", "changes", "failures"),
+        "False alarms of guard 1",
+        "The system did not change. At alpha = 5 %, the pass rate and all evaluators together should show a "
+        "significant change in at most 5 % of the comparisons, for every number of items "
+        f"({', '.join(map(str, SIZES))}). Each number is simulated {repetitions:,} times (a third as often "
+        f"above 50 items), with a standard error of {percent(rate_error(ALPHA, repetitions))}. The gate "
+        "fails only if something got worse, which is half of the changes.",
+        (
+            "scores",
+            "repeats",
+            "evaluators",
+            "significant changes at the worst n",
+            "significant changes",
+            "gate fails",
+        ),
         tuple(rows),
-        f"All together: {percent(shown[0])} changes and {percent(shown[1])} failures in {everything.of:,} "
-        "comparisons.",
+        f"Overall: {percent(shown[0])} significant changes and {percent(shown[1])} failed gates in "
+        f"{everything.of:,} comparisons.",
     )
 
 

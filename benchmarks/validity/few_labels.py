@@ -94,12 +94,13 @@ class Tally:
 def corrected_table(repetitions: int) -> Table:
     """How often the corrected pass rate's interval holds the true rate, and how wide it is."""
     return Table(
-        "Pass rates corrected by few labels, at 95 %",
-        "The interval holds the rate that people would give in at least 93 % of "
-        f"{repetitions:,} simulations. It is never wider than Clopper and Pearson's of the labels alone, and "
-        "a fifth narrower at rates of 0.5 to 0.8 from 50 labels on where the judge's verdicts agree with "
-        "people on 90 %. For each item with a label there are nine without. The last column is how much "
-        "narrower it is, of how much narrower the best use of such a judge could make it.",
+        "Pass rates corrected with few labels",
+        "The 95 % interval of `corrected_rate` contains the pass rate that people would give in at "
+        f"least 93 % of {repetitions:,} simulations. It is never wider than the interval of Clopper "
+        "and Pearson for the labels alone. With 50 labels or more, pass rates of 0.5 to 0.8 and a "
+        "judge that agrees with people on 90 % of the items, it is a fifth narrower. There are nine "
+        "items without a label for each labelled one. The last column is the achieved share of the "
+        "narrowing that is possible with such a judge.",
         ("judge", "rate", "labels", "covered", "width", "of the labels' own", "achieved of the possible"),
         tuple(corrected_row(*cell, repetitions) for cell in product(JUDGES, LABELS, RATES)),
     )
@@ -183,11 +184,11 @@ def sample_of(labels: NDArray[np.bool_], judged: NDArray[np.float64], n: int) ->
 def labels_alone_table(repetitions: int) -> Table:
     """How often intervals of labels without a judge hold."""
     return Table(
-        "Means of few labels, at 95 %",
-        f"They hold the true mean in at least 93 % of {repetitions:,} simulations: verdicts "
-        "(`mean_estimate`), verdicts of three repeats of an item, of whose variance half is chance "
-        "(`clustered_mean_estimate`), and scores that are 1 for as many items as the rate says, else "
-        "anything down to 0.",
+        "Means of few labels",
+        f"The 95 % intervals contain the true mean in at least 93 % of {repetitions:,} simulations: of "
+        "verdicts (`mean_estimate`), of three repeated verdicts of an item with half of their "
+        "variance noise (`clustered_mean_estimate`), and of scores that are 1 as often as the rate "
+        "says, and otherwise anything down to 0.",
         ("of", "rate", "labels", "covered", "width", "of Clopper-Pearson's"),
         tuple(
             alone_row(name, make, n, rate, repetitions)
@@ -244,10 +245,11 @@ def alone_row(name: str, make: Alone, n: int, rate: float, times: int) -> Row:
 def changed_labels_table(repetitions: int) -> Table:
     """How often the interval of a change of labels holds."""
     return Table(
-        "Changes of labels with a judge, at 95 %",
-        f"`ppi_paired_difference` holds the true change in at least 93 % of {repetitions:,} simulations, and "
-        "is never wider than Tango's interval of the labels alone. The rate falls by 5 points; one label in "
-        "ten flips each way beside that where it can. The judge agrees on 90 % of the items.",
+        "Changes of labels with a judge",
+        "The 95 % interval of `ppi_paired_difference` contains the true change in at least 93 % of "
+        f"{repetitions:,} simulations, and is never wider than Tango's interval of the labels alone. "
+        "The rate falls by 5 points; in addition, one label in ten flips each way where it can. The "
+        "judge agrees with people on 90 % of the items.",
         ("judge", "rate before", "labels", "covered", "width", "of the labels' own"),
         tuple(
             changed_row(judge, n, rate, repetitions)

@@ -68,7 +68,7 @@ def few_scores_table(repetitions: int) -> Table:
     slack = WORSE_HALF + rate_error(0.9, repetitions)
     holds = all(half >= one - slack for half, one in zip(halves, said, strict=True))
     rows.append(Row(("**mean of the worse half**", *map(percent, halves)), holds=holds))
-    rows.append(Row(("**said beside the interval**", *(f"{one:.0%}".replace("%", " %") for one in said))))
+    rows.append(Row(("**stated coverage**", *(f"{one:.0%}".replace("%", " %") for one in said))))
     rows.extend(
         Row((name, *(percent(coverage(make, truth, n, (0.0, 1.0), repetitions)) for n in SIZES)))
         for name, (make, truth) in RARE.items()
@@ -80,12 +80,14 @@ def few_scores_table(repetitions: int) -> Table:
         for name, (make, truth) in WITH_T.items()
     )
     return Table(
-        "Intervals of few scores, at 95 %",
-        f"How often they hold the mean in {repetitions:,} simulated samples, by the number of items. Three "
-        "repeats of an item that agree (`clustered_mean_estimate`) have the same interval, which is checked. "
-        "What is said beside the interval is about the mean of the worse half of the distributions; where a "
-        "drop falls on a tenth of the items, a few items may not show it at all. No interval knows of "
-        "failures that are not in its sample: see the row of rare ones. The last rows are plain Student's t.",
+        "Coverage of 95 % intervals for few scores",
+        f"How often the interval of `mean_estimate` contains the true mean in {repetitions:,} "
+        "simulated samples, by the number of items. Three identical repeats of each item "
+        "(`clustered_mean_estimate`) give the same interval, which is checked. The stated coverage "
+        "(`Estimate.coverage`) is the mean of the worse half of the distributions. If a drop affects "
+        "a tenth of the items, a few items may not show it at all: no interval knows of failures that "
+        "are not in its sample, as the row of rare failures shows. The last rows are plain intervals "
+        "of Student's t.",
         ("scores", *(f"n = {n}" for n in SIZES)),
         tuple(rows),
     )

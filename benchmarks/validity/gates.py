@@ -41,12 +41,13 @@ def gate_table(repetitions: int) -> Table:
         holds = max(shares[0], shares[3]) <= ALPHA + slack
         rows.append(Row((f"{noise:.2f}", str(repeats), str(n), *map(percent, shares)), holds))
     return Table(
-        "The gate on systems that did not change",
-        f"How often the gate fails in {repetitions:,} comparisons of {EVALUATORS} evaluators with continuous "
-        "scores, by the standard deviation of a score from run to run. Guard 1 and the calibrated gate as a "
-        "whole promise at most 5 %. Guard 2 promises nothing: any item that drops by more than 0.15 sets it "
-        "off; confirmed, all its repeats have to. Every comparison is made by the gate's own code, which is "
-        "checked to decide on guard 1 as the simulation above.",
+        "False alarms by severity",
+        f"How often the gate fails although the system did not change, in {repetitions:,} comparisons "
+        f"of {EVALUATORS} evaluators with continuous scores, by the standard deviation of a score from "
+        "run to run (noise). Guard 1 and the calibrated gate as a whole should fail in at most 5 %. "
+        "Guard 2 alone has no such limit: any item that drops by more than 0.15 makes it fail; when "
+        "confirmed, all repeats of the item have to. Each comparison runs the code of the gate "
+        "itself. Its decision on guard 1 is checked against the simulation above.",
         ("noise", "repeats", "n", "guard 1", "guard 2", "guard 2, confirmed", "calibrated gate"),
         tuple(rows),
     )

@@ -68,9 +68,9 @@ def process_table(repetitions: int) -> Table:
         alarms = sum(ever_significant(values, draw, mean) for _ in range(repetitions)) / repetitions
         rows.append(Row((name, percent(alarms)), holds=alarms <= ALPHA + 2 * rate_error(ALPHA, repetitions)))
     return Table(
-        "A stored sequential test where nothing changed",
-        f"`EProcess`, two-sided, with a look after each of {OBSERVATIONS:,} observations: in at most 5 % of "
-        f"{repetitions:,} runs its p-value ever falls to 5 %.",
+        "False alarms of `EProcess`",
+        f"Two-sided, with a look after each of {OBSERVATIONS:,} observations: the p-value ever falls "
+        f"to 5 % in at most 5 % of {repetitions:,} runs.",
         ("observations", "false alarms"),
         tuple(rows),
     )
@@ -96,10 +96,10 @@ def detector_table(repetitions: int) -> Table:
             cells = (name, str(daily), percent(early), f"{fmean(runs):.0f}")
             rows.append(Row(cells, holds=enough and rare))
     return Table(
-        "A detector where nothing changed",
-        f"`EDetector`, two-sided, at an average run length of {RUN_LENGTH} days, read after each "
-        f"observation. False alarms are at least {RUN_LENGTH} days apart on average, and in at most 10 % of "
-        f"{repetitions:,} runs there is one within a tenth of that.",
+        "False alarms of `EDetector`",
+        f"Two-sided, with an average run length of {RUN_LENGTH} days, and a look after each "
+        f"observation. False alarms are at least {RUN_LENGTH} days apart on average, and at most 10 % "
+        f"of {repetitions:,} runs have one within a tenth of that time.",
         ("observations", "a day", f"alarm in {RUN_LENGTH // 10} days", "days until a false alarm"),
         tuple(rows),
     )
@@ -166,11 +166,12 @@ def delay_table(repetitions: int) -> Table:
             cells = (f"{points} points", str(daily), *map(days, delays), *map(days, alone))
             rows.append(Row(cells, holds=delays[-1] <= 1.2 * delays[0] + 1))
     return Table(
-        "How soon a drop is told",
-        "Median days until an alarm after a pass rate of 90 % fell, by the days of quiet before. The "
-        f'detector (`alternative="less"`) raises a false alarm every {DAYS_BETWEEN_ALARMS:,} days at most, '
-        f"and is about as quick after a year as on the first day ({repetitions:,} runs). One test alone "
-        "(`EProcess` at 5 %) has lost its capital by then.",
+        "Days until a drop is detected",
+        "Median days until an alarm after a pass rate of 90 % fell, by the number of days without a "
+        'change before. The detector (`alternative="less"`) raises at most one false alarm in '
+        f"{DAYS_BETWEEN_ALARMS:,} days on average, and is about as fast after a year as on the first "
+        f"day ({repetitions:,} runs). A single test (`EProcess` at 5 %) gets slower the longer nothing "
+        "changes.",
         (
             "drop",
             "verdicts a day",

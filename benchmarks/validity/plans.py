@@ -66,13 +66,23 @@ def plan_table(repetitions: int) -> Table:
     for repeats, n in ((3, 40), (1, 120)):
         rows.append(plan_row(Drop(0.08, 0.03, 0.1, repeats), n, repetitions))
     return Table(
-        "Plans for scores",
-        "With as many items as `dokimos plan` asks for, the drop is found as often as promised, or at most 5 "
-        f"points less often, in {repetitions:,} comparisons by `compare_runs`. A drop of the mean falls on a "
-        "tenth of the items (the plan's uneven case) or on all of them alike (even). An even plan hopes for "
-        "too much where the drop is uneven. In the last two rows the items are given: as many answers find "
-        "more in 120 items than in three runs of 40.",
-        ("noise", "drop", "falls on", "runs", "items", "an even plan promises", "promised", "found"),
+        "Items planned by `dokimos plan`",
+        "With as many items as `dokimos plan` asks for, `compare_runs` finds the drop as often as "
+        f"planned, or at most 5 points less often, in {repetitions:,} comparisons. The drop of the "
+        "mean is caused by a tenth of the items (an uneven drop) or by all items alike (an even "
+        "drop). A plan for an even drop is too optimistic if the drop is uneven. In the last two rows "
+        "the items are given: the same number of answers finds more as 120 items than as 3 repeats of "
+        "40.",
+        (
+            "noise",
+            "drop",
+            "affected items",
+            "repeats",
+            "items",
+            "power for an even drop",
+            "planned power",
+            "found",
+        ),
         tuple(rows),
     )
 

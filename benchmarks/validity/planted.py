@@ -34,9 +34,10 @@ def power_table(repetitions: int) -> Table:
         ),
     ]
     return Table(
-        "Planted drops",
-        f"Found as often as predicted, within 3 points. Verdicts of one run are tested by McNemar's test, "
-        f"and simulated {2 * repetitions:,} times; the rest by sign flips, and {repetitions:,} times.",
+        "Predicted and simulated power",
+        "Drops are found as often as predicted, within 3 points. Verdicts of one run are tested by "
+        f"McNemar's test and simulated {2 * repetitions:,} times, everything else by sign flips and "
+        f"{repetitions:,} times.",
         ("scores", "n", "repeats", "drop", "noise", "predicted", "found"),
         tuple(rows),
     )

@@ -66,7 +66,7 @@ def dropped_table(repetitions: int) -> Table:
         rows.append(Row((name, percent(found), percent(saved)), holds=saved >= SAVED))
     return Table(
         "Early stopping on drops of 10 points",
-        f"Of the calls for {ITEMS} items, at least 30 % are saved on average ({repetitions:,} runs).",
+        f"At least 30 % of the calls for {ITEMS} items are saved on average ({repetitions:,} runs).",
         ("differences", "found", "calls saved"),
         tuple(rows),
     )
