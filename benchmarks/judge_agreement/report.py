@@ -80,24 +80,24 @@ def sheet_of(evaluator: str, results: Results) -> Sheet:
 
 def agreement_table(sheets: Iterable[Sheet]) -> str:
     """Return how far each arm agrees with the labels, and what it costs."""
-    head = ("judged by", "cases", "AUC", "kappa", "no score", "calls", "tokens read", "tokens written")
+    head = ("evaluator", "cases", "AUC", "kappa", "no score", "calls", "tokens read", "tokens written")
     return _table(head, [_agreement_row(sheet, arm) for sheet in sheets for arm in ARMS])
 
 
 def difference_table(sheets: Iterable[Sheet]) -> str:
     """Return how far ours and each other arm are apart on the same cases."""
-    head = ("ours", "less", "AUC", "ours is", "kappa", "ours is")
+    head = ("dokimos", "compared with", "AUC", "dokimos is", "kappa", "dokimos is")
     return _table(head, [_difference_row(sheet, peer) for sheet in sheets for peer in PEERS])
 
 
 def change_table(sheet: Sheet) -> str:
     """Return the AUC on the inputs on which a change was chosen, and on the others."""
-    head = ("AUC", f"inputs 1 to {HALF}, chosen on", f"from {HALF + 1} on, reported on")
+    head = ("AUC", f"inputs 1 to {HALF} (tuned on)", f"inputs from {HALF + 1} on (reported)")
     return _table(head, [_change_row(sheet, arm) for arm in (OURS, TRIED, *PEERS)])
 
 
 def _change_row(sheet: Sheet, arm: str) -> Sequence[str]:
-    title = "dokimos Faithfulness, claims taken with the input" if arm == TRIED else sheet.title(arm)
+    title = "dokimos Faithfulness, claims extracted with the input" if arm == TRIED else sheet.title(arm)
     halves = ([both for both in sheet.inputs if (both[0].group <= HALF) is first] for first in (True, False))
     return title, *(_auc_cell(replace(sheet, inputs=tuple(half)), arm) for half in halves)
 
@@ -133,7 +133,7 @@ def verdict_on(difference: Measured) -> str:
     """Return `better` or `worse` only where the interval excludes 0."""
     if difference.interval.low > 0:
         return "better"
-    return "worse" if difference.interval.high < 0 else "not told apart"
+    return "worse" if difference.interval.high < 0 else "indistinguishable"
 
 
 def _figure(measured: Measured) -> str:
