@@ -297,6 +297,13 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         """Describe the configuration, for provenance and to tell whether two runs are comparable."""
         return describe_evaluator(self)
 
+    def default_parts(self) -> tuple[str, ...]:
+        """Return the parts that a judge is shown where `evaluation_params` does not choose them.
+
+        Empty for an evaluator that shows a judge nothing, or does not let `evaluation_params` choose what.
+        """
+        return ()
+
     def _set_thresholds(self, score_range: ScoreRange) -> None:
         if not self.gives_several:
             raise ConfigurationError(
@@ -310,7 +317,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         required = self.requires if self.evaluation_params is None else self.evaluation_params
         for path, read in readers_of(required if type(required) is tuple else tuple(required)):
             if read(case) is None:
-                raise _missing_part(self.name, path, case)
+                raise _missing_part(self, path, case)
         if self.gets_copies:
             case = copy_containers(case)
         if self.response_path is None:
@@ -377,10 +384,11 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         return value <= threshold if self.lower_is_better else value >= threshold
 
 
-def _missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
+def _missing_part(evaluator: Evaluator, path: str, case: EvalTestCase) -> MissingInputError:
     from dokimos.evaluators._missing_parts import missing_part  # only where something is missing
 
-    return missing_part(name, path, case)
+    shown = evaluator.default_parts() if evaluator.evaluation_params is None else ()
+    return missing_part(evaluator.name, path, case, shown=shown)
 
 
 def returns_bool(function: Callable[..., Any]) -> bool:

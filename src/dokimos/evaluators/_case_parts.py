@@ -25,6 +25,9 @@ _WHOLE_PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
     "contexts": lambda case: case.contexts,
     "metadata": lambda case: case.metadata or None,
     "metrics": lambda case: case.metrics,
+    "inputs": lambda case: case.inputs or None,
+    "outputs": lambda case: case.actual_outputs or None,
+    "expected_outputs": lambda case: case.expected_outputs or None,
 }
 _ITEMS: Final = "retrieved"
 """What was retrieved, texts or ids: the path of the retrieval metrics."""
@@ -33,9 +36,10 @@ _ITEMS: Final = "retrieved"
 def part_of(case: EvalTestCase, path: str) -> Any:
     """Return the part of a case that a path names, None when absent.
 
-    Paths: `input`, `actual_output`, `expected_output`, `contexts`, `metadata`, `metrics`, and a key of a map:
-    `inputs.KEY`, `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`. Evaluators of retrieval also require
-    `retrieved` and `relevant`; these and `contexts` take a key of the user's own too: `contexts.KEY`.
+    Paths: `input`, `actual_output`, `expected_output`, `contexts`, `metrics`, a whole map (`inputs`,
+    `outputs`, `expected_outputs`, `metadata`; an empty one is absent), and a key of a map: `inputs.KEY`,
+    `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`. Evaluators of retrieval also require `retrieved` and
+    `relevant`; these and `contexts` take a key of the user's own too: `contexts.KEY`.
     """
     return _reader(path)(case)
 

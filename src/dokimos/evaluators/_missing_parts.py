@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from dokimos._core.keys import CONTEXTS, INPUT, OUTPUT, RELEVANT, RETRIEVED, TOO
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.text import quote, shorten
 from dokimos.errors import MissingInputError
-from dokimos.evaluators._case_parts import SECTIONS
+from dokimos.evaluators._case_parts import SECTIONS, part_of
 
 _MOST_NAMES: Final = 12
 _SHORT: Final = {
@@ -33,7 +34,16 @@ _WORDS: Final = {
     f"metadata.{TOOLS}": "the agent's tools",
     "metadata": "metadata",
     "metrics": "metrics measured by the task",
+    "inputs": "inputs",
+    "outputs": "outputs",
+    "expected_outputs": "expected outputs",
 }
+_MAP_OF: Final = {
+    "input": "inputs",
+    "actual_output": "outputs",
+    "expected_output": "expected_outputs",
+}
+"""The whole map in which a part stands, of those that a judge can be shown."""
 _OTHER_WORDS: Final[dict[str, tuple[str, ...]]] = {
     CONTEXTS: ("documents", "docs", "chunks", "passages", "nodes", "sources", "source_documents",
                "source_nodes", "retrieved_documents", "search_results", "evidence"),
@@ -56,16 +66,23 @@ _PARAMETERS: Final = {CONTEXTS: "contexts_key", RELEVANT: "expected_key"}
 """The evaluators' parameter for a key of the user's own."""
 
 
-def missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
+def missing_part(name: str, path: str, case: EvalTestCase, *, shown: Sequence[str] = ()) -> MissingInputError:
     """Return the error that a case lacks the part which a path names.
 
     It says what the evaluator requires, what the case has, what was probably meant, and how to supply it.
+
+    Args:
+        name: The evaluator.
+        path: The part that is missing.
+        case: The case that lacks it.
+        shown: The parts that its judge is shown by default, where `evaluation_params` can name others.
     """
     has = list_parts(case)
     sentences = [
         f"{name} requires {describe_path(path)}; the case has: {has}.",
         _suggest(path, case),
         remedy(path),
+        _offer_maps(path, shown, case),
     ]
     return MissingInputError(" ".join(sentence for sentence in sentences if sentence))
 
@@ -76,6 +93,22 @@ def list_parts(case: EvalTestCase) -> str:
     more = len(names) - _MOST_NAMES
     text = ", ".join(names[:_MOST_NAMES])
     return f"{text} and {more} more" if more > 0 else text or "nothing"
+
+
+def _offer_maps(path: str, shown: Sequence[str], case: EvalTestCase) -> str:
+    """Say how a judge is shown what the case has, under whatever keys, where it has something there."""
+    params = []
+    for part in shown:
+        whole = _MAP_OF.get(part, part)
+        if part_of(case, part) is not None:
+            params.append(part)
+        elif part_of(case, whole) is not None:
+            params.append(whole)
+        elif part == path:
+            return ""  # its map is empty too
+    if path not in shown:
+        return ""
+    return f"Or show the judge whole maps: evaluation_params={json.dumps(params)}."
 
 
 def describe_path(path: str) -> str:
@@ -113,6 +146,10 @@ def remedy(path: str) -> str:
 
 
 def _remedy_of_key(section: str, key: str) -> str:
+    if not key and section in ("inputs", "expected_outputs"):
+        return f"Put them into the example: {section}={{...}}."
+    if not key and section == "outputs":
+        return "Return them from the task, as a map."
     if section == "outputs":
         rest = "" if key == OUTPUT else f', "{key}": ...'
         return f'Return it from the task: {{"output": ...{rest}}}.'

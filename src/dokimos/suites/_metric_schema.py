@@ -207,7 +207,15 @@ class GEvalMetric(Metric):
         Annotated[
             list[
                 Literal[
-                    "input", "actual_output", "expected_output", "context", "contexts", "retrieval_context"
+                    "input",
+                    "actual_output",
+                    "expected_output",
+                    "context",
+                    "contexts",
+                    "retrieval_context",
+                    "inputs",
+                    "outputs",
+                    "expected_outputs",
                 ]
             ],
             Field(min_length=1),

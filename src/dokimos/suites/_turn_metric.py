@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from dokimos._core.error_detail import ErrorDetail, append_place
 from dokimos._core.eval_result import join_parts
@@ -35,6 +35,7 @@ from dokimos.suites._complete_results import CompleteResultEvaluator, CompleteSc
 
 TRAJECTORY_PATH = "outputs.trajectory"
 FILES_PATH = f"metadata.{FILE_CONTENTS}"
+_EXPECTED: Final = frozenset({"expected_output", "expected_outputs"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +170,7 @@ class TurnMetric(CompleteResultEvaluator):
         # Evaluators of whole conversations see the case; a view of one turn has no trajectory.
         if TRAJECTORY_PATH in required:
             return case, ""
-        needs_truth = self.needs_truth or "expected_output" in required
+        needs_truth = self.needs_truth or not _EXPECTED.isdisjoint(required)
         if needs_truth and self.turn.ground_truth is None:
             return None, "There is no ground truth."
         if self._reads_files and not self.turn.files:

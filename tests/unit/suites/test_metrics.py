@@ -176,6 +176,11 @@ def test_an_empty_list_means_no_metrics(folder):
             "{input: price}",
             "There is no context: the turn has no files.",
         ),
+        (
+            "{type: geval, name: G, criteria: Good., evaluation_params: [inputs, outputs, expected_outputs]}",
+            "{input: price}",
+            "There is no ground truth.",
+        ),
     ],
 )
 def test_a_metric_that_cannot_apply_is_skipped_with_the_reason(folder, metric, case, reason):
@@ -435,3 +440,30 @@ def test_case_insensitive_of_numeric_is_accepted_with_a_warning(folder):
     (warning,) = suite.warnings
     assert warning.endswith("agent.yaml:4:13: case_insensitive has no effect on numeric")
     assert suite.cases[0].evaluators[0].inner.absolute_tolerance == 1e-3
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "{type: geval, name: G, criteria: Good., evaluation_steps: [Look.], "
+        "evaluation_params: [inputs, outputs]}",
+        "{type: evaluator, name: llm_judge, "
+        "params: {criteria: Good., evaluation_params: [inputs, outputs], score_range: [0, 10]}}",
+    ],
+)
+def test_a_judge_of_a_suite_can_be_shown_whole_maps(folder, metric):
+    prompts = []
+
+    def judge(prompt):
+        prompts.append(prompt)
+        return '{"score": 8, "reason": "It fits."}'
+
+    suite = folder.suite(one_metric(metric, head="model: {provider: ollama, name: m}"))
+    (found,) = suite.cases[0].evaluators
+    judged = replace(found, inner=replace(found.inner, judge=judge))
+
+    result = judged.evaluate(suite.cases[0].examples()[0].to_test_case({"output": {"total": 60.94}}))
+
+    assert result.score == 0.8
+    assert '"input": "price"' in prompts[0]
+    assert '"total": 60.94' in prompts[0]

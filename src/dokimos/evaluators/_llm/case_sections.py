@@ -19,9 +19,14 @@ def select_parts(case: EvalTestCase, params: Sequence[str] | None, usual: Sequen
     """Return the parts of a case that a judge is shown: those asked for, else the usual ones."""
     if params is not None:
         return tuple(params)
+    has_expected = part_of(case, "expected_output") is not None
+    return default_parts(usual) if has_expected else tuple(usual)
+
+
+def default_parts(usual: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts that a judge may be shown by default: the usual ones and an expected output."""
     expected = "expected_output"
-    has_more = expected not in usual and part_of(case, expected) is not None
-    return (*usual, expected) if has_more else tuple(usual)
+    return tuple(usual) if expected in usual else (*usual, expected)
 
 
 def material(case: EvalTestCase, parts: Iterable[str]) -> str:

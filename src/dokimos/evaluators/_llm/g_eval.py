@@ -17,7 +17,13 @@ from dokimos._core.results import Score
 from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._llm.base import JudgedEvaluator
-from dokimos.evaluators._llm.case_sections import USUAL_PARTS, label_of, material, select_parts
+from dokimos.evaluators._llm.case_sections import (
+    USUAL_PARTS,
+    default_parts,
+    label_of,
+    material,
+    select_parts,
+)
 from dokimos.evaluators._llm.rating import (
     Rated,
     Scale,
@@ -92,6 +98,9 @@ class GEval(JudgedEvaluator):
             raise ConfigurationError(f"{self.name} needs criteria or evaluation_steps.")
         if self.strict_mode:
             object.__setattr__(self, "threshold", 1.0)
+
+    def default_parts(self) -> tuple[str, ...]:
+        return default_parts(self.requires)
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         steps = await self.steps()

@@ -133,6 +133,9 @@ class Jury(Evaluator):
         if self.threshold is None:
             object.__setattr__(self, "threshold", pattern.threshold)
 
+    def default_parts(self) -> tuple[str, ...]:
+        return self._jurors[0].default_parts()
+
     @cached_property
     def _jurors(self) -> tuple[JudgedEvaluator, ...]:
         return tuple(self._juror(judge) for judge in self.judges)

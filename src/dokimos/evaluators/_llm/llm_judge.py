@@ -10,7 +10,7 @@ from typing import ClassVar
 from dokimos._core.results import Score
 from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators._llm.base import JudgedEvaluator
-from dokimos.evaluators._llm.case_sections import USUAL_PARTS, material, select_parts
+from dokimos.evaluators._llm.case_sections import USUAL_PARTS, default_parts, material, select_parts
 from dokimos.evaluators._llm.rating import (
     GradedExample,
     Scale,
@@ -65,6 +65,9 @@ class LLMJudge(JudgedEvaluator):
 
     def custom_range(self) -> None:
         """Return None: the judge answers on `score_range`, which is brought to 0..1."""
+
+    def default_parts(self) -> tuple[str, ...]:
+        return default_parts(self.requires)
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         sections = material(case, select_parts(case, self.evaluation_params, self.requires))

@@ -12,7 +12,7 @@ from typing import ClassVar
 from dokimos._core.results import Score
 from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators._llm.base import JudgedEvaluator
-from dokimos.evaluators._llm.case_sections import USUAL_PARTS, material, select_parts
+from dokimos.evaluators._llm.case_sections import USUAL_PARTS, default_parts, material, select_parts
 from dokimos.evaluators._llm.rating import Scale, rate, rating_prompt
 from dokimos.evaluators._setting_checks import check_text
 
@@ -39,6 +39,9 @@ class Preset(JudgedEvaluator):
         super().__post_init__()
         if self.ends_with:
             check_text(self, self.ends_with, getattr(self, self.ends_with))
+
+    def default_parts(self) -> tuple[str, ...]:
+        return default_parts(self.requires) if self.shows_expected else tuple(self.requires)
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         sections = material(case, self._parts(case))
