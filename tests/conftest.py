@@ -48,9 +48,19 @@ def wait_until():
 @pytest.fixture(scope="session")
 def scripted():
     """The module with the server that speaks every protocol of a model and misbehaves on demand."""
-    path = Path(__file__).parent / "servers" / "scripted.py"
-    spec = importlib.util.spec_from_file_location("scripted", path)
-    module = sys.modules["scripted"] = importlib.util.module_from_spec(spec)
+    return load_server("scripted")
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """A class of servers whose answers are a function of the request: `with serve(answer) as server`."""
+    return load_server("http_api").HttpApi
+
+
+def load_server(name):
+    path = Path(__file__).parent / "servers" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

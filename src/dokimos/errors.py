@@ -12,6 +12,11 @@ DokimosError
 │   ├── JudgeReplyError    ... because its reply cannot be used
 │   └── JudgeUnavailableError  ... because it cannot be reached or refuses
 │       └── EndpointDownError  ... and a resumed run makes up for it by itself
+├── ServerError            a call to a server, such as one of dokimos, that failed
+│   ├── ServerUnavailableError  ... because it cannot be reached, is overloaded or fails
+│   ├── ServerRefusedError      ... because it refuses the request
+│   ├── ServerReplyError        ... because its reply cannot be used
+│   └── AddressRefusedError     ... because requests may not go to its address
 ├── AgentError             an application under test that cannot be reached or gives no usable answer
 ├── SimulationError        a simulated conversation that broke off
 ├── RunError               a run that cannot start or go on
@@ -38,6 +43,7 @@ if TYPE_CHECKING:  # of the same layer: values raise errors, and errors carry va
     from dokimos._core.results import ErrorKind, ExperimentResult
 
 __all__ = [
+    "AddressRefusedError",
     "AgentError",
     "BaselineWarning",
     "BudgetExceededError",
@@ -62,6 +68,10 @@ __all__ = [
     "RunFailedError",
     "RunInterrupted",
     "RunLockedError",
+    "ServerError",
+    "ServerRefusedError",
+    "ServerReplyError",
+    "ServerUnavailableError",
     "SimulationError",
     "TooManyErrors",
     "TraceError",
@@ -201,6 +211,39 @@ class EndpointDownError(JudgeUnavailableError):
             seen.add(id(found))
             found = found.__context__ if found.__cause__ is None else found.__cause__  # may be falsy
         return None
+
+
+class ServerError(DokimosError):
+    """A call to a server failed: the HTTP API of a dokimos server, a webhook, not a judge."""
+
+
+class ServerUnavailableError(ServerError):
+    """A server could not be reached, was overloaded or failed; the same call may succeed later."""
+
+
+class ServerRefusedError(ServerError):
+    """A server refused a request (4xx); the same request would be refused again.
+
+    Example:
+        >>> error = ServerRefusedError("GET http://localhost:8080/x: 404 Not Found", status=404)
+        >>> error.status, error.details
+        (404, None)
+    """
+
+    def __init__(self, message: str, *, status: int, details: object = None) -> None:
+        self.status = status
+        """The HTTP status."""
+        self.details = details
+        """The JSON of the answer, None where it was not JSON."""
+        super().__init__(message)
+
+
+class ServerReplyError(ServerError):
+    """A server's reply cannot be used: it is too large, or is not what the API promises."""
+
+
+class AddressRefusedError(ServerError):
+    """A request was not sent: its address is private, and is not one of those that are allowed."""
 
 
 class AgentError(DokimosError):

@@ -30,3 +30,7 @@ class Oversized(Exception):
 
 class Unsendable(Exception):
     """A request cannot be sent as it is, such as one with a line break in a header."""
+
+
+class Forbidden(Exception):
+    """A request was not sent: the address policy does not let it go there."""

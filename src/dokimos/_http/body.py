@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import Final
 
 from dokimos.errors import ConfigurationError
@@ -64,18 +64,24 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, most: int) -> b
         TooLarge: as soon as it has more.
         Undecodable: where it is not encoded as it says.
     """
-    decoder = _decoder_of(encoding, most)
     parts: list[bytes] = []
+    try:
+        async for part in decode_body(chunks, encoding, most):
+            parts.append(part)
+    except TooLarge:
+        raise TooLarge(b"".join(parts)) from None
+    return b"".join(parts)
+
+
+async def decode_body(chunks: AsyncIterable[bytes], encoding: str, most: int) -> AsyncGenerator[bytes, None]:
+    """Decompress an answer as it comes. Arguments and errors are those of `read_body`."""
+    decoder = _decoder_of(encoding, most)
     received = 0
     async for chunk in chunks:
         received += len(chunk)
-        try:
-            parts.append(_decode_chunk(chunk, decoder, received, most))
-        except TooLarge:
-            raise TooLarge(b"".join(parts)) from None
+        yield _decode_chunk(chunk, decoder, received, most)
     if decoder is not None:
         decoder.end()
-    return b"".join(parts)
 
 
 def _decode_chunk(chunk: bytes, decoder: _Decoder | None, received: int, most: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The one HTTP client: sends JSON and retries through rate limits (429), failures and cut connections.
+"""Calls to models: sends JSON and retries through rate limits (429), failures and cut connections.
 
 Each attempt passes three things that all calls to an endpoint share: its `Breaker` (is it down?), its
 `Throttle` (how many at once, how fast?) and its open connections. `Retries` belongs to one call and says how
@@ -19,7 +19,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from dokimos._http.answer import Answer, NoAnswer, Oversized, Unsendable
+from dokimos._http.address_policy import AddressPolicy, current_address_policy
+from dokimos._http.answer import Answer, Forbidden, NoAnswer, Oversized, Unsendable
 from dokimos._http.backoff import rate_limit_pause, retry_after
 from dokimos._http.body import LIMIT_VARIABLE, max_reply_bytes
 from dokimos._http.breaker import Breaker, FailureKind, current_breakers
@@ -127,8 +128,9 @@ def tokens_used(target: Target, tokens: int, *, estimate: int) -> None:
     if target.limits.tokens_per_minute is None:
         return
     endpoints = _endpoints.get(asyncio.get_running_loop())
-    if endpoints is not None and target.base_url in endpoints.by_url:
-        endpoints.by_url[target.base_url].throttle.pace.correct_estimate(tokens, estimate)
+    key = (target.base_url, current_address_policy())
+    if endpoints is not None and key in endpoints.by_key:
+        endpoints.by_key[key].throttle.pace.correct_estimate(tokens, estimate)
 
 
 async def close_sessions() -> None:
@@ -137,7 +139,7 @@ async def close_sessions() -> None:
     They are closed by themselves where the loop is ended by `asyncio.run` or by dokimos.
     """
     endpoints = _endpoints.get(asyncio.get_running_loop())
-    for endpoint in [] if endpoints is None else list(endpoints.by_url.values()):
+    for endpoint in [] if endpoints is None else list(endpoints.by_key.values()):
         if not endpoint.throttle.in_flight:
             await endpoint.close()
 
@@ -196,8 +198,13 @@ class _Sending:
         self._retries.begin()
         try:
             session = self._endpoint.session()
-            answer = await session.post(
-                self._url, self._content, self._headers, self._target.timeout, most=self._target.most_bytes
+            answer = await session.send(
+                "POST",
+                self._url,
+                self._content,
+                self._headers,
+                self._target.timeout,
+                most=self._target.most_bytes,
             )
             latency_ms = (time.perf_counter() - start) * 1000
             # Before anything parses it or quotes it in an error: some servers echo the request's key.
@@ -205,6 +212,8 @@ class _Sending:
             return self._read_answer(answer, latency_ms, round_sent)
         except Unsendable as fault:
             raise JudgeUnavailableError(self._message(f"the request cannot be sent ({fault})")) from None
+        except Forbidden as fault:
+            raise JudgeUnavailableError(self._message(f"the request was not sent: its URL {fault}")) from None
         except Oversized:
             raise JudgeUnavailableError(self._message(self._too_large())) from None
         except NoAnswer as failure:
@@ -283,9 +292,10 @@ class _Sending:
 class _Endpoint:
     """The connections to one endpoint from one event loop, and its throttle."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, policy: AddressPolicy | None) -> None:
         self.throttle = Throttle()
         self._base_url = base_url
+        self._policy = policy
         self._session: Session | None = None
 
     def session(self) -> Session:
@@ -293,7 +303,7 @@ class _Endpoint:
         if self._session is None:
             from dokimos._http.session import Session
 
-            self._session = Session(self._base_url)
+            self._session = Session(self._base_url, self._policy)
         return self._session
 
     async def close(self) -> None:
@@ -306,7 +316,7 @@ class _LoopEndpoints:
     """All endpoints that one event loop calls; closed when the loop ends."""
 
     def __init__(self) -> None:
-        self.by_url: dict[str, _Endpoint] = {}
+        self.by_key: dict[tuple[str, AddressPolicy | None], _Endpoint] = {}
         self.closing: AsyncGenerator[None, None] | None = None
 
     async def close_at_end(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
@@ -315,7 +325,7 @@ class _LoopEndpoints:
             yield
         finally:
             _endpoints.pop(loop, None)
-            for endpoint in self.by_url.values():
+            for endpoint in self.by_key.values():
                 await endpoint.close()
 
 
@@ -328,9 +338,10 @@ async def _open_endpoint(target: Target) -> _Endpoint:
     endpoints = _endpoints.get(loop)
     if endpoints is None:
         endpoints = await _register_loop(loop)
-    endpoint = endpoints.by_url.get(target.base_url)
+    key = (target.base_url, current_address_policy())
+    endpoint = endpoints.by_key.get(key)
     if endpoint is None:
-        endpoint = endpoints.by_url[target.base_url] = _Endpoint(target.base_url)
+        endpoint = endpoints.by_key[key] = _Endpoint(*key)
     endpoint.throttle.apply_limits(target.limits)
     return endpoint
 
@@ -348,11 +359,16 @@ async def _register_loop(loop: asyncio.AbstractEventLoop) -> _LoopEndpoints:
 
 def refuse_when_offline(url: str, label: str) -> None:
     """Raise where `DOKIMOS_OFFLINE` is set and the URL is not on this machine."""
-    if is_local(url) or os.environ.get(OFFLINE, "") in ("", "0"):
-        return
-    raise JudgeUnavailableError(
-        f"{label}: {redact_url(url)} was not called because {OFFLINE} is set; unset it, or replay a cassette."
-    )
+    if is_offline_for(url):
+        raise JudgeUnavailableError(
+            f"{label}: {redact_url(url)} was not called because {OFFLINE} is set; "
+            "unset it, or replay a cassette."
+        )
+
+
+def is_offline_for(url: str) -> bool:
+    """Say whether `DOKIMOS_OFFLINE` keeps a URL from being called."""
+    return not is_local(url) and os.environ.get(OFFLINE, "") not in ("", "0")
 
 
 @cache

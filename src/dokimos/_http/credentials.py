@@ -46,6 +46,11 @@ def secrets_of_headers(headers: Mapping[str, str | Secret]) -> tuple[Secret, ...
     return tuple(Secret(value) for name, value in headers.items() if name.lower() not in _HARMLESS)
 
 
+def words_of(secrets: Iterable[Secret]) -> tuple[Secret, ...]:
+    """Return the words of secrets: of `Bearer KEY` a server may repeat the key alone."""
+    return tuple(Secret(word) for secret in secrets for word in secret.reveal().split())
+
+
 def redact(text: str, secrets: Iterable[Secret] = ()) -> str:
     """Redact the given secrets in `text`, and whatever looks like a key."""
     for secret in secrets:

@@ -4,78 +4,153 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
-from dokimos._http.answer import Answer, NoAnswer, Oversized, Unsendable
-from dokimos._http.body import ENCODINGS, TooLarge, Undecodable, read_body
+from dokimos._http.address_policy import AddressPolicy
+from dokimos._http.answer import Answer, Forbidden, NoAnswer, Oversized, Unsendable
+from dokimos._http.body import ENCODINGS, TooLarge, Undecodable, decode_body, read_body
 
 CONNECT_SECONDS: Final = 15.0
+_FIRST_GOOD: Final = 200
+_FIRST_ELSEWHERE: Final = 300
 _FIRST_ERROR: Final = 400
+_MOST_URLS: Final = 256
 _LARGE: Final = 2**20
 """aiohttp wants a larger body as a file."""
 
 
 class Session:
-    """Keeps the connections to one endpoint open."""
+    """Keeps the connections to one endpoint open.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: The endpoint; the proxy for it is looked up in the environment.
+        policy: Where requests may go, None for anywhere. Requests under a policy use no proxy, which would
+            resolve the host by itself.
+    """
+
+    def __init__(self, url: str, policy: AddressPolicy | None = None) -> None:
+        self._policy = policy
+        resolver = None if policy is None else PolicyResolver(policy)
         # The throttle limits connections. Not `trust_env`, which would also send passwords from ~/.netrc.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, resolver=resolver),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": ENCODINGS},
             auto_decompress=False,  # which knows no limit
-            proxy=_proxy_for(url),
+            proxy=_proxy_for(url) if policy is None else None,
         )
         self._urls: dict[str, URL] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], seconds: float, *, most: int
+    async def send(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        seconds: float,
+        *,
+        most: int,
     ) -> Answer:
         """Send a request and read its whole answer, of `most` bytes.
 
-        Raises `NoAnswer`, `Unsendable` or `Oversized`.
+        Raises `NoAnswer`, `Unsendable`, `Forbidden` or `Oversized`.
         """
-        data = body if len(body) < _LARGE else io.BytesIO(body)
         try:
-            async with self._session.post(
-                self._url(url),
-                data=data,
-                headers=headers,
-                timeout=self._timeout(seconds),
-                # A redirected POST becomes a GET, and takes the key along to wherever the server says.
-                allow_redirects=False,
-            ) as response:
+            async with self._request(method, url, body, headers, self._timeout(seconds)) as response:
                 return Answer(response.status, response.headers, await _read_content(response, most))
-        except aiohttp.ClientConnectorError as error:
-            raise NoAnswer(_explain_error(error), unsent=True) from error
-        # A TimeoutError too, and must come before it: nothing was sent.
-        except aiohttp.ConnectionTimeoutError:
-            address = self._url(url)
-            waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
-            raise NoAnswer(f"cannot connect to {address.host}:{address.port} {waited}", unsent=True) from None
-        except Undecodable as fault:
-            raise NoAnswer(f"the answer cannot be decompressed ({fault})") from None
-        except TimeoutError:
-            raise NoAnswer(f"no answer within {seconds:g} s", timed_out=True) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise NoAnswer(_explain_error(error)) from error
-        except ValueError as error:
-            raise Unsendable(_explain_unsendable(error)) from None
+        except (aiohttp.ClientError, Undecodable, OSError, ValueError) as error:
+            raise self._translate(error, url, seconds) from (
+                error if isinstance(error, aiohttp.ClientError) else None
+            )
+
+    async def download(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        seconds: float,
+        *,
+        most: int,
+        write: Callable[[bytes], object],
+    ) -> Answer:
+        """Pass an answer on as it comes, of `most` bytes; that of an error is returned instead.
+
+        `seconds` limits each wait for the next piece, not the whole. What `write` raises must not be an
+        `OSError`, which would count as one of the connection. Raises as `send` does.
+        """
+        connect = min(CONNECT_SECONDS, seconds)
+        timeout = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=seconds)
+        try:
+            async with self._request("GET", url, None, headers, timeout) as response:
+                if not _is_good(response.status):
+                    return Answer(response.status, response.headers, await _read_content(response, most))
+                encoding = response.headers.get("Content-Encoding", "")
+                async with aclosing(decode_body(response.content.iter_any(), encoding, most)) as parts:
+                    async for part in parts:
+                        write(part)
+                return Answer(response.status, response.headers, b"")
+        except TooLarge:
+            raise Oversized from None
+        except (aiohttp.ClientError, Undecodable, OSError, ValueError) as error:
+            raise self._translate(error, url, seconds) from (
+                error if isinstance(error, aiohttp.ClientError) else None
+            )
 
     async def close(self) -> None:
         await self._session.close()
 
+    def _request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        place = self._url(url)
+        if self._policy is not None:
+            _check_host(self._policy, place)
+        data = body if body is None or len(body) < _LARGE else io.BytesIO(body)
+        return self._session.request(
+            method,
+            place,
+            data=data,
+            headers=headers,
+            timeout=timeout,
+            # A redirected POST becomes a GET, and takes the key along to wherever the server says.
+            allow_redirects=False,
+        )
+
+    def _translate(self, error: Exception, url: str, seconds: float) -> Exception:
+        """Return the error of ours for one of the connection."""
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return NoAnswer(_explain_error(error), unsent=True)
+        # A TimeoutError too, and must come before it: nothing was sent.
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            place = self._url(url)
+            waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
+            return NoAnswer(f"cannot connect to {place.host}:{place.port} {waited}", unsent=True)
+        if isinstance(error, Undecodable):
+            return NoAnswer(f"the answer cannot be decompressed ({error})")
+        if isinstance(error, TimeoutError):
+            return NoAnswer(f"no answer within {seconds:g} s", timed_out=True)
+        if isinstance(error, aiohttp.ClientError | OSError):
+            return NoAnswer(_explain_error(error))
+        return Unsendable(_explain_unsendable(error))
+
     def _url(self, url: str) -> URL:
         parsed = self._urls.get(url)
         if parsed is None:
+            if len(self._urls) >= _MOST_URLS:
+                self._urls.clear()
             parsed = self._urls[url] = URL(url)
         return parsed
 
@@ -86,6 +161,40 @@ class Session:
             timeout = aiohttp.ClientTimeout(total=seconds, connect=connect, sock_connect=connect)
             self._timeouts[seconds] = timeout
         return timeout
+
+
+class PolicyResolver(aiohttp.abc.AbstractResolver):
+    """Resolves names to addresses that a policy allows; the connection goes to these very addresses."""
+
+    def __init__(self, policy: AddressPolicy, resolver: aiohttp.abc.AbstractResolver | None = None) -> None:
+        self._policy = policy
+        self._resolver = resolver or aiohttp.ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[aiohttp.abc.ResolveResult]:
+        found = await self._resolver.resolve(host, port, family)
+        fault = self._policy.find_resolved_fault(host, port, [each["host"] for each in found])
+        if fault is not None:
+            raise Forbidden(fault)
+        return found
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def _check_host(policy: AddressPolicy, url: URL) -> None:
+    """Raise `Forbidden` where a policy forbids the address that a URL names, which is not resolved."""
+    # Of the URL object that is sent, so that no second parser can read another host.
+    if url.raw_user is not None or url.raw_password is not None:
+        raise Forbidden("holds a user or password")
+    fault = policy.find_host_fault(url.raw_host or "", url.port or 0)
+    if fault is not None:
+        raise Forbidden(fault)
+
+
+def _is_good(status: int) -> bool:
+    return _FIRST_GOOD <= status < _FIRST_ELSEWHERE
 
 
 async def _read_content(response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -119,7 +228,7 @@ def _proxy_for(url: str) -> URL | None:
     return proxy
 
 
-def _explain_unsendable(error: ValueError) -> str:
+def _explain_unsendable(error: Exception) -> str:
     if "credentials encoded in URL" in str(error):
         return "its URL holds a user and password, which go into the same header as the key; leave one out"
     return str(error)

@@ -38,8 +38,8 @@ def part_of(case: EvalTestCase, path: str) -> Any:
 
     Paths: `input`, `actual_output`, `expected_output`, `contexts`, `metrics`, a whole map (`inputs`,
     `outputs`, `expected_outputs`, `metadata`; an empty one is absent), and a key of a map: `inputs.KEY`,
-    `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`. Evaluators of retrieval also require `retrieved` and
-    `relevant`; these and `contexts` take a key of the user's own too: `contexts.KEY`.
+    `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`. Evaluators of retrieval also require
+    `retrieved` and `relevant`; these and `contexts` take a key of the user's own too: `contexts.KEY`.
     """
     return _reader(path)(case)
 
