@@ -87,9 +87,9 @@ if TYPE_CHECKING:
     from dokimos.judges._protocol import as_judge as as_judge
     from dokimos.reporting._memory import MemoryReporter as MemoryReporter
     from dokimos.reporting._protocol import BaseReporter as BaseReporter
-    from dokimos.reporting._protocol import ReportedStatus as ReportedStatus
     from dokimos.reporting._protocol import Reporter as Reporter
     from dokimos.reporting._protocol import RunHandle as RunHandle
+    from dokimos.reporting._reported_run import ReportedStatus as ReportedStatus
     from dokimos.testing._assertions import assert_eval as assert_eval
     from dokimos.testing._assertions import assert_scores as assert_scores
 
@@ -123,7 +123,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "PriceTable": "_core.metrics",
     "Provenance": "_core.provenance",
     "RegressionGate": "gate._gate",
-    "ReportedStatus": "reporting._protocol",
+    "ReportedStatus": "reporting._reported_run",
     "Reporter": "reporting._protocol",
     "Role": "_core.conversation",
     "RunComparison": "comparison._diff",

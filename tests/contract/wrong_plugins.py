@@ -640,7 +640,7 @@ class NoSteps:
 
 class TestNoSteps(ReporterContract):
     make_reporter = staticmethod(NoSteps)
-    fails = {"test_it_has_every_step": "lacks start_run, complete_run, flush, close"}
+    fails = {"test_it_has_every_step": "lacks begin or start_run, end or complete_run, flush, close"}
 
 
 class TestNoReporter(ReporterContract):
@@ -683,6 +683,40 @@ class TestOneRun(ReporterContract):
         "test_a_name_may_be_empty_or_odd": "must take the name ''",
         "test_it_may_be_closed_more_than_once": "must be harmless when it is called again",
         "test_it_may_be_closed_without_a_run": "must be harmless before any run",
+    }
+
+
+class Planner:
+    """Begins runs by what it expects of them, and takes each item once."""
+
+    def __init__(self):
+        self.runs = {}
+
+    def begin(self, start):
+        handle = RunHandle(f"{start.run_id}-{len(self.runs)}")
+        self.runs[handle] = [None] * (start.planned_items or len(start.evaluators))
+        return handle if start.planned_items is not None or start.name == "contract" else None
+
+    def report_item(self, handle, item):
+        if item.was_reported:
+            raise LookupError("it is there already")
+
+    def end(self, handle, end):
+        """Do nothing."""
+
+    def flush(self):
+        """Do nothing."""
+
+    def close(self):
+        """Do nothing."""
+
+
+class TestPlanner(ReporterContract):
+    make_reporter = staticmethod(Planner)
+    fails = {
+        "test_little_may_be_known_when_a_repeat_begins": "Planner.begin() must take a repeat of a stream",
+        "test_a_resumed_run_may_report_its_items_again": "LookupError: it is there already",
+        "test_a_name_may_be_empty_or_odd": "Planner.begin() must take the name ''",
     }
 
 

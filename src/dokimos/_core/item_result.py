@@ -121,11 +121,14 @@ class RunResult:
     item_results: tuple[ItemResult, ...] = ()
     """In dataset order; empty when the experiment ran with `keep_results=False`."""
     summary: RunSummary = None  # type: ignore[assignment] # always set: computed from the items if not given
+    server_run_ids: tuple[str, ...] = ()
+    """Which runs on servers have these items, where a reporter sent them to one."""
 
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "item_results", tuple(self.item_results))
+        object.__setattr__(self, "server_run_ids", tuple(self.server_run_ids))
         if self.summary is None:
             object.__setattr__(self, "summary", Tally.of(self.item_results).summary())
 

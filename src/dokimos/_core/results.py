@@ -151,6 +151,14 @@ class ExperimentResult(Printable):
         return self.provenance.run_id
 
     @property
+    def server_run_ids(self) -> tuple[str, ...]:
+        """The ids of the runs on servers that hold these items, in the order of the repeats, each once.
+
+        Empty where no reporter sent the run to a server, and of a part of a result, or one scored again.
+        """
+        return tuple(dict.fromkeys(id for run in self.runs for id in run.server_run_ids))
+
+    @property
     def run_count(self) -> int:
         return len(self.runs)
 

@@ -16,9 +16,9 @@ from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError, UnknownSettingError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._evaluator_advice import suggest_evaluator
+from dokimos.experiment._reporters import AnyReporter, missing_steps
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptionKeywords, RunOptions
 from dokimos.experiment._task import Task
-from dokimos.reporting._protocol import Reporter
 
 if TYPE_CHECKING:
     from dokimos.experiment._run_description import Launch
@@ -57,7 +57,7 @@ class Experiment:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     runs: int = 1
     parallelism: int = 1
-    reporters: Sequence[Reporter] = ()
+    reporters: Sequence[AnyReporter] = ()
     prices: PriceTable | None = None
     options: RunOptions = field(default_factory=RunOptions)
 
@@ -74,7 +74,7 @@ class Experiment:
         metadata: Mapping[str, Any] | None = None,
         runs: int = 1,
         parallelism: int = 1,
-        reporters: Sequence[Reporter] | Reporter = (),
+        reporters: Sequence[AnyReporter] | AnyReporter = (),
         prices: PriceTable | None = None,
         options: RunOptions | None = None,
         **keywords: Unpack[RunOptionKeywords],
@@ -170,7 +170,7 @@ class ExperimentKeywords(RunOptionKeywords, total=False):
     metadata: Mapping[str, Any] | None
     runs: int
     parallelism: int
-    reporters: Sequence[Reporter] | Reporter
+    reporters: Sequence[AnyReporter] | AnyReporter
     prices: PriceTable | None
     options: RunOptions | None
 
@@ -330,15 +330,16 @@ def check_evaluators(evaluators: Sequence[object]) -> None:
         seen.add(evaluator.name)
 
 
-def _as_reporters(reporters: Any) -> tuple[Reporter, ...]:
-    several = isinstance(reporters, Iterable) and not isinstance(reporters, Reporter | str | bytes | Mapping)
+def _as_reporters(reporters: Any) -> tuple[AnyReporter, ...]:
+    is_one = isinstance(reporters, str | bytes | Mapping) or not missing_steps(reporters)
+    several = isinstance(reporters, Iterable) and not is_one
     given: tuple[Any, ...] = tuple(reporters) if several else (reporters,)
     for reporter in given:
-        if isinstance(reporter, type) or not isinstance(reporter, Reporter):
+        if isinstance(reporter, type) or missing_steps(reporter):
             hint = f"; write {reporter.__name__}(...)" if isinstance(reporter, type) else ""
             raise ConfigurationError(
-                f"{reporter!r:.80} is not a reporter: it needs start_run, report_item, complete_run, flush "
-                f"and close{hint}."
+                f"{reporter!r:.80} is not a reporter: it needs start_run or begin, report_item, "
+                f"complete_run or end, flush and close{hint}."
             )
     return given
 

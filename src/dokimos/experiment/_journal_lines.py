@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dokimos._core.error_detail import ErrorDetail
@@ -24,6 +25,24 @@ _TAIL: Final = len(_BEFORE) + _DIGITS + len(b'"}\n')
 _MOST: Final = 2**53
 """Larger whole numbers are not exact in JSON readers that have only doubles."""
 _HASH: Final = re.compile("[0-9a-f]{16}")
+
+
+@dataclass(slots=True)
+class ReporterRecords:
+    """What the lines about reporters say."""
+
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What reporters keep with the run, by reporter and key."""
+    server_run_ids: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """The runs on servers that each repeat was sent to."""
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Add a line: a value replaces an earlier one of its key, the ids of servers add up."""
+        if record["t"] == "keep":
+            self.kept.setdefault(record["n"], {})[record["k"]] = record["v"]
+        else:
+            known = self.server_run_ids.get(record["r"], ())
+            self.server_run_ids[record["r"]] = tuple(dict.fromkeys([*known, *record["ids"]]))
 
 
 def with_checksum(line: bytes) -> bytes:
@@ -93,6 +112,16 @@ def _check_void(record: Mapping[str, Any]) -> None:
     _check_texts(record["names"])
 
 
+def _check_keep(record: Mapping[str, Any]) -> None:
+    _check_texts([record["n"], record["k"]])
+    _expect("v" in record)
+
+
+def _check_server(record: Mapping[str, Any]) -> None:
+    _check_counts(record, "r")
+    _check_texts(record["ids"])
+
+
 def _check_done(record: Mapping[str, Any]) -> None:
     RunStatus(record["status"])
     _check_texts(record.get("warnings", []))
@@ -120,6 +149,8 @@ _CHECKS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
     "eval": _check_eval,
     "pass": _check_pass,
     "void": _check_void,
+    "keep": _check_keep,
+    "server": _check_server,
     "done": _check_done,
 }
 """What a record of each kind must have; raises where it has not."""

@@ -128,7 +128,14 @@ def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> Run
             f"The shards do not make a whole run: of {size} items, {len(missing)} are missing, namely {named}"
             f"{_missing_shards(shards)}."
         )
-    return RunResult(index=index, item_results=tuple(items[i][0] for i in sorted(items)))
+    server_run_ids = [
+        id for shard in shards if index < shard.run_count for id in shard.runs[index].server_run_ids
+    ]
+    return RunResult(
+        index=index,
+        item_results=tuple(items[i][0] for i in sorted(items)),
+        server_run_ids=tuple(dict.fromkeys(server_run_ids)),
+    )
 
 
 def _missing_shards(shards: Sequence[ExperimentResult]) -> str:

@@ -25,10 +25,11 @@ from dokimos.experiment._item_scoring import (
     evaluate_inline,
 )
 from dokimos.experiment._redaction import redact_item
+from dokimos.experiment._reporters import Handles, collect_server_run_ids
+from dokimos.experiment._run_reports import describe_end, describe_start
 from dokimos.experiment._run_state import RunState
 from dokimos.experiment._workers import abandon, wait_for_workers
 from dokimos.judges._run_scope import enter_scope
-from dokimos.reporting._protocol import ReportedStatus
 
 YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop run this often."""
@@ -49,6 +50,7 @@ class Repeat:
         )
         self._tally = Tally()
         self._items: dict[int, ItemResult] = {}
+        self._server_run_ids: tuple[str, ...] = ()
         self._resumed_items: set[int] = set()
         """Indexes of items that an earlier process has finished: `fail_fast` does not stop at them."""
         self._untimed_items: set[int] = set()
@@ -64,19 +66,32 @@ class Repeat:
         state, record = self._state, self._record
         enter_scope(state.calls.scope(self._repeat_index, record.seed, parallelism=state.plan.parallelism))
         state.progress.start_repeat(self._repeat_index, self._source.example_count, self._tally)
-        handle = state.reporters.start(record.description.name, record.description.metadata)
-        reported = ReportedStatus.FAILED
+        handles = self._begin_reports()
         try:
             status = await self._run_workers()
-            reported = ReportedStatus.SUCCESS if status is RunStatus.COMPLETED else ReportedStatus.FAILED
-        except asyncio.CancelledError:
-            reported = ReportedStatus.CANCELLED
+        except BaseException as error:
+            self._end(handles, error)
             raise
-        finally:
-            self._is_cut_short = True
-            state.runs.append(self._result())
-            state.reporters.complete(handle, reported)
+        self._end(handles, status)
         return status
+
+    def _begin_reports(self) -> Handles:
+        state, planned_items = self._state, self._source.example_count
+        handles: Handles = []
+        if len(state.reporters):
+            handles = state.reporters.begin(describe_start(state, self._repeat_index, planned_items))
+        self._server_run_ids = self._record.add_server_runs(
+            self._repeat_index, collect_server_run_ids(handles)
+        )
+        return handles
+
+    def _end(self, handles: Handles, ending: RunStatus | BaseException) -> None:
+        """Add the result to the state and tell the reporters."""
+        self._is_cut_short = True
+        result = self._result()
+        self._state.runs.append(result)
+        if handles:
+            self._state.reporters.end(handles, describe_end(self._state, ending, result.summary))
 
     async def _run_workers(self) -> RunStatus:
         state = self._state
@@ -210,7 +225,9 @@ class Repeat:
             state.caller.errors.add(item)
         if state.options.keep_results:
             self._items[item.index] = item
-        state.reporters.item(item)
+        if len(state.reporters):
+            place = (self._repeat_index, item.index)
+            state.reporters.item(item, self._repeat_index, was_reported=self._record.was_stored(place))
         state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
         if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
             self._is_stopped = True
@@ -235,4 +252,9 @@ class Repeat:
 
     def _result(self) -> RunResult:
         items = tuple(self._items[index] for index in sorted(self._items))
-        return RunResult(index=self._repeat_index, item_results=items, summary=self._tally.summary())
+        return RunResult(
+            index=self._repeat_index,
+            item_results=items,
+            summary=self._tally.summary(),
+            server_run_ids=self._server_run_ids,
+        )

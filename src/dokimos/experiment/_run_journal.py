@@ -12,6 +12,8 @@ A line of the journal is an object whose "t" says what it is:
            o(utputs) m(etrics) or e(rror), its k(ind) and d(etail): the task has returned
     eval   r i v: results of evaluators for that item
     void   names: what these evaluators found before is void, as they were configured anew ("" for all)
+    keep   n(ame of a reporter) k(ey) v(alue): what a reporter keeps with the run
+    server r and the ids of the runs on servers that this repeat is sent to
     pass   r and what was seen of the data set: a repeat has ended
     done   the status and provenance: the run has ended
 
@@ -38,8 +40,8 @@ from dokimos._core.jsonable import compact_json, jsonable, wire_object
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.wire import from_json
-from dokimos.errors import JournalError
-from dokimos.experiment._journal_lines import read_record, with_checksum
+from dokimos.errors import JournalError, ReporterError
+from dokimos.experiment._journal_lines import ReporterRecords, read_record, with_checksum
 from dokimos.experiment._run_lock import RunLock
 
 FORMAT: Final = 1
@@ -128,6 +130,18 @@ class Journal:
         }
         self._write(compact_json(record) + "\n")
 
+    def write_kept(self, reporter: str, key: str, value_json: str) -> None:
+        """Record what a reporter keeps; on disk when this returns. Raises `ReporterError` after the run."""
+        self._write(f'{{"t":"keep","n":{json.dumps(reporter)},"k":{json.dumps(key)},"v":{value_json}}}\n')
+        with self._mutex:  # which `close` needs before it gives the descriptor back
+            if self._closed:
+                raise ReporterError("The run has ended, so a reporter cannot keep anything with it any more.")
+            self._sync()
+
+    def write_server_runs(self, run_index: int, ids: Iterable[str]) -> None:
+        """Record which runs on servers a repeat is sent to."""
+        self._write(compact_json({"t": "server", "r": run_index, "ids": list(ids)}) + "\n")
+
     def write_void(self, names: Iterable[str]) -> None:
         """Record that earlier results of some evaluators no longer count; on disk when this returns."""
         self._write(compact_json({"t": "void", "names": sorted(names)}) + "\n")
@@ -205,6 +219,7 @@ class StoredRun:
         """What ended repeats saw of the data set, by repeat."""
         self.outcome: dict[str, Any] | None = None
         """How the run ended, None if it did not."""
+        self.reporters = ReporterRecords()
         self.unreadable_lines: list[int] = []
         self.intact_size = 0
         """Bytes up to the end of the last whole line."""
@@ -333,6 +348,8 @@ class StoredRun:
                 self._results.setdefault((record["r"], record["i"]), []).append(offset)
             case "void":
                 self._void |= dict.fromkeys(record["names"], offset)
+            case "keep" | "server":
+                self.reporters.add(record)
             case "pass":
                 self.seen[record["r"]] = record
             case "done":

@@ -169,7 +169,14 @@ def _result(stored: StoredRun) -> ExperimentResult:
         name=manifest.get("name", "unnamed"),
         description=manifest.get("description", ""),
         metadata={**(manifest.get("metadata") or {}), **_items_not_run(outcome)},
-        runs=tuple(RunResult(index=index, item_results=tuple(items.get(index, ()))) for index in indexes),
+        runs=tuple(
+            RunResult(
+                index=index,
+                item_results=tuple(items.get(index, ())),
+                server_run_ids=stored.reporters.server_run_ids.get(index, ()),
+            )
+            for index in indexes
+        ),
         provenance=_provenance(stored),
         evaluators=infos,
         status=RunStatus.INTERRUPTED if outcome is None else RunStatus(outcome["status"]),

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from dokimos.experiment._run_journal import (
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_provenance import git_state, python_version
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
+from dokimos.reporting._reporter_state import ReporterState
 
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import Experiment
@@ -96,6 +97,11 @@ class RunRecord:
     @property
     def run_id(self) -> str | None:
         return None if self._journal is None else self._journal.run_id
+
+    @cached_property
+    def lasting_run_id(self) -> str:
+        """The id of the run, also where it has no folder."""
+        return self.run_id or new_run_id(self._started)
 
     @property
     def folder(self) -> Path | None:
@@ -181,6 +187,25 @@ class RunRecord:
         """Say whether an error is retried: where asked for, and always if an endpoint was down."""
         return self._options.retry_errors or error_kind == UNAVAILABLE
 
+    def was_stored(self, position: Position) -> bool:
+        """Say whether an earlier process of this run had got the output of an item."""
+        return self._stored_run is not None and position in self._stored_run
+
+    def open_state(self, reporter: str) -> ReporterState:
+        """Return what a reporter has kept with this run, and keeps from now on."""
+        kept = {} if self._stored_run is None else self._stored_run.reporters.kept.get(reporter, {})
+        journal = self._journal
+        return ReporterState(kept, None if journal is None else partial(journal.write_kept, reporter))
+
+    def add_server_runs(self, run_index: int, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """Record the runs on servers that a repeat is sent to; return all of them, with earlier ones."""
+        earlier = (
+            () if self._stored_run is None else self._stored_run.reporters.server_run_ids.get(run_index, ())
+        )
+        if self._journal is not None and not set(ids) <= set(earlier):
+            self._journal.write_server_runs(run_index, ids)
+        return tuple(dict.fromkeys([*earlier, *ids]))
+
     def earlier_metrics(self) -> Iterator[CallMetrics]:
         """Return the cost of the task's calls in earlier processes of this run."""
         return iter(()) if self._stored_run is None else self._stored_run.metrics()
@@ -212,7 +237,7 @@ class RunRecord:
         shard = self.shard
         dataset = self._plan.dataset
         return Provenance(
-            run_id=self.run_id or (new_run_id(self._started) if self._journal_problem is None else None),
+            run_id=self.lasting_run_id if self._journal_problem is None else None,
             dokimos_version=__version__,
             python_version=python_version(),
             git_commit=commit,

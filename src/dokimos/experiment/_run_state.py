@@ -60,7 +60,7 @@ class RunState:
             plan=plan,
             options=options,
             record=record,
-            reporters=Reporters(plan.reporters),
+            reporters=Reporters(plan.reporters, record.open_state),
             calls=calls,
             outage=Outage(plan, calls.breakers),
             caller=TaskCaller(plan, options, None if counts_own_calls else calls.ledger),

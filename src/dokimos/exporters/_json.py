@@ -50,6 +50,7 @@ class JsonExporter:
             "metadata": result.metadata,
             "status": result.status,
             "config": {"runs": result.run_count},
+            **({"serverRunIds": list(result.server_run_ids)} if result.server_run_ids else {}),
             "summary": _summary(result),
             "warnings": result.notices,
             "provenance": result.provenance,
@@ -115,7 +116,9 @@ def _parse_report(text: str, where: str) -> ExperimentResult:
 
 def _recount(run: RunResult) -> RunResult:
     """Return a run with totals of its items, which an earlier version may have counted in another way."""
-    return RunResult(index=run.index, item_results=run.item_results) if run.item_results else run
+    if not run.item_results:
+        return run
+    return RunResult(index=run.index, item_results=run.item_results, server_run_ids=run.server_run_ids)
 
 
 def _summary(result: ExperimentResult) -> dict[str, JsonValue]:

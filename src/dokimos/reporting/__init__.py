@@ -12,17 +12,29 @@ if TYPE_CHECKING:
     from dokimos.reporting._memory import MemoryReporter as MemoryReporter
     from dokimos.reporting._otel import EvaluationEvents as EvaluationEvents
     from dokimos.reporting._protocol import BaseReporter as BaseReporter
-    from dokimos.reporting._protocol import ReportedStatus as ReportedStatus
     from dokimos.reporting._protocol import Reporter as Reporter
     from dokimos.reporting._protocol import RunHandle as RunHandle
+    from dokimos.reporting._protocol import RunReporter as RunReporter
+    from dokimos.reporting._reported_run import ReportedItem as ReportedItem
+    from dokimos.reporting._reported_run import ReportedStatus as ReportedStatus
+    from dokimos.reporting._reported_run import RunEnd as RunEnd
+    from dokimos.reporting._reported_run import RunOutcome as RunOutcome
+    from dokimos.reporting._reported_run import RunStart as RunStart
+    from dokimos.reporting._reporter_state import ReporterState as ReporterState
 
 _MODULE_OF: Final = {
     "BaseReporter": "dokimos.reporting._protocol",
     "EvaluationEvents": "dokimos.reporting._otel",
     "MemoryReporter": "dokimos.reporting._memory",
-    "ReportedStatus": "dokimos.reporting._protocol",
+    "ReportedItem": "dokimos.reporting._reported_run",
+    "ReportedStatus": "dokimos.reporting._reported_run",
     "Reporter": "dokimos.reporting._protocol",
+    "ReporterState": "dokimos.reporting._reporter_state",
+    "RunEnd": "dokimos.reporting._reported_run",
     "RunHandle": "dokimos.reporting._protocol",
+    "RunOutcome": "dokimos.reporting._reported_run",
+    "RunReporter": "dokimos.reporting._protocol",
+    "RunStart": "dokimos.reporting._reported_run",
     "make_console": "dokimos.reporting._console",
     "print_result": "dokimos.reporting._console",
 }
@@ -30,9 +42,15 @@ __all__ = [
     "BaseReporter",
     "EvaluationEvents",
     "MemoryReporter",
+    "ReportedItem",
     "ReportedStatus",
     "Reporter",
+    "ReporterState",
+    "RunEnd",
     "RunHandle",
+    "RunOutcome",
+    "RunReporter",
+    "RunStart",
     "make_console",
     "print_result",
 ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from dokimos._core.results import ItemResult
-from dokimos.reporting._protocol import BaseReporter, ReportedStatus, RunHandle
+from dokimos.reporting._protocol import BaseReporter, RunHandle
+from dokimos.reporting._reported_run import ReportedItem, ReportedStatus, RunEnd, RunStart
 
 
 @dataclass
@@ -18,10 +18,14 @@ class ReportedRun:
     handle: RunHandle
     name: str
     metadata: Mapping[str, Any]
-    items: list[ItemResult] = field(default_factory=list)
+    items: list[ReportedItem] = field(default_factory=list)
     """In the order in which they finished."""
     status: ReportedStatus | None = None
     """None until the repeat is complete."""
+    start: RunStart | None = None
+    """What was known when it began."""
+    end: RunEnd | None = None
+    """How it ended; None until then."""
 
 
 class MemoryReporter(BaseReporter):
@@ -41,13 +45,24 @@ class MemoryReporter(BaseReporter):
         self.flush_count: int = 0
         self.closed: bool = False
 
+    def begin(self, start: RunStart) -> RunHandle:
+        handle = super().begin(start)
+        for run in self.runs:
+            if run.handle == handle:  # else a subclass gives handles of its own
+                run.start = start
+        return handle
+
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
         handle = RunHandle(f"memory-{next(self._numbers)}")
         self.runs.append(ReportedRun(handle, name, dict(metadata)))
         return handle
 
-    def report_item(self, handle: RunHandle, item: ItemResult) -> None:
+    def report_item(self, handle: RunHandle, item: ReportedItem) -> None:
         self._run(handle).items.append(item)
+
+    def end(self, handle: RunHandle, end: RunEnd) -> None:
+        self._run(handle).end = end
+        super().end(handle, end)
 
     def complete_run(self, handle: RunHandle, status: ReportedStatus) -> None:
         self._run(handle).status = status

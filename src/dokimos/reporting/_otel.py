@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dokimos._core.results import ItemResult
 from dokimos.reporting._protocol import BaseReporter, RunHandle
+from dokimos.reporting._reported_run import ReportedItem
 from dokimos.traces._score_events import emit_evaluations
 
 
@@ -24,7 +24,7 @@ class EvaluationEvents(BaseReporter):
     without_span: int = 0
     """Items that name no span."""
 
-    def report_item(self, handle: RunHandle, item: ItemResult) -> None:
+    def report_item(self, handle: RunHandle, item: ReportedItem) -> None:
         """Send the item's results."""
         metadata = item.example.metadata
         trace_id, span_id = metadata.get("traceId"), metadata.get("spanId")

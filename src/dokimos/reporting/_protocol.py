@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import count
 from typing import Any, Final, Protocol, runtime_checkable
 
-from dokimos._core.results import ItemResult
-
-
-class ReportedStatus(StrEnum):
-    """How a repeat ended.
-
-    Example:
-        >>> ReportedStatus("SUCCESS")
-        <ReportedStatus.SUCCESS: 'SUCCESS'>
-    """
-
-    SUCCESS = "SUCCESS"
-    """It went through, whatever the scores."""
-    FAILED = "FAILED"
-    """It was stopped by an error of its own."""
-    CANCELLED = "CANCELLED"
-
+from dokimos.reporting._reported_run import ReportedItem, ReportedStatus, RunEnd, RunStart
 
 # `next` of a counter is one step in CPython: threads never get the same number.
 _numbers: Final = count(1)
@@ -41,6 +24,8 @@ class RunHandle:
     """
 
     run_id: str
+    server_run_id: str | None = None
+    """The id of the run on a server, where the reporter sends it to one; `result.server_run_ids` names it."""
 
     def __post_init__(self) -> None:
         if not self.run_id.strip():
@@ -55,6 +40,10 @@ class Reporter(Protocol):
     belongs in a thread of the reporter's own. A reporter that raises is named in the result's warnings and
     never fails the run. `flush` is called after every repeat, `close` only with `auto_close_reporters=True`.
 
+    A reporter may have `begin` in place of `start_run` and `end` in place of `complete_run`, which know more
+    of the run: see `RunReporter`. It may call itself something in `identity`, which tells what it keeps in
+    `RunStart.state` from what others keep.
+
     Example:
         >>> isinstance(MemoryReporter(), Reporter)
         True
@@ -62,8 +51,8 @@ class Reporter(Protocol):
 
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle: ...
 
-    def report_item(self, handle: RunHandle, item: ItemResult) -> None:
-        """Receive an item as soon as it is finished; `item.index` tells its place."""
+    def report_item(self, handle: RunHandle, item: ReportedItem) -> None:
+        """Receive an item as soon as it is finished; `index` and `repeat_index` say where it belongs."""
         ...
 
     def complete_run(self, handle: RunHandle, status: ReportedStatus) -> None: ...
@@ -73,8 +62,34 @@ class Reporter(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class RunReporter(Protocol):
+    """A `Reporter` that learns what a repeat is about when it begins, and how it ended.
+
+    Example:
+        >>> isinstance(MemoryReporter(), RunReporter)
+        True
+    """
+
+    def begin(self, start: RunStart) -> RunHandle:
+        """Receive what is known before the first item, and return a handle for the calls that follow."""
+        ...
+
+    def report_item(self, handle: RunHandle, item: ReportedItem) -> None: ...
+
+    def end(self, handle: RunHandle, end: RunEnd) -> None:
+        """Receive how the repeat ended; every item that it finished has been reported."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class BaseReporter:
     """Does nothing at every step: a start for reporters that need only some; its `with` block closes it.
+
+    `begin` calls `start_run` and `end` calls `complete_run`, so a subclass writes whichever it needs.
 
     Example:
         >>> class PrintFailures(BaseReporter):
@@ -83,10 +98,16 @@ class BaseReporter:
         ...             print("failed:", item.example.input)
     """
 
+    def begin(self, start: RunStart) -> RunHandle:
+        return self.start_run(start.name, start.metadata)
+
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
         return RunHandle(f"{name or 'unnamed'}-{next(_numbers)}")
 
-    def report_item(self, handle: RunHandle, item: ItemResult) -> None: ...
+    def report_item(self, handle: RunHandle, item: ReportedItem) -> None: ...
+
+    def end(self, handle: RunHandle, end: RunEnd) -> None:
+        self.complete_run(handle, end.status)
 
     def complete_run(self, handle: RunHandle, status: ReportedStatus) -> None: ...
 

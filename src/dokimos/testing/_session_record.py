@@ -6,8 +6,9 @@ import datetime
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -15,6 +16,7 @@ from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.number_format import percent
 from dokimos._core.provenance import EvaluatorInfo, Provenance
 from dokimos._core.results import ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._core.summary import Tally
 from dokimos._core.text import pluralize
 from dokimos._core.wire import from_json, to_json
 from dokimos._runtime.terminal_text import escape_control_characters
@@ -24,7 +26,8 @@ from dokimos.experiment._reporters import Handles, Reporters
 from dokimos.experiment._required_levels import compare, parse_levels
 from dokimos.experiment._run_provenance import git_state, python_version, scrub_command
 from dokimos.exporters._base import export, exporter_for
-from dokimos.reporting._protocol import ReportedStatus, Reporter
+from dokimos.reporting._protocol import Reporter
+from dokimos.reporting._reported_run import RunEnd, RunOutcome, RunStart
 from dokimos.testing._cases import CaseSource
 from dokimos.testing._recorder import ItemRecorder
 
@@ -81,6 +84,34 @@ class _OpenRun:
 
     reporters: Reporters
     handles: Handles = field(default_factory=list)
+    evaluators: dict[str, EvaluatorInfo] = field(default_factory=dict)
+    items: dict[tuple[int, str], ItemResult] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+
+    def add(self, case: _RecordedCase, infos: Iterable[EvaluatorInfo]) -> None:
+        """Remember what the end of the run tells; of several attempts the last counts."""
+        self.items[case.run, case.item.key] = case.item
+        for info in infos:
+            self.evaluators.setdefault(info.name, info)
+
+    def place_of(self, case: _RecordedCase) -> int:
+        """Return the position of a case in the data set, or a free one where another case has that.
+
+        Cases of one position differ by a parameter of their own.
+        """
+        key = case.item.key
+        if key not in self.places:
+            self.places[key] = max(self.taken) + 1 if case.position in self.taken else case.position
+            self.taken.add(self.places[key])
+        return self.places[key]
+
+    def describe_end(self, *, interrupted: bool) -> RunEnd:
+        return RunEnd(
+            outcome=RunOutcome.INTERRUPTED if interrupted else RunOutcome.FINISHED,
+            summary=Tally.of(self.items.values()).summary(),
+            evaluators=tuple(self.evaluators.values()),
+        )
 
 
 class SessionRecord:
@@ -118,18 +149,20 @@ class SessionRecord:
             item=from_json(ItemResult, case["item"]),
         )
         self._cases[found.test, found.run, found.item.key] = found  # of several attempts the last
-        for info in from_json(tuple[EvaluatorInfo, ...], case["evaluators"]):
+        infos = from_json(tuple[EvaluatorInfo, ...], case["evaluators"])
+        for info in infos:
             self._evaluators.setdefault(info.name, info)
         run = self._run_of(found.test, case["module"])
         if run is not None:  # its readers pair items by the ids of the data set, not by the names of tests
             example = replace(found.item.example, id=case["example_id"])
-            run.reporters.item(replace(found.item, example=example))
+            item = replace(found.item, index=run.place_of(found), example=example)
+            run.reporters.item(item, found.run)
+            run.add(found, infos)
 
     def finish(self, *, interrupted: bool) -> None:
         """Complete the reporters' runs, compare with the required levels and write the reports."""
-        status = ReportedStatus.CANCELLED if interrupted else ReportedStatus.SUCCESS
         for run in self._runs.values():
-            run.reporters.complete(run.handles, status)
+            run.reporters.end(run.handles, run.describe_end(interrupted=interrupted))
             self._lines += [f"! {warning}" for warning in run.reporters.warnings()]
         result = self.result(RunStatus.INTERRUPTED if interrupted else RunStatus.COMPLETED)
         if self._levels:
@@ -143,22 +176,24 @@ class SessionRecord:
 
     def result(self, status: RunStatus = RunStatus.COMPLETED) -> ExperimentResult:
         """Return everything recorded so far, in an order that does not depend on which test ended first."""
+        return ExperimentResult(
+            name=self._name,
+            runs=tuple(self._repeats()),
+            provenance=replace(self._provenance, ended_at=_now()),
+            evaluators=tuple(sorted(self._evaluators.values(), key=lambda info: info.name)),
+            status=status,
+        )
+
+    @cached_property
+    def _provenance(self) -> Provenance:
         commit, dirty = git_state()
-        provenance = Provenance(
+        return Provenance(
             dokimos_version=__version__,
             python_version=python_version(),
             git_commit=commit,
             git_dirty=dirty,
             started_at=self._started,
-            ended_at=_now(),
             command=scrub_command(),
-        )
-        return ExperimentResult(
-            name=self._name,
-            runs=tuple(self._repeats()),
-            provenance=provenance,
-            evaluators=tuple(sorted(self._evaluators.values(), key=lambda info: info.name)),
-            status=status,
         )
 
     def write_summary(self, terminal: pytest.TerminalReporter) -> None:
@@ -198,7 +233,13 @@ class SessionRecord:
             if source is None or source.reporter is None:
                 return None
             run = _OpenRun(Reporters([_load_reporter(source.reporter)]))
-            run.handles = run.reporters.start(test, source.metadata)
+            start = RunStart(
+                run_id=f"{self._started} {test}",
+                name=test,
+                metadata=source.metadata,
+                provenance=self._provenance,
+            )
+            run.handles = run.reporters.begin(start)
             self._runs[test] = run
         return self._runs[test]
 

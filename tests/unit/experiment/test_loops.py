@@ -21,7 +21,7 @@ from dokimos.experiment._experiment import Experiment
 from dokimos.experiment._run_loading import load_run
 from dokimos.experiment._run_lock import RunLock
 from dokimos.reporting._memory import MemoryReporter
-from dokimos.reporting._protocol import ReportedStatus
+from dokimos.reporting._reported_run import ReportedStatus
 
 Numbers = Callable[..., Dataset]
 

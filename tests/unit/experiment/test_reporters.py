@@ -15,7 +15,8 @@ from dokimos.errors import TooManyErrors
 from dokimos.evaluators._text import ExactMatch
 from dokimos.experiment._experiment import Experiment
 from dokimos.reporting._memory import MemoryReporter
-from dokimos.reporting._protocol import BaseReporter, ReportedStatus, Reporter, RunHandle
+from dokimos.reporting._protocol import BaseReporter, Reporter, RunHandle
+from dokimos.reporting._reported_run import ReportedStatus
 
 Numbers = Callable[..., Dataset]
 

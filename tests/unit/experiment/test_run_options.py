@@ -47,7 +47,7 @@ def plan(**changes: Any) -> Experiment:
         ("runs", 0, "runs must be a whole number of at least 1, not 0"),
         ("parallelism", True, "parallelism must be a whole number of at least 1, not True"),
         ("parallelism", 2.0, "parallelism must be a whole number of at least 1, not 2.0"),
-        ("reporters", 3, "3 is not a reporter: it needs start_run, report_item"),
+        ("reporters", 3, "3 is not a reporter: it needs start_run or begin, report_item"),
         ("reporters", [MemoryReporter], r"write MemoryReporter\(...\)"),
         ("task", "evals.py", "The task must be callable, not str"),
         ("task", None, "needs a task"),

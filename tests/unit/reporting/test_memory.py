@@ -5,7 +5,8 @@ import pytest
 from dokimos._core.example import Example
 from dokimos._core.results import ItemResult
 from dokimos.reporting._memory import MemoryReporter
-from dokimos.reporting._protocol import BaseReporter, ReportedStatus, Reporter
+from dokimos.reporting._protocol import BaseReporter, Reporter
+from dokimos.reporting._reported_run import ReportedStatus
 
 
 def test_a_memory_reporter_keeps_what_it_is_told_apart_by_run() -> None:
