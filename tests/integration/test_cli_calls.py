@@ -66,6 +66,16 @@ def test_calls_can_be_limited(workplace):
     assert calls(workplace) == 3
 
 
+def test_a_limit_of_none_at_all_holds_when_the_run_goes_on(workplace):
+    assert dokimos("run", "evals.py", "--max-calls", "0", "-q") == 3
+    assert dokimos("resume", "latest", "-q") == 3, "the limit of the run still holds"
+    assert dokimos("resume", "latest", "--max-calls", "5", "-q") == 3
+    assert calls(workplace) == 5
+    assert dokimos("resume", "latest", "--max-calls", "0", "-q") == 3, "the limit of this command holds"
+    assert calls(workplace) == 5
+    assert dokimos("resume", "latest", "--max-calls", "10", "-q") == 0
+
+
 def test_tokens_can_be_limited_and_a_resumed_run_given_more(workplace):
     assert dokimos("run", "evals.py", "--max-tokens", "150", "-q") == 3
     made = calls(workplace)

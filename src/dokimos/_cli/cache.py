@@ -35,6 +35,7 @@ def show(file: str | None) -> int:
     from dokimos._core.number_format import usd
 
     path = _path(file)
+    # Opening a cache creates its file, which a command that only looks must not do.
     if not path.exists():
         echo(f"There is no cache {path}; runs with --cache create it.")
         return 0

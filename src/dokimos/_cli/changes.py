@@ -61,6 +61,7 @@ def _repeats_of(item: ItemChange) -> int:
 
 def _passes(item: ItemChange) -> bool:
     share = None if item.candidate is None else item.candidate.pass_share
+    # Of several repeats the majority decides.
     return share is not None and share >= 0.5
 
 

@@ -72,6 +72,7 @@ def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
         echo(to_json(estimate, indent=2))
     elif extra.get("estimate") or not extra.get("quiet"):
         for line in estimate_lines(estimate, is_sample=sample is not None):
+            # Where a run follows, standard output is for its result.
             echo(line, err=not extra.get("estimate"))
     if limit is None or extra.get("estimate"):
         return None
@@ -172,6 +173,7 @@ def _earlier_results(
         except (DokimosError, KeyError):
             continue
         answered = sum(item.error is None for item in result.item_results)
+        # A run answered from the cache, or with errors, would make the next one look cheap.
         if answered >= min(SAMPLE, len(result.item_results)) and answered and _is_paid(folder):
             yield folder, result
 
@@ -230,6 +232,7 @@ def _run_sample(
     from dokimos._cli.target_experiment import run_target
     from dokimos.experiment._run_part import Part
 
+    # Spread over the data, since files are often sorted by length, topic or difficulty.
     indices = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
     part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[index] for index in indices))
     if not settings.extra.get("quiet"):
@@ -262,6 +265,7 @@ def _confirm(estimate: Estimate, limit: float) -> None:
         what = f"What the run costs is not known ({format_list(list(estimate.unpriced))} without a price)"
     else:
         what = f"The run may cost {_range(cost, _dollars)}, above --confirm-above {limit:g}"
+    # In CI a question would hang until the job times out.
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigurationError(f"{what}, and nobody can be asked here. To run it all the same, give --yes.")
     if not click.confirm(f"{what}. Run it?", err=True):

@@ -136,6 +136,7 @@ def _echo_wrapped(text: str, indent: str) -> None:
 
 
 def _width() -> int:
+    # One less than the terminal has: some wrap a line that fills it exactly.
     return max(40, min(shutil.get_terminal_size((100, 24)).columns, 110) - 1)
 
 

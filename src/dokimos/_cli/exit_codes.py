@@ -31,6 +31,7 @@ EXIT_SIGNAL: Final = 128
 
 def exit_code_of_error(error: Exception) -> int:
     """Return the exit code of a command that raised an error."""
+    # An error that carries a result comes from a run that had begun; without one, nothing was run.
     broke_off = not isinstance(error, DokimosError) or error.result is not None
     return EXIT_BROKEN if broke_off else EXIT_USAGE
 
@@ -108,6 +109,7 @@ def _is_broken(result: ExperimentResult, criteria: Criteria) -> bool:
     summary = result.summary
     if summary.errored and summary.judged == summary.errored:
         allowed = is_allowed(summary.errored, summary.total, criteria.allowed_errors)
+        # All that was judged errored. With errors allowed, items that only inform still say something.
         return not (allowed and summary.informational)
     return bool(find_broken_metrics(result, criteria.allowed_errors))
 
@@ -118,6 +120,7 @@ def _falls_short(result: ExperimentResult, criteria: Criteria) -> bool:
     summary = result.summary
     if criteria.strict and (summary.not_judged or find_skipped_metrics(result)):
         return True
+    # Whoever names levels has said what is good enough; single failures do not decide then.
     if criteria.levels:
         return False
     if not is_allowed(summary.errored, summary.total, criteria.allowed_errors):

@@ -36,6 +36,7 @@ def choose_failed(
     last = last_states(folder, runs_root(settings.extra.get("run_dir")))
     dataset = experiment.dataset
     if settings.filters:
+        # Without the limit, which counts among those that failed and not among all rows.
         dataset = select_rows(dataset, replace(settings, limit=None, part=None))
     selection = select_failed(dataset, last)
     if settings.limit is not None:

@@ -32,6 +32,7 @@ class GateGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        # So that `dokimos gate RESULT` stays short; a run of the name `report` needs `check` before it.
         if args and args[0] not in _SUBCOMMANDS:
             args = [_CHECK, *args]
         return super().resolve_command(ctx, args)
@@ -124,6 +125,7 @@ def check(
     from dokimos.gate._gate_config import GateConfig
 
     logging.getLogger("dokimos.gate").addHandler(logging.NullHandler())  # the message says it all
+    # Before anything is run: --rerun may take minutes, and cost money.
     _check_outputs(outputs)
     config = GateConfig(**gate_options)
     again = _rerun(rerun, config)
@@ -173,6 +175,7 @@ def _is_run(baseline: str) -> bool:
 
     path = Path(baseline)
     if path.is_file():
+        # A damaged file is taken for a baseline, whose reader says what is wrong with it.
         return not is_baseline_file(path, damaged=True)
     return path.is_dir() or path.suffix != ".json"
 

@@ -42,6 +42,7 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     target = Path(output)
     converted = convert(Path(config), stem=target.stem)
     files = _files(converted, config, target)
+    # All of them before any is written, so that there are no halves.
     _check_free(files, force=force)
     for path, text in files.items():
         _write(path, text)

@@ -83,6 +83,7 @@ def init(folder: str, suite: bool) -> int:
 
     root = Path(folder)
     files = _suite_files() if suite else FILES
+    # All names before any file is written: a project must not be half overwritten.
     existing = [name for name in files if (root / name).exists()]
     if existing:
         raise ConfigurationError(f"{root / existing[0]} exists already; nothing was written.")

@@ -127,6 +127,7 @@ def _calls_of(model: str, spec: str | None) -> Path | None:
     """Return the file that keeps the replies of this attack, None where none can be written."""
     from dokimos.gate._gate_environment import keep_out_of_git
 
+    # One file for each judge and evaluator: another attack must not continue with the replies of this one.
     attacked = json.dumps([model, spec]).encode()
     path = ATTACKS / f"{hashlib.sha256(attacked).hexdigest()[:12]}.calls.jsonl"
     try:
@@ -190,6 +191,7 @@ class _Lines:
         elapsed = now - then
         if elapsed < PLAIN_SECONDS and done < total:
             return
+        # The pace since the last line, not since the start: replies from an earlier attempt come at once.
         self._said = (now, done)
         left = (total - done) * elapsed / (done - before) if done > before else 0.0
         ending = f", about {duration(left * 1000)} left" if left else ""

@@ -91,6 +91,7 @@ def resolve_target(
     Raises:
         click.UsageError: where there is no target.
     """
+    # Both options take a value or none, so click reads `--failed evals.py` as a run called evals.py.
     for name in ("failed", "reuse"):
         value = settings.extra.get(name)
         if target is None and names_target(value):
@@ -121,6 +122,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
 
     experiment = plan_experiment(target, settings)
     if extra.get("suite") is None:
+        # Imported once: the module of an experiment may take seconds, and reads its data.
         settings = replace(settings, extra={**extra, "experiment": experiment})
     selection = None
     if extra.get("failed") is not None:
@@ -208,6 +210,7 @@ def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:
         try:
             manifest = read_manifest(folder)
             with (folder / JOURNAL_FILE).open("rb") as journal:
+                # The first line is enough: a journal may have gigabytes, and this is asked of each run.
                 has_items = journal.readline().startswith(b'{"t":"item"')
         except (JournalError, OSError):
             continue

@@ -112,6 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
         received = signal_received()
         if received is not None:
             exit_code = EXIT_SIGNAL + received
+            # 128 and the number of the signal, as shells and process managers expect.
             signal.signal(received, partial(_leave, exit_code))
         signal.signal(signal.SIGINT, partial(_leave, exit_code))
     sys.exit(exit_code)
@@ -129,6 +130,7 @@ def _let_go_of_dead_terminals(signum: int) -> None:
             os.write(descriptor, b"")
         except OSError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
+            # The descriptor itself, since the application and its libraries have copies of sys.stdout.
             os.dup2(nowhere, descriptor)
             os.close(nowhere)
 
@@ -137,6 +139,7 @@ def run_command(arguments: list[str]) -> int:
     """Run a command and return its exit code; every error becomes one readable message."""
     debug = "--debug" in arguments
     try:
+        # Without standalone mode, in which click itself prints errors and exits with codes of its own.
         exit_code: Any = cli.main(_debug_first(arguments), prog_name="dokimos", standalone_mode=False)
         return exit_code if isinstance(exit_code, int) else 0
     except click.exceptions.Exit as exit_:

@@ -66,6 +66,7 @@ def optimize(
 
     def listener(event: Mapping[str, Any]) -> None:
         nonlocal begun
+        # From the first event on there is something to continue, and an error is one of the search.
         begun = True
         tell(event)
 

@@ -151,6 +151,7 @@ def complete_evaluators(ctx: click.Context, param: click.Parameter, incomplete: 
     """Complete registry names."""
     from dokimos.evaluators.registry import BUILT_IN
 
+    # Without plugins, which would be imported at every press of the tab key.
     return [name for name in BUILT_IN if name.startswith(incomplete)]
 
 
@@ -169,6 +170,7 @@ def check_writable(path: Path) -> None:
 
     if os.path.exists(path) and not os.path.isfile(path):
         return  # such as a pipe
+    # The nearest folder that exists: the others will be created.
     parent = next(parent for parent in path.absolute().parents if os.path.exists(parent))
     if not parent.is_dir():
         raise ConfigurationError(f"Cannot write {path}: {parent} is not a folder.")

@@ -33,6 +33,7 @@ class Presentation:
                 result has been printed by then.
         """
         misses, problems = self.print(result)
+        # After the result is printed: it was paid for, whatever is wrong with the levels.
         check_problems(result, self.criteria, problems)
         return exit_code_of_result(result, self.criteria, misses)
 

@@ -63,11 +63,14 @@ def resume(
             f"call experiment.run(resume={folder.name!r})."
         )
     known = RunSettings.__dataclass_fields__
+    # A run of another version may have settings that this one does not know.
     settings = {name: value for name, value in launch["settings"].items() if name in known}
     numbers = {"parallelism": parallelism, "wait_for_endpoint": wait_for_endpoint, "patience": patience}
     settings |= {name: value for name, value in numbers.items() if value is not None}
-    settings |= {name: value for name, value in calls.items() if value not in (None, False)}
+    # By identity: 0 equals False, and `--max-calls 0` is a limit.
+    settings |= {name: value for name, value in calls.items() if value is not None and value is not False}
     if calls["record"] or calls["replay"]:
+        # Both, so that the one that is not given now replaces that of the run: they exclude each other.
         settings |= {"record": calls["record"], "replay": calls["replay"]}
     extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
     extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}

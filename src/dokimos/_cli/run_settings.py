@@ -39,4 +39,9 @@ class RunSettings:
 
     def to_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "extra"}
-        return {name: value for name, value in values.items() if value not in (None, (), [], False)}
+        # By identity: 0 equals False, and `--retries 0` replaces what the experiment says.
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None and value is not False and value not in ((), [])
+        }

@@ -28,6 +28,7 @@ class Side:
 def load_side(argument: str, run_dir: str | None = None) -> Side:
     """Read a run id, a run folder, a JSON report or a baseline file."""
     path = Path(argument)
+    # By content: reports and baselines are both JSON, and people name files as they like.
     if path.is_file() and is_baseline_file(path):
         from dokimos.gate._baseline import read_baseline
 

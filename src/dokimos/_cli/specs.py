@@ -18,6 +18,7 @@ from dokimos.evaluators._yaml_text import restore_written_text
 from dokimos.evaluators.registry import build
 
 _SHARD: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
+# Only before the next `key=`, so that a value may contain commas.
 _NEXT_PARAMETER: Final = re.compile(r",(?=\s*[A-Za-z_]\w*=)")
 
 
@@ -61,6 +62,7 @@ def _parameters(spec: str, name: str, rest: str) -> dict[str, Any]:
                 f"-e {spec}: {part!r} is not key=value; use -e '{{json}}' for other values."
             )
         written[key.strip()] = value
+    # YAML, as in suites: 0.9 is a number, true a switch and [a, b] a list.
     params = {key: _yaml_value(value) for key, value in written.items()}
     try:
         return restore_written_text(name, params, lambda key: written[key].strip())

@@ -49,6 +49,7 @@ def execute_suite(
     if not suite.cases_to_run:
         echo("No tests to execute.")
         return 0
+    # Under replay no model is asked, so no key is needed.
     if settings.replay is None and os.environ.get("DOKIMOS_CASSETTE_MODE") != "replay":
         suite.check_keys()
     quiet = quiet or (suite.quiet and not verbose)

@@ -30,6 +30,7 @@ def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLeve
     from dokimos.experiment._run_part import Part
 
     experiment = build_experiment(target, settings)
+    # After the import: the file of a module is known only then.
     files_read.evaluation = evaluation_file(target)
     if not callable(experiment.evaluators):
         for level in levels:

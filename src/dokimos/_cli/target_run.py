@@ -36,6 +36,7 @@ def execute_target(
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment._required_levels import parse_levels
 
+    # Before the target is imported: what it opens tells later runs whether anything has changed.
     files_read.start()
     check_volume(quiet, verbose)
     check_outputs(outputs)

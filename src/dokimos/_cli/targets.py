@@ -99,6 +99,7 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{path} cannot be imported as Python.")
     module = importlib.util.module_from_spec(spec)
+    # Before it is executed, as an import does: dataclasses and pickle look their module up by name.
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
@@ -110,6 +111,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_module(name: str) -> ModuleType:
+    # An installed `dokimos` has its own folder on the path, and not the working directory as `python -m` has.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -136,6 +138,7 @@ def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experimen
     if callable(found) and not isinstance(found, Experiment):
         found = _call(found, target)
     if inspect.iscoroutine(found):
+        # Closed, or Python warns later that it was never awaited.
         found.close()
         raise ConfigurationError(
             f"{target} is an async function; make it a plain one that returns an Experiment."

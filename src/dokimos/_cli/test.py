@@ -30,6 +30,7 @@ class SuiteGroup(click.Group):
     """Runs a suite where no subcommand is named: `dokimos test agent.yaml`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # `dokimos test FILE` is the short form; a file called like a subcommand needs `run` before it.
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -119,6 +120,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **options: Any
     extra = {name: options.pop(name) for name in names}
     settings = RunSettings(**options, filters=filters, extra=extra)
     named = any(names_target(extra[name]) for name in ("failed", "reuse"))
+    # `--failed` without a file and without agent.yaml here means the newest run of any suite.
     if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
         suite = DEFAULT_FILE
     suite, settings = resolve_target(suite, settings, of_suites=True)

@@ -37,6 +37,7 @@ def warnings_in_one_line() -> Iterator[None]:
             print_line(f"! {kind}: {text} ({shorten_path(filename, os.getcwd())}:{lineno})")
 
     before = warnings.showwarning
+    # The hook that the standard library documents for this; filters and -W apply before it is called.
     warnings.showwarning = show
     try:
         yield

@@ -64,6 +64,7 @@ class FileStates:
 
     def watch(self, paths: Sequence[str]) -> None:
         """Watch these files and folders from now on, and the names of the sources in the files' folders."""
+        # Before these were only source folders, of which other names count, so they are looked at anew.
         newly_listed = {path for path in paths if path not in self._reported and os.path.isdir(path)}
         self._reported.update(paths)
         for path in [*paths, *{os.path.dirname(path) for path in paths}]:
@@ -102,9 +103,11 @@ class FileStates:
         try:
             status = os.stat(path)
         except OSError:
+            # A file that is not there is a state like others: it may come.
             return _State((0, 0, 0), "")
         now = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
         is_young = self.clock() - status.st_mtime < YOUNG_SECONDS
+        # Not by time stamps alone: some file systems have those of 2 s, and editors replace files.
         if before is not None and before.status == now and not is_young:
             return before
         return _State(now, self._names(path) if os.path.isdir(path) else _content(path))

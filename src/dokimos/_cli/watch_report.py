@@ -35,6 +35,7 @@ def _report(target: str) -> None:
     from dokimos.experiment._code_record import list_watched_paths
 
     source = target.rpartition(":")[0] if ".py:" in target else target
+    # Also where the run broke off before it was read: mending it must start the next run.
     own = [os.path.abspath(source)] if os.path.splitext(source)[1] else []
     with open(os.environ[REPORT_VARIABLE], "w", encoding="utf-8") as file:
         json.dump({"paths": sorted({*list_watched_paths(), *own}), "written": list(files_read.written)}, file)

@@ -40,6 +40,8 @@ _INPUT_ALIASES: Final = (
     "input", "question", "query", "prompt", "userinput", "instruction", "user", "problem", "message", "text",
     "request",
 )  # fmt: skip
+# Words such as "answer" are in both lists: alone they mean the expected output, and beside a clearer word
+# for that the recorded one.
 _EXPECTED_ALIASES: Final = (
     "expectedoutput", "groundtruth", "reference", "referenceanswer", "expectedanswer", "expected", "target",
     "gold", "label", "ideal", "idealanswer", "correctanswer", "answer", "completion", "response", "output",

@@ -39,6 +39,7 @@ def read_csv(
     """Yield one example per record. Raises `DatasetError` with the line on which the record starts."""
     check_delimiter(delimiter)
     with source.open() as stream:
+        # newline="": a line break inside quotes is part of the cell, whichever it is.
         lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
             yield from _examples(
@@ -135,6 +136,7 @@ class _Header:
             return "expectedOutputs", OUTPUT
         target = _TARGETS.get(lowered, ("metadata", name))
         is_taken = target in by_user and target[0] in ("actualOutputs", "actualError", "metrics")
+        # The user has named the column of the outputs, so one that only has our name for them is metadata.
         return ("metadata", name) if is_taken else target
 
     def _map_columns(self, names: list[str], lowered: list[str]) -> dict[int, Target]:

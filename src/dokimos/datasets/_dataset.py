@@ -100,6 +100,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
     def subset(self, examples: Iterable[Example[In, Out]]) -> Dataset[In, Out]:
         """Return some of the examples as a data set for which a task is called as it is for all of them."""
         chosen = self._with(examples)
+        # Past the frozen dataclass; whether a task gets the input or a map follows from all examples.
         chosen.__dict__["input_keys"] = self.input_keys
         return chosen
 
@@ -113,6 +114,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
             raise ConfigurationError(
                 f"sample(n) needs n in 0..{len(self)}, the size of {self.name!r}, not {n!r:.80}."
             )
+        # The first n of the whole order: a larger sample with the same seed contains a smaller one.
         return self._at(_shuffle(len(self), seed)[:n])
 
     def split(
@@ -371,6 +373,7 @@ def _sizes(parts: float | int | Sequence[float] | Sequence[int], count: int) -> 
     if not isinstance(parts, Sequence) or not all(map(checks.is_number, parts)):
         raise ConfigurationError(f"split() takes shares and whole numbers, not {parts!r:.80}.")
     sizes = [_size(part, count) for part in parts]
+    # Shares such as 0.7, 0.2, 0.1 do not sum to 1 exactly in binary.
     if all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-9:
         return _partition(list(parts), count)
     if sum(sizes) != count or any(isinstance(part, float) for part in parts):

@@ -83,10 +83,12 @@ class Fingerprint:
                 and example.metrics is None
                 and example.actual_error is None
             ):
+                # The usual row, without a tree to build and sort; the lengths keep the joined texts apart.
                 self._texts += (input, output)
                 self._rest.append((len(input), len(output), example.id, _order_keys(example.metadata)))
             else:
                 self._rest.append(_content(example))
+            # A fixed size, so that the digest does not depend on how many examples each call adds.
             if len(self._rest) == BATCH:
                 self._hash.update(self._pending())
                 self._texts.clear()
@@ -101,6 +103,7 @@ class Fingerprint:
     def _pending(self) -> bytes:
         texts = "".join(self._texts).encode("utf-8", "surrogatepass")
         try:
+            # Version 2 writes no references, which would depend on which objects are shared in memory.
             return texts + marshal.dumps(self._rest, 2)
         except ValueError:  # subclasses of plain types
             return texts + marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
@@ -114,6 +117,7 @@ class IdCounter:
     """
 
     def __init__(self) -> None:
+        # In parts, so that counting builds a set of only one 256th of the ids at a time.
         self._parts = [array("q") for _ in range(256)]
         self._appends = [part.append for part in self._parts]
 

@@ -25,10 +25,11 @@ _CHUNK: Final = 1 << 16
 _SPACE: Final = " \t\r\n"
 _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+# Python's own limit: int() of a longer text raises ValueError.
 _MAX_DIGITS: Final = 4300
-# An error this close to the end of what was read may only mean that the value goes on there.
 _SHOWN: Final = 200
 """Characters of a line that are kept for messages."""
+# An error this close to the end of what was read may only mean that the value goes on there.
 _CUT_OFF: Final = 16
 
 
@@ -72,6 +73,7 @@ def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
                 text = raw.decode().strip(_SPACE)
                 value, end = _scan(text, 0)
             except (ValueError, StopIteration, RecursionError) as error:
+                # Only for lines that fail: blank ones and byte order marks cost the others nothing.
                 value = _parse_again(raw, error, source.label, number)
                 if value is _BLANK:
                     continue
@@ -121,6 +123,7 @@ def _document(cursor: _Cursor, rows: RowReader, head: Head) -> Iterator[Example]
         cursor.take("}")
     if "examples" not in seen:
         found = f" It has {', '.join(sorted(seen))}." if seen else ""
+        # Without an excerpt: no line is wrong.
         cursor.refuse(f'The object has no array "examples".{found}')
 
 
@@ -201,6 +204,7 @@ class _Cursor:
                 if self._ended or not self._may_be_cut_off(error):
                     self._fail_because(error)
             else:
+                # A number at the very end of the piece may go on in the next one.
                 if end < len(self._text) or self._ended:
                     line = self._line
                     self._advance(end)

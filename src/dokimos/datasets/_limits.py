@@ -23,6 +23,7 @@ LARGEST_RATIO: Final = 200
 def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
     """Yield the lines of a stream. Raises `DatasetError` for one that is too long, before it is all read."""
     longest = LONGEST
+    # One more than allowed, so that a line that is too long is noticed without being read to its end.
     for number, line in enumerate(iter(partial(stream.readline, longest + 1), stream.read(0)), 1):
         if len(line) > longest:
             raise line_too_long("The line", label, number)
@@ -76,6 +77,7 @@ class _GzipReader(io.RawIOBase):
         count = int(self._unzipped.readinto(buffer))
         self._size += count
         self._lines += bytes(buffer[:count]).count(b"\n")
+        # While it is unpacked, since the size that gzip states at its end is modulo 4 GB and may be forged.
         if _is_bomb(self._size, self._packed.tell()):
             raise _bomb("gzip data", self._size, self._packed.tell(), self._label, self._lines)
         return count

@@ -64,6 +64,7 @@ def stream_source(source: Source, format: FileFormat, columns: Columns = None) -
     head = Head()
     read = _reader(source, format, columns, head, ",")
     if format == "json":
+        # Reads up to the first example, by when a name that stands before them is known.
         next(read(), None)
     return DatasetStream(read, head.name or source.name, head.description, waits=source.waits)
 

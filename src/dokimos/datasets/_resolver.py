@@ -53,6 +53,7 @@ class FileResolver:
 
     def supports(self, uri: str) -> bool:
         scheme = _scheme(uri)
+        # A file may be called `a:b.json`.
         return scheme in (None, "file") or os.path.exists(uri)
 
     def load(self, uri: str, columns: Mapping[str, str] | None = None) -> Dataset:
@@ -131,6 +132,7 @@ def resolver_for(uri: str | os.PathLike[str]) -> DatasetResolver:
     Raises:
         DatasetError: when there is none.
     """
+    # A Path may contain colons, and whoever makes one means a file.
     if isinstance(uri, os.PathLike):
         return _PathResolver()
     if not isinstance(uri, str):
@@ -212,6 +214,7 @@ def _package_source(uri: str) -> Source:
             f"{uri!r} must name a package and a file in it, as in 'package:some.pkg/data.json'."
         )
     file = _package_files(package, uri).joinpath(*inside.split("/"))
+    # No way out of the package: a URI may come from a configuration that somebody else wrote.
     if ".." in inside.split("/") or not file.is_file():
         raise DatasetError(f"The package {package!r} has no file {inside!r}.", path=uri)
     return Source(uri, stem(file.name), lambda: cast("BinaryIO", file.open("rb")))

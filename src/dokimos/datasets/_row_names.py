@@ -49,6 +49,7 @@ class UnknownNames:
                 raise DatasetError(_refusal(name, found.key), path=self._label, line=line)
             if found is not None:
                 self._warn(name, found.key)
+        # Rows that each have keys of their own would fill memory with combinations that never come again.
         if len(self._seen) < _MOST_COMBINATIONS:
             self._seen.add(combination)
 

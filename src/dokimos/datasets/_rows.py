@@ -47,6 +47,7 @@ class RowReader:
     def read(self, row: object, line: int | None = None) -> Example:
         """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
         actual = metrics = error = None
+        # Rows with only the usual names, which most are, skip all that renames, moves and checks.
         if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
             row = self._with_others_as_metadata(self._in_our_names(row, line), line)
             if not row.keys() <= _USUAL:
@@ -74,6 +75,7 @@ class RowReader:
         draft.actual_outputs = actual
         draft.metrics = metrics
         draft.actual_error = error
+        # Now that it is complete: an Example is frozen, and its constructor would copy every map once more.
         draft.__class__ = Example
         return cast("Example", draft)
 
@@ -148,6 +150,7 @@ class RowReader:
     def _id(self, id: object, line: int | None) -> str | None:
         if id == "":
             return None
+        # type(), since True is an int, too.
         if type(id) is int:
             return str(id)
         self._fail(f"'id' must be a text or a whole number, not {_describe(id)}.", line)

@@ -25,6 +25,7 @@ _FORMATS: Final[dict[str, FileFormat]] = {
     ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
     ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
+# So much, since a whole data set may be one line of JSON.
 _FIRST_LINE: Final = 16 << 20
 """Bytes of the first line that are enough to tell a format."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -136,6 +137,7 @@ def sniff(source: Source) -> FileFormat:
     import json
 
     with source.open() as stream:
+        # Limited, as there may be no line break for gigabytes.
         pieces = iter(partial(stream.readline, _FIRST_LINE), b"")
         first = next((piece for piece in pieces if piece.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if first.startswith(_PARQUET_MAGIC):

@@ -27,6 +27,7 @@ class Spool:
         self._size = 0
         self._ended = False
         self._lock = threading.Lock()
+        # Not __del__, which may run when the interpreter has already taken half of its modules down.
         weakref.finalize(self, self._file.close)
 
     def open(self) -> BinaryIO:
@@ -53,12 +54,14 @@ class Spool:
             self._pipe = self._open_pipe()
             if self._ours:
                 weakref.finalize(self, self._pipe.close)
+        # read1() returns what has arrived; read() would wait for a whole piece.
         piece = getattr(self._pipe, "read1", self._pipe.read)(_PIECE)
         if not piece:
             self._ended = True
             if self._ours:
                 self._pipe.close()
         self._file.seek(self._size)
+        # An unbuffered file may take less than it is given.
         while piece:
             written = self._file.write(piece)
             self._size += written

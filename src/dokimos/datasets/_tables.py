@@ -47,6 +47,7 @@ def _parquet_rows(parquet: Any, source: Source) -> Iterator[Mapping[str, Any]]:
 
 
 def _mappings(rows: object) -> Iterable[Any]:
+    # By methods: no table library is imported to ask whether something is one of its tables.
     if hasattr(rows, "to_pylist"):
         return cast("Iterable[Any]", rows.to_pylist())
     if hasattr(rows, "to_dicts"):
@@ -96,6 +97,7 @@ def _with_maps(cells: dict[str, Any], label: str | None, number: int) -> dict[st
             row[name] = _map(name, value, label, number)
         elif value is not None or name not in _ABSENT_WHEN_EMPTY:
             row[name] = value
+    # A column of whole numbers with one gap is a column of floats in pandas.
     if isinstance(row.get("id"), float) and row["id"].is_integer():
         row["id"] = int(row["id"])
     return row
@@ -124,4 +126,5 @@ def _cell(value: object) -> Any:
     tolist = getattr(value, "tolist", None)
     if callable(tolist):
         return tolist()
+    # pandas' own marks for what is missing; by name, so that pandas is not imported.
     return None if type(value).__name__ in ("NAType", "NaTType") else value

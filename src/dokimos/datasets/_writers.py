@@ -126,6 +126,7 @@ def _shorten_tree(tree: dict[str, Any]) -> dict[str, Any]:
 def _columns(example: Example) -> dict[str, str]:
     row = _shorten_tree(jsonable(example))
     for plural, short, key in _SHORT:
+        # A column of texts cannot hold half a character; JSON can, as an escape.
         if short in row and not _is_whole(row[short]):
             row[plural] = {key: row.pop(short)}
     return {name: value if name in _PARQUET_TEXT else json.dumps(value) for name, value in row.items()}
@@ -148,6 +149,7 @@ def _flat(example: Example, index: int, path: Location) -> dict[str, str | None]
     if example.metrics is not None:
         row["metrics"] = text_form(example.metrics)
     for name, value in example.metadata.items():
+        # Read back, such a column would mean something else, be trimmed, or lose its mark.
         if name.lower() in _RESERVED or not name or name != name.strip() or name.startswith("\ufeff"):
             _does_not_fit(f"the metadata key {name!r}, which cannot be the name of a column", index, path)
         row[name] = _cell(value)
@@ -180,6 +182,7 @@ def _record(cells: Iterable[str | None], delimiter: str) -> str:
 def _quote_cell(cell: str | None, delimiter: str) -> str:
     if cell is None:
         return ""
+    # Quoted are empty texts, since an empty cell means none, and white space, which would be trimmed.
     plain = cell and cell == cell.strip() and not any(char in cell for char in (delimiter, '"', "\r", "\n"))
     if plain and not cell.startswith("\ufeff"):
         return cell
@@ -207,6 +210,7 @@ def _text_file(path: Location) -> Iterator[TextIO]:
 def _atomic(path: Location) -> Iterator[BinaryIO]:
     """Write beside the target and move over it at the end; on an error the target stays as it was."""
     target = Path(path)
+    # In the same folder: os.replace() is one step only within a file system.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

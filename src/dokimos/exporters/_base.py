@@ -108,6 +108,7 @@ def exporter(name: str) -> Exporter:
     """Return the exporter of a format, built in or from a plugin."""
     if name in BUILT_IN:
         return _load_built_in(name)
+    # Built-in formats first, so no installed package can change what `-o report.html` means.
     for found in _plugins():
         if found.name == name:
             return _load_plugin(found)
@@ -174,11 +175,13 @@ def _write(path: Path, content: bytes) -> None:
         # A pipe or a terminal cannot be replaced; a folder gives the usual error here.
         path.write_bytes(content)
         return
+    # A link stays a link: what it leads to is replaced.
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
     try:
         draft.write_bytes(content)
         with contextlib.suppress(FileNotFoundError):
+            # The new file would otherwise have the default rights instead of those of the one it replaces.
             draft.chmod(target.stat().st_mode)
         os.replace(draft, target)
     finally:

@@ -17,6 +17,7 @@ from dokimos.exporters._item_runs import render_expected, render_inputs, render_
 
 COLUMNS: Final = ("input", "expected_output", "actual_output", "success")
 
+# OWASP's list for CSV injection. Numbers are exempt, or -0.5 would become text.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 

@@ -206,9 +206,11 @@ def _first(worst: list[ItemRuns], items: tuple[ItemRuns, ...]) -> Html | None:
     found: dict[str, ItemRuns] = {}
     for item in worst:
         if item.success is False and len(found) < FIRST_ITEMS:
+            # One item for each reason: twenty items that fail for one cause say no more than the first.
             found.setdefault(_why(item), item)
     if not found:
         return None
+    # By position in the data, which is where the page's script finds the item again.
     indexes = {id(item): index for index, item in enumerate(items)}
     rows = [_first_row(item, why, indexes[id(item)]) for why, item in found.items()]
     return tag("section", tag("h2", "Look first at"), tag("ul", rows), class_="first")

@@ -49,6 +49,7 @@ def change_bar(delta: float, interval: tuple[float, float] | None, reach: float,
     """A change with its interval around zero, on an axis from -`reach` to `reach`."""
 
     def x_of(value: float) -> str:
+        # Clipped, so that an interval wider than the axis ends at its edge.
         return f"{50 + 48 * max(-1.0, min(1.0, value / (reach or 1.0))):.2f}"
 
     parts = [tag("line", class_="axis zero", x1=50, x2=50, y1=0, y2=16)]
@@ -95,6 +96,7 @@ def _bars(counts: Sequence[int], threshold: float | None, *, lower: bool) -> lis
     highest = max(counts)
     paths: dict[str, str] = {}
     for position, count in enumerate(counts):
+        # A single score among thousands must not vanish.
         height = max(24 * count / highest, 1.5) if count else 0.75
         kind = _bin_kind(position, count, threshold, lower=lower)
         bar = f"M{position * 14 + 1} 26v-{height:.4g}h12v{height:.4g}z"

@@ -87,6 +87,7 @@ class Packer:
 
     def _key(self, item: ItemRuns) -> str:
         """The item's key; with its position where another item of a stream has the same id."""
+        # jsonable() replaces lone surrogates, after which two keys may be equal.
         key = str(jsonable(item.key))
         if key in self._keys:
             key = f"{key} (item {item.index})"
@@ -139,6 +140,7 @@ class Packer:
             self._optional(found.problem or None),
             self._optional(found.skipped),
             self._optional(_compact(found.metadata) if found.metadata else None),
+            # Whether the error fails the item, which the page cannot know: an error may also be a warning.
             int(found.error is not None and is_culprit),
             self._optional(found.label),
             *self._origin(found.error_detail),

@@ -64,6 +64,7 @@ def _policy(style: str, script: str) -> str:
     scripts = _digest(script) if script else "'none'"
     return (
         f"default-src 'none'; style-src {_digest(style)}; script-src {scripts}; "
+        # What default-src does not cover, and no HTML from text: foreign texts are shown, never parsed.
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 

@@ -75,6 +75,7 @@ def items_of(result: ExperimentResult) -> tuple[ItemRuns, ...]:
     for position, run in enumerate(result.runs):
         seen: Counter[int] = Counter()
         for item in run.item_results:
+            # A merged result may have an index more than once; the n-th of each repeat belong together.
             occurrence = (item.index, seen[item.index])
             seen[item.index] += 1
             found.setdefault(occurrence, [None] * result.run_count)[position] = item
@@ -104,6 +105,7 @@ def pass_interval(result: ExperimentResult) -> Interval | None:
     """Wilson's 95 % interval of the pass rate; repeats of one item do not count as new items."""
     if result.pass_rate is None:
         return None
+    # The mean per repeat: three repeats of 50 items are 50 items, or the interval would be too narrow.
     judged = fmean(run.summary.judged for run in result.runs if run.summary.judged)
     return wilson_interval(result.pass_rate * judged, judged)
 
@@ -141,6 +143,7 @@ def tag_keys(items: Iterable[ItemRuns]) -> tuple[str, ...]:
         for key, value in item.example.metadata.items():
             if key not in unfit:
                 _count_tags(key, value, counts, unfit)
+    # Keys whose values are all different, such as ids, group nothing.
     return tuple(key for key, tags in counts.items() if key not in unfit and 1 < len(tags) < tags.total())
 
 

@@ -246,6 +246,7 @@ def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str,
     """Return one repeat of an item, without a long output that is the one of the item."""
     output = render_value(item.actual_outputs, OUTPUT)
     tree: dict[str, JsonValue] = {"run": index + 1, "actualOutput": output}
+    # Repeats of a deterministic application would otherwise multiply the size of the report.
     if output == first_output and is_long(output):
         del tree["actualOutput"]
     tree |= {"success": item.success, "outcome": item.outcome, "metrics": item.metrics}
@@ -271,6 +272,7 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
     if len(runs) == 1:
         tree["score"] = results[0].score
     else:
+        # stdev() needs two values; a single score does not spread.
         tree["stdDev"] = round_half_up(stdev(scores)) if len(scores) > 1 else 0.0
         tree["scores"] = [None if r is None else r.score for r in runs]
         if any(r.label for r in results):

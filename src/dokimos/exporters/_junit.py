@@ -22,6 +22,7 @@ MAX_TEXT: Final = 20_000
 MAX_MESSAGE: Final = 1_000
 MAX_NAME: Final = 200
 
+# The Char production of XML 1.0; ElementTree writes others, and readers reject the whole file.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -57,6 +57,7 @@ class MarkdownExporter:
         worst = worst_first(items, result)
         closing = "\n".join(_provenance(result))
         opening = "\n".join([*_head(result), *_evaluators(result), *_runs(result), *_tags(result, items)])
+        # Head and provenance are always whole; failures get the larger part of the rest.
         room = MAX_LENGTH - len(closing) - len(opening)
         failed = _select_outcome(worst, Outcome.FAILED)
         errors = _group_by_error(_select_outcome(worst, Outcome.ERRORED))
@@ -300,6 +301,7 @@ def table_row(cells: Iterable[str]) -> str:
 def plain(text: str, limit: int) -> str:
     """Return foreign text as running text on one line: nothing in it is markup, a link or a mention."""
     line = escape_control_characters(number_format.to_single_line(text, limit))
+    # A code span is the only place where GitHub links nothing.
     if _LINKED.search(line):
         return code(line)
     return _BLOCK_START.sub(r"\1\\\2", _PUNCTUATION.sub(r"\\\1", line))
@@ -309,6 +311,7 @@ def code(text: str) -> str:
     """Return foreign text as a code span."""
     line = escape_control_characters(number_format.to_single_line(text, MAX_REASON))
     ticks = _fence_for(line, least=1)
+    # CommonMark strips one space on each side, and ticks that touch the fence would belong to it.
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
 

@@ -70,8 +70,10 @@ class _Sharing:
     def tree(self, value: JsonValue, path: _Path, text_levels: int = 0) -> JsonValue:
         """Return the value with references; `text_levels` counts the levels rendered as text."""
         if type(value) is str:
+            # `is`, not ==: this very path object is stored only if the text is met here for the first time.
             first = self._paths.setdefault(value, path)
             return value if first is path else self._reference(_TEXT, first)
+        # The report renders maps as JSON text; then the text is in the document, and the map need not be.
         if text_levels and self._any_json and (written := self._paths.get(compact_json(value))):
             return self._reference(_JSON, written)
         if isinstance(value, list):

@@ -48,6 +48,7 @@ def one_sided_p(improvements: Mapping[str, float], *, seed: int = SEED, level: f
     deltas = {case: to_fixed_point(value) for case, value in improvements.items()}
     if sum(deltas.values()) <= 0:
         return 1.0
+    # A test that stops early has p >= stop_above, which is still above the level when it is halved below.
     test = sign_flip_test(deltas, seed=seed, stop_above=max(STOP_ABOVE, min(1.0, 4 * level)))
     # The distribution is symmetric, so one side has half of the flips; the flip that was seen counts whole.
     return test.p / 2 if test.draws is None else (test.p + 1 / (ITERATIONS + 1)) / 2
@@ -61,6 +62,7 @@ def decide(
     mean = exact_mean(values) if values else 0.0
     p = one_sided_p(improvements, seed=seed, level=level)
     estimate = mean_estimate(values, within=(-1.0, 1.0))
+    # Rounded: 0.3 - 0.2 is 0.09999999999999998, and a gain of just min_delta must not depend on such a digit.
     accepted = p <= level and round_half_up(mean) > min_delta
     return Decision(
         accepted=accepted,
@@ -85,6 +87,7 @@ def _reason(mean: float, p: float, level: float, min_delta: float) -> str:
 def fewest_cases(level: float) -> int:
     """Return how many cases have to improve, with none that is worse, for a test to accept at `level`."""
     cases = 1
+    # With n cases, all better, one of 2^n flips reaches what was seen.
     while 0.5**cases > level:
         cases += 1
     return cases

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 BOM: Final = "\ufeff"
 INSTRUCTIONS: Final = ("instructions",)
 _BLOCK: Final = ("evaluations", "optimizer", "axes")
+# Judges, metrics and cases are no axes: the loss would fall, and the agent be no better.
 _NOT_TESTED: Final = frozenset(
     {"name", "description", "author", "evaluations", "test_cases", "test_cases_file", "include"}
 )
@@ -69,6 +70,7 @@ class AxisLocations:
     @classmethod
     def of(cls, document: Document, block: OptimizerBlock, lookup: Lookup) -> AxisLocations:
         """Look the axes up. Raises `ConfigurationError` with all that lead nowhere or cannot be changed."""
+        # newline="" keeps the line breaks of the file, which is written again with few changes.
         with document.file.open(encoding="utf-8", newline="") as file:
             content = file.read()
         source = content.removeprefix(BOM)
@@ -101,6 +103,7 @@ class AxisLocations:
             if text == location.text:
                 continue
             if location.file is not None:
+                # A trial needs no file: the text stands in the suite for as long as it runs.
                 changes[INSTRUCTIONS] = {"inline": text}
             else:
                 changes[location.steps] = self._substitute(text)
@@ -114,6 +117,7 @@ class AxisLocations:
         changes: dict[Steps, Any] = {
             self.numbers[path]: _as_written(value)
             for path, value in candidate.numbers.items()
+            # 1 and 1.0 are equal, and not the same in a file.
             if value != now.numbers[path] or type(value) is not type(now.numbers[path])
         }
         files = {}
@@ -171,6 +175,7 @@ class AxisLocations:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from None
         text = parse_prompt(content.removeprefix(BOM)).text
+        # The last occurrence: front matter may quote the text.
         head = content[: content.rindex(text)]
         return TextLocation(
             path=axis.path, steps=steps, text=text, max_chars=axis.max_chars, file=path, named=named,

@@ -114,6 +114,7 @@ class Objective:
         scores = self._scores(result.item_results)
         loss = self.loss(scores)
         costs = [item.metrics.cost_usd for item in result.item_results if item.metrics is not None]
+        # Costs that are not known are no costs of 0, which would make a dear candidate look cheap.
         known = [cost for cost in costs if cost is not None]
         return Measured(
             scores=scores,
@@ -161,6 +162,8 @@ class Objective:
             for key in deltas:
                 counts[key] = counts.get(key, 0) + 1
         total = math.fsum(self.weights[key] for key in counts)
+        # A metric that only some cases have counts there by so much more that its weight in the mean over all
+        # shared cases is the one that it has in the loss.
         share = {key: self.weights[key] / total * len(shared) / count for key, count in counts.items()}
         return {case: math.fsum(share[k] * d for k, d in deltas.items()) for case, deltas in shared.items()}
 
@@ -168,6 +171,7 @@ class Objective:
         scores: dict[str, dict[str, list[float]]] = {}
         for item in items:
             case = _case_of(item)
+            # No reply scores 0 on all that was planned: a candidate must not win by failing on hard cases.
             found = [(key, 0.0) for key in self.planned.get(case, ())] if item.error else self._of(item)
             for key, score in found:
                 scores.setdefault(case, {}).setdefault(key, []).append(score)
@@ -189,6 +193,7 @@ class Objective:
             goodness = exact_mean([score for _, score in self._of(item)] or [0.0])
             if item.error is not None or goodness < 1:
                 ranked.append((item.error is None, goodness, index, item))
+        # Without the item, which has no order; the index makes each key different.
         ranked.sort(key=lambda entry: entry[:3])
         worst: dict[str, Failure] = {}
         for *_, item in ranked:

@@ -97,6 +97,7 @@ def optimize_suite(
         _write_json(folder / SEARCH_FILE, plan.identity)
     else:
         plan.check_same(stored, folder)
+    # Two processes that continue one search would write into the same journal.
     lock = RunLock(folder)
     journal = SearchJournal(folder)
     try:
@@ -182,6 +183,7 @@ class _Plan:
         suite = compile_suite(document)
         if not suite.cases_to_run:
             raise ConfigurationError(f"{path} has no test cases to run, so there is nothing to optimize by.")
+        # Under replay no model is asked, so no key is needed.
         if os.environ.get(MODE_VARIABLE) != "replay":
             suite.check_keys()
         splits = split_cases((case.id for case in suite.cases_to_run), block.holdout, block.seed)
@@ -202,6 +204,7 @@ class _Plan:
     def identity(self) -> dict[str, Any]:
         """What must be the same where the search is gone on with."""
         tree = json.loads(json.dumps(jsonable(self.document.value)))
+        # Compared key by key in check_same, which allows another budget.
         (tree.get("evaluations") or {}).pop("optimizer", None)
         texts = {path: location.text for path, location in self.locations.texts.items()}
         content = json.dumps([tree, texts], sort_keys=True, ensure_ascii=True)
@@ -294,6 +297,7 @@ def _folder_of(resume: str | Path, root: Path) -> Path:
     if (as_path / SEARCH_FILE).is_file():
         return as_path
     known = sorted(path.parent for path in root.glob(f"*/{SEARCH_FILE}"))
+    # Names begin with the time, so the last in order is the newest.
     if str(resume) == "latest" and known:
         return known[-1]
     found = [folder for folder in known if folder.name.startswith(str(resume))]

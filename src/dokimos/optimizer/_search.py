@@ -78,6 +78,7 @@ class Search:
         return found
 
     async def _baseline(self, candidate: Candidate) -> Found:
+        # Only on training cases: the held-out ones are run when there is something to test.
         measured = await self._bench.run(0, candidate, "train")
         if measured.error is not None or measured.loss is None:
             raise RunError(f"The suite as it is cannot be measured: {measured.error}.")
@@ -146,6 +147,7 @@ class Search:
             candidate = replace(found.best.candidate, numbers=proposal.point)
             started.append((self._start_trial(found, cycle, "numeric", candidate), proposal))
         trials = await _together([self._run_trial(trial, len(started)) for trial, _ in started])
+        # In the order of the proposals, not of their ends: a resumed search must build the same study.
         for trial, (_, proposal) in zip(trials, started, strict=True):
             self._space.tell(proposal, trial.loss if trial.counts else None)
         return trials
@@ -206,11 +208,13 @@ class Search:
             if self._block.holdout
             else _on_training(found, challenger)
         )
+        # Ids count from 1, and trials are added in their order.
         found.trials[challenger.id - 1] = tested
         if not tested.is_accepted:
             return False
         self._levels.carry_over()
         if self._space is not None and tested.phase == "textual":
+            # The study compares losses at different points; those under a new text are lower everywhere.
             self._space.shift((found.best.loss or 0.0) - (tested.loss or 0.0))
         found.best = tested
         return True
@@ -221,6 +225,7 @@ class Search:
             before, after = await _together([self._run_on_holdout(trial, at_once=2) for trial in trials])
         else:
             before, after = [await self._run_on_holdout(trial) for trial in trials]
+        # Kept: the accepted candidate is the other side of each later test, and is run on these cases once.
         found.best = replace(found.best, holdout=before)
         if after.error is not None or before.error is not None:
             why = f"The held-out cases could not be measured: {after.error or before.error}."

@@ -45,6 +45,7 @@ class SearchJournal:
         if self._file is not None:
             line = json.dumps({"step": key, "outcome": tree}, ensure_ascii=False, allow_nan=False)
             os.write(self._file, line.encode("utf-8", "surrogatepass") + b"\n")
+            # Before anyone acts on the outcome: what a search builds on survives a power cut.
             os.fsync(self._file)
 
     async def once(self, key: str, work: Callable[[], Awaitable[T]], read: Callable[[Any], T]) -> T:
@@ -69,6 +70,7 @@ class SearchJournal:
         if not path.exists():
             return
         content = path.read_bytes()
+        # A line counts once its line break is there, since that is written last.
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:

@@ -71,6 +71,7 @@ class Outputs:
 
     def _write_best(self, found: Found) -> None:
         text, files = self.plan.locations.render(found.best.candidate)
+        # The files first: when best.yaml is there, all that it names is.
         for name, content in files.items():
             target = self.folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -207,6 +208,7 @@ def _test_table(found: Found) -> list[str]:
 
 def _diff(before: str, after: str) -> list[str]:
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="")
+    # Or a text with a code block would end the block of the diff.
     return [line.replace("```", "'''") for line in lines]
 
 

@@ -94,12 +94,14 @@ class NumericSpace:
             if self._is_new(proposal):
                 self._asked[_key(proposal.point)] = trial
                 return proposal
+            # Failed trials teach TPE nothing; a trial that was asked for and never told would stay open.
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
         return self._leftover()
 
     def tell(self, proposal: Proposal, loss: float | None) -> None:
         """Say what came of a proposal; None is the worst there is."""
         value = WORST + self._shift if loss is None else loss + self._shift
+        # None for a point from the journal: the study of this process has not been asked for it.
         trial = self._asked.pop(_key(proposal.point), None)
         if trial is not None:
             self._study.tell(trial, value)
@@ -180,6 +182,7 @@ class NumericSpace:
     def _distribution(self, axis: NumericAxis) -> Any:
         optuna_types = self._optuna.distributions
         if axis.type == "categorical":
+            # Positions instead of the values, which may be lists and maps; Optuna stores plain choices only.
             return optuna_types.CategoricalDistribution(tuple(range(len(axis.range))))
         kind = optuna_types.IntDistribution if axis.type == "int" else optuna_types.FloatDistribution
         return kind(axis.range[0], axis.range[1])
@@ -203,6 +206,7 @@ def _size(axis: NumericAxis) -> int | None:
 
 def _round(value: float, axis: NumericAxis) -> float:
     low, high = axis.range
+    # Three digits below the size of the range: a temperature of 0.7351 is no other setting than 0.735.
     digits = max(0, _DIGITS - math.floor(math.log10(high - low)))
     return float(min(max(round(value, digits), low), high))
 

@@ -41,6 +41,7 @@ METADATA: Final = "optimizer"
 def split_cases(ids: Iterable[str], share: float, seed: int) -> dict[Split, tuple[str, ...]]:
     """Divide cases by chance, the same way for the same seed; neither split is empty unless it has to be."""
     cases = list(ids)
+    # Drawn from the ids in the order of the file, so a case added at its end may move others.
     drawn = random.Random(seed).sample(cases, len(cases))
     count = min(max(round(share * len(cases)), 1), len(cases) - 1) if share else 0
     held = set(drawn[:count])
@@ -86,6 +87,7 @@ class Spending:
         if self.block.budget is None:
             yield None
             return
+        # Shared evenly among those of the batch that have not taken theirs yet.
         budget = self._remaining_budget(self.block.budget, step, max(1, at_once - len(self._set_aside)))
         self._set_aside[step] = budget
         try:
@@ -144,6 +146,7 @@ class SuiteBench:
         try:
             suite = compile_suite(self.locations.apply(candidate), llm_timeout=self.llm_timeout)
         except ConfigurationError as error:
+            # A candidate that makes no valid suite is a trial without a result, not the end of the search.
             return Measured(error=str(error))
         try:
             experiment = self._experiment(suite, trial, candidate, split, budget)
@@ -153,6 +156,7 @@ class SuiteBench:
         calls = self._calls_of(result, suite)
         if result.status in (RunStatus.BUDGET_SPENT, RunStatus.ENDPOINT_DOWN):
             step = f"{split}-{trial}"
+            # Spent although there is no outcome: a resumed search must not spend it again.
             self.journal.put(f"{CUT}{step}", {"run": step, **sum_spending(result), "calls": calls})
             why = result.warnings[0]
             if result.status is RunStatus.ENDPOINT_DOWN:
@@ -170,6 +174,7 @@ class SuiteBench:
         if isinstance(suite.application, CountsOwnCalls) and suite.application.counts_own_calls:
             return paid
         metrics = [item.metrics for item in result.item_results if item.metrics is not None]
+        # The budget counts an application that reports usage as one call per item.
         return paid + sum(m.tokens is not None or m.cost_usd is not None for m in metrics)
 
     async def _run_or_resume(self, experiment: Experiment, unfinished: Path | None) -> Any:

@@ -124,6 +124,7 @@ class ModelWriter:
             raise ValueError(f"text has {len(text)} characters, and {location.max_chars} are allowed")
         if text in {known.strip() for known in self._texts_seen(axis)}:
             raise ValueError("this text was tried already; write another one")
+        # A prompt that loses ${NAME} breaks the suite, and one that gains another would read the environment.
         placeholders = find_placeholders(text) if location.file is None else frozenset()
         if placeholders != location.variables:
             names = ", ".join(sorted(location.variables)) or "(it has none)"

@@ -42,6 +42,7 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
         >>> result.success
         True
     """
+    # pytest then shows the line of the test, and not this one.
     __tracebackhide__ = True
     chosen = _flatten(evaluators)
     results = _evaluate(chosen, _check_case(case))
@@ -58,6 +59,7 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
         raise EvalAssertionError(
             escape_control_characters(message), escape_control_characters("; ".join(summaries))
         )
+    # A test that can never fail is worse than none, so an assertion without any verdict is an error.
     if all(result.success is None for result in results):
         raise ConfigurationError(_explain_no_verdict(results))
     return results
@@ -138,6 +140,7 @@ def _evaluate(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eval
 
     sync_evaluators = [evaluator for evaluator in evaluators if not evaluator.is_async]
     found = group_by_evaluator((*run_sync(main()), *evaluate_inline(sync_evaluators, case, None)))
+    # In the order in which they were given, whichever ran on the loop.
     names = dict.fromkeys(evaluator.name for evaluator in evaluators)
     return tuple(result for name in names for result in found[name])
 

@@ -127,6 +127,7 @@ class Case:
 def cases(data: Dataset, *, runs: int = 1, ids: str | None = None) -> Iterator[Case]:
     """Yield the cases of a data set with unique ids."""
     for run_index in range(runs):
+        # Anew for each repeat, so that an example has the same name in all of them but for the suffix.
         used: set[str] = set()
         suffix = f"-run{run_index + 1}" if runs > 1 else ""
         for position, example in enumerate(data):
@@ -138,6 +139,7 @@ def _resolve_path(dataset: str | Path, module: Path, root: Path) -> str | Path:
     text = str(dataset)
     if _SCHEME.match(text) or Path(text).is_absolute():
         return dataset
+    # Never the working directory, which is another one in an editor, under tox and in CI.
     found = next((folder / text for folder in (module.parent, root) if (folder / text).exists()), None)
     return dataset if found is None else found
 

@@ -25,6 +25,7 @@ def cassette_of_module(module: Path) -> Path:
 
 def use_cassette(path: Path, mode: str) -> None:
     """Send every judge call of this process through a cassette from now on."""
+    # By the environment, which experiments that a test runs, and programs that it starts, read as well.
     os.environ[CASSETTE_VARIABLE] = str(path)
     os.environ[MODE_VARIABLE] = mode
 

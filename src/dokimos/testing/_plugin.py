@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[UPDATE_VARIABLE] = "true"
     if config.getoption("dokimos_report") or config.getoption("dokimos_fail_under"):
         _session_of(config)
+    # Workers of xdist send their reports to the main process, which alone collects them.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Collector(config), "dokimos-collector")
 
@@ -130,6 +131,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
+# First, since fixtures of the test may call assert_eval, and skipping comes before their setup.
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for key in (_recorder, _failed_report):
@@ -169,9 +171,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
+    # By name: importing the class would load dokimos in sessions that do not use it.
     if report.failed and call.excinfo is not None and call.excinfo.typename == "EvalAssertionError":
         _shorten(report, call.excinfo.value)
     recorder = item.stash.get(_recorder, None)
+    # After a setup that failed there is no call to report.
     if recorder is not None and (report.when == "call" or (report.when == "setup" and report.failed)):
         from dokimos.testing._session_record import build_case_report
 
@@ -203,6 +207,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     record = config.stash.get(_session, None)
     if record is not None and not hasattr(config, "workerinput"):
         record.finish(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+        # Only over a good exit code: failed tests, interrupts and wrong usage say more.
         if record.has_problems and session.exitstatus in (
             pytest.ExitCode.OK,
             pytest.ExitCode.NO_TESTS_COLLECTED,

@@ -119,6 +119,7 @@ class SessionRecord:
 
     def __init__(self, name: str, *, reports: Sequence[str], fail_under: Sequence[str]) -> None:
         for path in reports:
+            # For its error: a wrong ending is reported before the tests run, and not after an hour.
             exporter_for(path)
         self._name = name
         self._reports = reports
@@ -264,6 +265,7 @@ def _function_of(item: pytest.Item) -> str:
 def _name_of(item: pytest.Item, run_index: int, source: CaseSource) -> str:
     """Return a name that a case has in each repeat."""
     node = _node_prefix(item) + str(item.name)
+    # Without the suffix of the repeat, so that the repeats of a case are one item of the result.
     return node if source.runs == 1 else "".join(node.rpartition(f"-run{run_index + 1}")[::2])
 
 
@@ -310,9 +312,11 @@ def _marks(place: object) -> Iterator[Any]:
 
 
 def _import_module(module: Mapping[str, Any]) -> Any:
+    # The worker that collected the test had put these there, as conftest.py and pytest's import modes do.
     sys.path.extend(path for path in module["sys_path"] if path not in sys.path)
     try:
         found = importlib.import_module(module["name"])
+        # Without packages, test modules of two folders may have the same name.
         if Path(found.__file__ or "") == Path(module["path"]):
             return found
     except ImportError:

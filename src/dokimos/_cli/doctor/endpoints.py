@@ -45,6 +45,7 @@ def find_url(name: str, url: str, *, is_needed: bool = False) -> Finding:
     printable_url = redact_url(url)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        # Only a connection: a request to an agent may have effects.
         with socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS):
             return Finding(
                 group="endpoints",
@@ -69,6 +70,7 @@ def find_judges(judges: Iterable[HttpJudge], *, is_needed: bool) -> Iterator[Fin
     """Ask each judge one short question: does it answer, hold to a schema, give log probabilities."""
     from dokimos._runtime.concurrency import run_sync
 
+    # Each once: many metrics of a suite share a judge.
     for judge in {judge.identity: judge for judge in judges}.values():
         yield run_sync(_look_at(judge, is_needed))
 

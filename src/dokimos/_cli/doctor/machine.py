@@ -24,6 +24,7 @@ def find_versions() -> Iterator[Finding]:
 
 def find_extras(needed: Container[str] = ()) -> Iterator[Finding]:
     """Say which extras are installed, by the packages that they stand for."""
+    # From the installed metadata, so that there is no list here to forget.
     extras = sorted(metadata.metadata("dokimos").get_all("Provides-Extra") or ())
     for extra in extras:
         missing = list(dict.fromkeys(_missing("dokimos", extra)))

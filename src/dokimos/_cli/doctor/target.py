@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators._base import Evaluator
     from dokimos.judges._provider import HttpJudge
 
+# Values of users may refer to each other in circles.
 DEEPEST: Final = 6
 METEOR: Final = "meteor"
 
@@ -42,6 +43,7 @@ def find_needs(target: str) -> Needs:
             from dokimos._cli.targets import load_experiment
 
             experiment = load_experiment(target)
+            # A function of the example cannot be asked without examples.
             if not callable(experiment.evaluators):
                 _look_into(experiment.evaluators, needs)
     except DokimosError as error:

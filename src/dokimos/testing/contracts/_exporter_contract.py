@@ -75,6 +75,7 @@ class ExporterContract:
             check(LETTERS in report, f"{name_of(self.tested)} must keep letters as they are: {LETTERS!r}.")
 
     def test_odd_texts_are_rendered_and_can_be_written(self, tmp_path: Path) -> None:
+        # What breaks formats: control characters, half a character, ends of markup and CDATA, separators.
         odd = "\x00\x1b[31m \ud800 </script><b> ]]> | ` = \r\n \u2028"
         report = self._render(make_result(text=odd))
         attempt(

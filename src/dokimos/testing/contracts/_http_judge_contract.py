@@ -140,13 +140,18 @@ class HttpJudgeContract(JudgeContract):
         if self.judge_class is None:
             missing_attribute(self, "judge_class", "judge_class = MyProvider")
         return self.judge_class(
-            model, base_url=self.endpoint.url + self.base_path, api_key=self.secret, attempts=1
+            # One attempt: the tests of errors would otherwise wait for the backoff of retries.
+            model,
+            base_url=self.endpoint.url + self.base_path,
+            api_key=self.secret,
+            attempts=1,
         )
 
 
 @contextmanager
 def _serve() -> Iterator[_Endpoint]:
     endpoint = _Endpoint()
+    # serve_forever looks for shutdown() every half second by default, which each test would wait for.
     thread = threading.Thread(target=endpoint.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

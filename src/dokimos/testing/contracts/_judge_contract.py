@@ -106,6 +106,7 @@ class JudgeContract:
             "connections inside complete(), or keep them by event loop."
         )
         for _ in range(2):
+            # asyncio.run() closes its loop: a connection kept from the first round is dead in the second.
             attempt(lambda: asyncio.run(_ask_and_close(judge)), advice)
 
     def test_its_identity_is_stable(self) -> None:
