@@ -77,6 +77,7 @@ def drop_since(before: Verdicts, now: Verdicts) -> dict[str, JsonValue] | None:
     `p` is McNemar's exact test: how likely so uneven a change is by chance.
     """
     pairs = [(before[key], verdict) for key, verdict in now.items() if before.get(key) is not None]
+    # Only items that both runs judged: rows that were added or skipped are no drop.
     judged = [(old, new) for old, new in pairs if new is not None]
     worse = sum(bool(old and not new) for old, new in judged)
     better = sum(bool(new and not old) for old, new in judged)
@@ -161,6 +162,7 @@ def _tag_rates(items: Iterable[ItemRuns]) -> dict[str, list[int]]:
         if item.success is None or not item.example.metadata.get(TAGS):
             continue
         for tag in tags_of(item.example, TAGS):
+            # Tags that are on the list go on counting when it is full.
             if tag not in rates and len(rates) >= MOST_TAGS:
                 continue
             counts = rates.setdefault(tag, [0, 0])

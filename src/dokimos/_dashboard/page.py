@@ -42,7 +42,7 @@ class Collection:
     def __init__(self, name: str | None = None) -> None:
         self._name = name
         self._overviews: list[dict[str, JsonValue]] = []
-        self._compress: list[str] = []
+        self._packed_runs: list[str] = []
         self._shared: dict[str, int] = {}
         self._unreadable: list[str] = []
         self._verdicts: dict[str, tuple[str, Verdicts]] = {}
@@ -64,7 +64,7 @@ class Collection:
         """Return the page with all that was taken up."""
         head: dict[str, JsonValue] = {"runs": list(self._overviews), "unreadable": list(self._unreadable)}
         data = [data_element("overview", head)]
-        data += [text_element(f"run-{index}", packed) for index, packed in enumerate(self._compress)]
+        data += [text_element(f"run-{index}", packed) for index, packed in enumerate(self._packed_runs)]
         data.append(text_element("shared", _compress(list(self._shared))))
         return page(
             "dokimos runs",
@@ -79,9 +79,10 @@ class Collection:
         before = self._verdicts.get(name)
         if before is not None and (drop := drop_since(before[1], run.verdicts)) is not None:
             overview["drop"] = {**drop, "since": before[0]}
+        # Only the last run of each name: memory must not grow with the history.
         self._verdicts[name] = (str(overview["id"]), run.verdicts)
         self._overviews.append(overview)
-        self._compress.append(_compress(run.with_shared(self._shared)))
+        self._packed_runs.append(_compress(run.with_shared(self._shared)))
 
     def _static(self) -> Html:
         head = [tag("th", label) for label in ("Started", "Suite", "Run", "Passed")]
@@ -101,6 +102,7 @@ class Collection:
 
 def _compress(tree: JsonValue) -> str:
     text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # zlib, which browsers unpack themselves (DecompressionStream), and base64, as an element holds text.
     return base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 6)).decode("ascii")
 
 

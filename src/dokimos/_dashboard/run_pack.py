@@ -39,6 +39,7 @@ class PackedRun:
 
     def with_shared(self, texts: dict[str, int]) -> dict[str, JsonValue]:
         """Return the items with their common texts in a table that several runs share."""
+        # Position n is -2 - n, as in Packer: -1 means none there, and what counts from 0 is the run's own.
         references = [-2 - texts.setdefault(text, len(texts)) for text in self.shared]
         items = [list(item) for item in self.tree["items"]]
         for item in items:
@@ -71,10 +72,12 @@ def _pack(folder: Path) -> PackedRun:
 
 def _stamp(folder: Path) -> list[Any]:
     """Return what changes whenever the run does."""
+    # The version too: another one may count or render in another way.
     found: list[Any] = [FORMAT, __version__]
     for name in (JOURNAL_FILE, MANIFEST_FILE):
         with contextlib.suppress(OSError):
             state = (folder / name).stat()
+            # A journal is only appended to, so size and time tell a change; reading it may take seconds.
             found += [state.st_size, state.st_mtime_ns]
     return found
 
@@ -95,6 +98,7 @@ def _write_cache(path: Path, stamp: list[Any], run: PackedRun) -> None:
     text = json.dumps({**tree, "shared": run.shared}, ensure_ascii=False, separators=(",", ":"))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        # Level 1: this file is read and written often, and only here.
         draft.write_bytes(zlib.compress(text.encode("utf-8", "backslashreplace"), 1))
         os.replace(draft, path)
     except OSError:

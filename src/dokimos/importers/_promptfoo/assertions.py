@@ -22,6 +22,7 @@ NOT: Final = "not-"
 _MISSING: Final = object()
 _HALF: Final = 0.5
 _LENGTH: Final = re.compile(r"\s*output\.length\s*(<=?|>=?)\s*(\d+)\s*;?\s*")
+# Two shapes of JavaScript that nearly every configuration has; running any other would need a JavaScript.
 _INCLUDES: Final = re.compile(r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2).)*)\2\)\s*;?\s*")
 
 
@@ -58,6 +59,7 @@ class Case:
 def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
     """Return the metrics of a test; what they expect of the case is set there."""
     found = [metric for assertion in assertions for metric in _metrics(assertion, case)]
+    # Not by a set: metrics are maps. The same assertion may come from the defaults and from the test.
     return [metric for index, metric in enumerate(found) if metric not in found[:index]]
 
 
@@ -175,6 +177,7 @@ def _equals(assertion: _Assertion) -> Block | None:
         or (assertion.case.has_truth and assertion.case.truth != assertion.text)
         or not assertion.text.strip()
     ):
+        # Where `equality` cannot be used: negated, beside another ground truth, or for a blank text.
         return _regex(assertion, re.escape(_plain(assertion.text)), full_match=True)
     return _standard("equality") if assertion.case.expects(assertion.text, assertion.kind) else None
 
@@ -186,6 +189,7 @@ def _contains(assertion: _Assertion) -> Block | None:
     values = assertion.texts if assertion.plain.endswith(("-any", "-all")) else [assertion.text]
     case = {"ignore_case": True} if assertion.plain.startswith("i") else {}
     if assertion.negated and everything and len(values) > 1:
+        # not-contains-all fails only where all are there, while mode "none" fails where one is.
         ahead = "".join(f"(?=.*{re.escape(_plain(value))})" for value in values)
         return _regex(assertion, rf"(?s)\A{ahead}", **case)
     mode = "none" if assertion.negated else "all" if everything else "any"
@@ -206,6 +210,7 @@ def _starts_with(assertion: _Assertion) -> Block | None:
 
 def _is_json(assertion: _Assertion) -> Block | None:
     schema = assertion.value if isinstance(assertion.value, Mapping) else {}
+    # The metric json_schema takes whole replies, and has no negated form.
     if assertion.plain == "contains-json" or assertion.negated:
         return assertion.case.programs.json_check(
             schema, whole=assertion.plain == "is-json", negate=assertion.negated
@@ -373,6 +378,7 @@ KNOWN: Final[dict[str, Callable[[_Assertion], Block | None]]] = {
     "context-recall": _rag("contextual_recall", _HALF, expects=True),
     "similar": _similar,
     "levenshtein": _levenshtein,
+    # These numbers are promptfoo's thresholds where a file gives none.
     "rouge-n": _overlap("rouge", 0.75, variant="rouge1"),
     "bleu": _overlap("bleu", 0.5),
     "meteor": _overlap("meteor", 0.5),

@@ -24,6 +24,7 @@ _DATA: Final = (".yaml", ".yml", ".json", ".jsonl", ".csv")
 _BLOB: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".mp4", ".mp3", ".wav")
 _EXPECTED: Final = re.compile(r"__expected(\d*)")
 _CONFIG: Final = re.compile(r"__config:__expected(\d*):(\w+)")
+# The part before the colon counts only if it is a known assertion: answers may have colons, too.
 _SHORT: Final = re.compile(r"\s*([a-z][a-z0-9-]*)(?:\(([\d.]+)\))?\s*:\s*(.*)", re.DOTALL)
 _WITHOUT_VALUE: Final = ("is-json", "contains-json")
 _LISTED: Final = ("contains-any", "contains-all", "icontains-any", "icontains-all")
@@ -139,6 +140,7 @@ class Reader:
         return [test for entry in entries for test in self._entry(entry)]
 
     def _entry(self, entry: object) -> Iterator[dict[str, Any]]:
+        # A map with `path` names a file of tests; any other is a test.
         if isinstance(entry, dict) and "path" not in entry:
             yield check_shape(entry, TEST, "a test")
             return
@@ -186,6 +188,7 @@ class Reader:
         listed = (
             [] if options.get("disableVarExpansion") else [n for n, v in test["vars"].items() if _is_list(v)]
         )
+        # promptfoo runs a test with lists of values once for each combination of them.
         for combination in product(*(test["vars"][name] for name in listed)):
             yield {**test, "vars": {**test["vars"], **dict(zip(listed, combination, strict=True))}}
 
@@ -196,6 +199,7 @@ class Reader:
         for column, cell in row.items():
             if not column or not isinstance(cell, str):
                 continue
+            # Before the plain columns of assertions, which these settings belong to by their number.
             if found := _CONFIG.fullmatch(column):
                 settings.setdefault(found[1], {})[found[2]] = number(cell, column) if cell else None
             elif found := _EXPECTED.fullmatch(column):
@@ -268,6 +272,7 @@ def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
     joined = {**lower, **upper}
     for key in ("vars", "options", "metadata"):
         below, above = lower.get(key) or {}, upper.get(key) or {}
+        # `vars` may be the name of a file, which cannot be merged with a map.
         mixed = isinstance(below, str) or isinstance(above, str)
         joined[key] = (above or below) if mixed else {**below, **above}
     own = (lower.get("options") or {}).get("disableDefaultAsserts") or (upper.get("options") or {}).get(

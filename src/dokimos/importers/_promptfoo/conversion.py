@@ -107,6 +107,7 @@ class _Conversion:
         case |= {key: value for key, value in setting.items() if value}
         case["evaluations"] = metrics
         if any(metric["type"] == "code" for metric in metrics):
+            # Programs read the variables of their test. The notes are new ones: losses were noted before.
             case["turn_config"] = {"vars": render(dict(variables), {}, Notes())}
         return {**case, **self._about(test)}
 
@@ -145,6 +146,7 @@ class _Conversion:
         system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
         rest = [(role, text) for role, text in turns if role not in ("system", "developer")]
         question = _join_messages(rest, self.notes)
+        # Instructions are those of the agent; a system message with variables differs from case to case.
         if system and not self._instruct(system):
             question = f"{system}\n\n{question}"
         return (
@@ -209,6 +211,7 @@ def _slug(text: str) -> str:
 
 def _file_name(stem: str, label: str, taken: Mapping[str, Any]) -> str:
     name = f"{stem}-{label}" if label else stem
+    # Labels may become equal when they are made fit for file names.
     number = sum(other == f"{name}.yaml" or other.startswith(f"{name}-") for other in taken)
     return f"{name}-{number + 1}.yaml" if f"{name}.yaml" in taken else f"{name}.yaml"
 

@@ -16,6 +16,7 @@ class Notes:
 
     def lose(self, what: str) -> None:
         """Note something that was not converted."""
+        # Counted, not listed: a configuration may lose the same thing in a thousand tests.
         self.lost[what] = self.lost.get(what, 0) + 1
 
     def change(self, what: str) -> None:

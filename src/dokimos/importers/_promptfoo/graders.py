@@ -67,6 +67,7 @@ def python_provider(program: str, *, config: Mapping[str, Any] | None = None) ->
         if inspect.iscoroutinefunction(call):
             provider_reply = await call(input, options, {"vars": {}})
         else:
+            # In a thread: a provider that waits for its model would hold up all other cases.
             provider_reply = await asyncio.to_thread(call, input, options, {"vars": {}})
         return _reply(provider_reply)
 
@@ -95,6 +96,7 @@ def _inline(program: str) -> Callable[[str, Any], Any]:
     source = f"def check(output, context):\n{textwrap.indent(body, '    ')}\n"
     namespace: dict[str, Any] = {name: __import__(name) for name in ("json", "math", "re")}
     try:
+        # The user's own program, as promptfoo runs it; it is in the configuration that was converted.
         exec(compile(source, "<assertion>", "exec"), namespace)
     except SyntaxError as error:
         raise ConfigurationError(f"the Python assertion {code!r:.80} is not valid: {error}.") from None
@@ -120,6 +122,7 @@ def _to_grader_result(outcome: object, threshold: float | None, *, negate: bool)
     else:
         raise EvaluationError(f"The assertion gave {type(outcome).__name__}, not a bool, a number or a map.")
     if passed is None or threshold is not None:
+        # As in promptfoo: a bare score passes above 0, and a threshold holds beside a `pass` as well.
         passed = (passed is not False) and (score >= threshold if threshold is not None else score > 0)
     return GraderResult(min(max(float(score), 0.0), 1.0), passed=bool(passed) is not negate, reason=reason)
 
@@ -148,4 +151,5 @@ def _documents(text: str, *, whole: bool) -> list[Any]:
 
 def _folder_of_caller() -> Path:
     """Return the folder of the module that makes a program: paths are relative to it."""
+    # Two frames up: the module beside the suite, which calls python_assertion() or python_provider().
     return Path(sys._getframe(2).f_globals.get("__file__", ".")).resolve().parent

@@ -45,6 +45,7 @@ class Programs:
         if not self._lines:
             return ""
         names = ", ".join(sorted({expression.partition("(")[0] for expression in self._lines}))
+        # As repr() writes them: texts of the configuration cannot break out of their literals.
         lines = [f"{name} = {expression}" for expression, name in self._lines.items()]
         return _HEAD.format(module=_HELPERS, names=names) + "\n" + "\n".join(lines) + "\n"
 

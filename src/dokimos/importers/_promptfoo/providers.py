@@ -55,6 +55,7 @@ def build_model_block(provider: object, notes: Notes) -> dict[str, Any] | None:
     name, config, _ = _parts(provider)
     vendor, _, rest = name.partition(":")
     mode, _, model = rest.partition(":")
+    # `openai:chat:gpt-5` and `openai:gpt-5` mean the same, but `ollama:llama3:8b` has a tag and no mode.
     model = model if mode in _MODES and model else rest
     if not model or (vendor not in _OWN and vendor not in _COMPATIBLE):
         notes.lose(f"the provider {name!r}: it has no counterpart")
@@ -65,6 +66,7 @@ def build_model_block(provider: object, notes: Notes) -> dict[str, Any] | None:
         block |= {"base_url": address, "api_key": f"${{{variable}:-}}"}
     block |= _settings(name, config, notes)
     if block["provider"] == "azure_openai" and "base_url" not in block:
+        # The schema asks for an address; with a default, the suite is valid before the variable is set.
         block["base_url"] = "${AZURE_OPENAI_ENDPOINT:-https://example.openai.azure.com}"
     return block
 
@@ -105,6 +107,7 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
 def _key(value: str, notes: Notes) -> dict[str, Any]:
     """Return a key that is named; one that stands there is not written down again."""
     text = str(render(value, {}, notes))
+    # A suite is committed to a repository, so a key in the clear is left out of it.
     if _VARIABLE.fullmatch(text):
         return {"api_key": text}
     notes.lose("an apiKey that stands in the file: keys belong into the environment")

@@ -37,6 +37,7 @@ def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
 
 def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
     """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite."""
+    # Loops and conditions would need all of Nunjucks; half of a template filled in would look right.
     if "{%" in text:
         notes.lose("a template with {% ... %} is left as it is")
         return escape(text)
@@ -50,6 +51,7 @@ def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
 def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return variables with those filled in that others name."""
     found = dict(variables)
+    # With an end, since variables may name each other in a circle.
     for _ in range(MOST_PASSES):
         filled = {name: _with_others(value, found) for name, value in found.items()}
         if filled == found:
@@ -77,6 +79,7 @@ def escape(text: str) -> str:
 def _fill(hole: re.Match[str], variables: Mapping[str, Any], notes: Notes) -> str:
     name, *filters = (part.strip() for part in hole[1].split("|"))
     if name.startswith(_ENV) and not filters:
+        # With an empty default, as in promptfoo, where a variable that is not set is empty.
         return f"${{{name.removeprefix(_ENV)}:-}}"
     unknown = [one for one in filters if one not in _FILTERS]
     if not _NAME.fullmatch(name) or unknown:
