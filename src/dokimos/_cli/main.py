@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos._cli.judge:judge", "Look into what a judge is worth: attack it."),
+    "serve": ("dokimos._cli.serve:serve", "Start the server: results of a team, over HTTP."),
     "evaluators": ("dokimos._cli.evaluators:evaluators", "List the evaluators, or explain one."),
     "validate": ("dokimos._cli.validate:validate", "Read a data set and say what is in it."),
     "doctor": ("dokimos._cli.doctor.command:doctor", "Say what this machine has and lacks, and what to do."),

@@ -1,0 +1,39 @@
+"""`dokimos serve`: the server, in this process, until it is stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dokimos._cli.echo import echo
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", help="The address to bind to.  [default: 0.0.0.0]")
+@click.option(
+    "-p", "--port", type=click.IntRange(0, 65535),
+    help="The port; 0 lets the system choose one.  [default: SERVER_PORT or 8080]",
+)  # fmt: skip
+@click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="The folder of the SQLite files.  [default: DOKIMOS_DATA_DIR or ~/.dokimos]",
+)  # fmt: skip
+def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
+    """Start the server: runs, datasets, comparisons and the gate over HTTP.
+
+    It keeps its data in SQLite, or in PostgreSQL where DB_HOST, DB_NAME, DB_USERNAME or DB_PASSWORD is set.
+    With DOKIMOS_API_KEY, writing needs that key. Ctrl-C stops it once it has answered what was asked.
+    """
+    from dokimos._core.extras import require
+
+    require("fastapi", extra="server")
+    from dokimos.server._serve import serve as run_server
+    from dokimos.server._settings import ServerSettings
+
+    given: dict[str, Any] = {"host": host, "port": port, "data_dir": data_dir}
+    settings = ServerSettings.from_environment()
+    settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+    run_server(settings, on_start=lambda address: echo(f"dokimos answers at {address}   (Ctrl-C stops it)"))

@@ -1,0 +1,151 @@
+"""Who may call a route: each declares its rule, and one dependency of the whole application enforces it.
+
+The rule is looked up at the route that was matched, never from the text of the path: however a path is
+spelled, what runs is what is checked. A route without a rule is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.database import Database
+from dokimos.server._services.api_keys import hash_key, load_principals, note_use
+from dokimos.server._services.errors import ForbiddenError, RoleError, UnauthorizedError
+from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal, Role
+from dokimos.server._settings import ServerSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+_RULE: Final = "__dokimos_access__"
+_RELOAD_SECONDS: Final = 5.0
+"""How long a replica may go on with keys that another one has changed."""
+_USE_MICROSECONDS: Final = 60_000_000
+"""How often the last use of a key is written at most."""
+
+
+class Access(Enum):
+    """Who may call a route."""
+
+    PUBLIC = "public"
+    """Anybody, also where reading needs a key: health checks, signing in."""
+    READ = "read"
+    """Anybody, unless reading needs a key."""
+    PRIVATE_READ = "private read"
+    """Any key, where keys exist."""
+    WRITE = "write"
+    """An EDITOR or ADMIN."""
+    ADMIN = "admin"
+    """An ADMIN."""
+
+
+def access(rule: Access) -> Callable[[F], F]:
+    """Declare who may call a route; below the decorator of the router."""
+
+    def declare(endpoint: F) -> F:
+        setattr(endpoint, _RULE, rule)
+        return endpoint
+
+    return declare
+
+
+def rule_of(endpoint: object) -> Access | None:
+    """Return the rule of a route's function, None where it has none."""
+    return getattr(endpoint, _RULE, None)
+
+
+class KeyRing:
+    """The keys of the server, in memory."""
+
+    def __init__(self, database: Database, settings: ServerSettings) -> None:
+        self._database = database
+        self._settings = settings
+        self._principals: dict[str, Principal] = {}
+        self._loaded_at = float("-inf")
+        self._loading = asyncio.Lock()
+        self._uses: dict[str, int] = {}
+
+    async def reload(self) -> None:
+        """Read the keys from the database; whoever changes one calls this before it answers."""
+        async with self._loading:
+            self._principals = await self._database.read(
+                lambda connection: load_principals(
+                    connection, may_write_shared=not self._settings.read_only_shared_rows
+                )
+            )
+            self._loaded_at = time.monotonic()
+
+    async def identify(self, token: str | None) -> Principal | None:
+        """Return whom a token stands for; None for no token, or one that is not known."""
+        await self._refresh()
+        if not self._is_keyed:
+            return SYSTEM
+        if token is None:
+            return None
+        own = self._settings.api_key
+        if own is not None and hmac.compare_digest(own.encode(), token.encode("utf-8", "surrogatepass")):
+            return SYSTEM
+        # Looked up by its hash: how long that takes says nothing about the keys.
+        principal = self._principals.get(hash_key(token))
+        if principal is not None:
+            await self._note_use(principal)
+        return principal
+
+    @property
+    def _is_keyed(self) -> bool:
+        return self._settings.api_key is not None or bool(self._principals)
+
+    async def _refresh(self) -> None:
+        if time.monotonic() - self._loaded_at > _RELOAD_SECONDS:
+            await self.reload()
+
+    async def _note_use(self, principal: Principal) -> None:
+        moment = now()
+        if moment - self._uses.get(principal.id, 0) < _USE_MICROSECONDS:
+            return
+        self._uses[principal.id] = moment
+        await self._database.write(lambda connection: note_use(connection, principal.id, moment))
+
+
+async def authorize(request: Request) -> Principal:
+    """Return who calls, if it may call this route.
+
+    Raises:
+        UnauthorizedError: The route needs a key, and there is none, or a wrong one.
+        ForbiddenError: The key's role is too low, or the route has no rule.
+    """
+    rule = rule_of(request.scope["route"].endpoint)
+    if rule is None:
+        raise ForbiddenError("This route has no access rule.")
+    state = request.app.state
+    principal: Principal | None = await state.keys.identify(bearer_token(request))
+    if principal is None:
+        return _admit_anonymous(rule, state.settings)
+    needed = {Access.WRITE: Role.EDITOR, Access.ADMIN: Role.ADMIN}.get(rule, Role.VIEWER)
+    if principal.role < needed:
+        raise RoleError(f"Insufficient role: {needed.name} required")
+    return principal
+
+
+Caller = Annotated[Principal, Depends(authorize)]
+"""Who calls."""
+
+
+def bearer_token(request: Request) -> str | None:
+    """Return the token of the Authorization header, None where there is none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def _admit_anonymous(rule: Access, settings: ServerSettings) -> Principal:
+    if rule is Access.PUBLIC or (rule is Access.READ and not settings.require_auth_for_reads):
+        # An unknown key on a read counts as none, as documented.
+        return ANONYMOUS
+    raise UnauthorizedError("Invalid or missing API key")

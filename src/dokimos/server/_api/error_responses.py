@@ -1,0 +1,148 @@
+"""What an error looks like on the wire: `{error, message, timestamp}`, as documented."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from dokimos.server._db.clock import format_time, now
+from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._services.errors import (
+    BodyTooLargeError,
+    ConflictError,
+    ForbiddenError,
+    InvalidRequestError,
+    NotFoundError,
+    RoleError,
+    ServiceError,
+    UnauthorizedError,
+    UnsupportedMediaError,
+)
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+_STATUSES: Final = {
+    BodyTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    ConflictError: HTTPStatus.CONFLICT,
+    ForbiddenError: HTTPStatus.FORBIDDEN,
+    InvalidRequestError: HTTPStatus.BAD_REQUEST,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    UnauthorizedError: HTTPStatus.UNAUTHORIZED,
+    UnsupportedMediaError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+}
+_PHRASES: Final = {413: "Payload Too Large", 422: "Unprocessable Content"}  # the same on every Python
+
+
+def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return the documented body of an error."""
+    phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
+    body = {"error": phrase, "message": message, "timestamp": format_time(now())}
+    return JSONResponse(body, status, headers)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer the errors of all routes, the framework's own too."""
+    app.exception_handler(ServiceError)(_answer_service_error)
+    app.exception_handler(DatabaseUnavailable)(_answer_unavailable)
+    app.exception_handler(RequestValidationError)(_answer_validation_error)
+    app.exception_handler(HTTPException)(_answer_http_error)
+    app.exception_handler(Exception)(_answer_unexpected_error)
+
+
+def describe_problem(problem: Any, body: str = "") -> str:
+    """Return one problem of pydantic as `items[3].evalResults[0].score: must be a finite number`."""
+    path = format_path(problem["loc"])
+    message = _MESSAGES.get(problem["type"])
+    if message is None:
+        message = problem["msg"][:1].lower() + problem["msg"][1:]
+    elif callable(message):
+        message = message(problem.get("ctx") or {})
+    return f"{path or body or 'body'}: {message}"
+
+
+def format_path(location: tuple[int | str, ...]) -> str:
+    """Return a location of pydantic as a path, such as `items[3].name`."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+_MESSAGES: Final[dict[str, Any]] = {
+    "missing": "is required",
+    "finite_number": "must be a finite number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be a text",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "uuid_parsing": "must be a UUID",
+    "uuid_type": "must be a UUID",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "string_too_long": lambda context: f"must be at most {context['max_length']} characters",
+    "too_long": lambda context: f"must have at most {context['max_length']} elements",
+    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
+    "less_than_equal": lambda context: f"must be at most {context['le']}",
+    "greater_than": lambda context: f"must be more than {context['gt']}",
+    "literal_error": lambda context: f"must be {context['expected']}",
+    "enum": lambda context: f"must be {context['expected']}",
+}
+
+
+async def _answer_service_error(request: Request, error: Exception) -> JSONResponse:
+    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    if isinstance(error, UnauthorizedError | RoleError):  # their documented bodies have one field
+        headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else None
+        return JSONResponse({"error": str(error)}, status, headers)
+    return error_response(status, str(error))
+
+
+async def _answer_unavailable(request: Request, error: Exception) -> JSONResponse:
+    _LOGGER.error("The database is not available: %s", error)
+    message = (
+        "The server cannot reach or write its database at the moment; nothing of this request was stored."
+    )
+    return error_response(503, message, {"Retry-After": "5"})
+
+
+async def _answer_validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problem = dict(error.errors()[0])
+    problem["loc"] = problem["loc"][1:]  # without "query" or "path"
+    return error_response(400, describe_problem(problem))
+
+
+async def _answer_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code == 404:
+        return error_response(404, f"There is no such route: {request.method} {path}")
+    if error.status_code == 405:
+        return error_response(405, f"{request.method} is not supported for {path}", dict(error.headers or {}))
+    return error_response(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+async def _answer_unexpected_error(request: Request, error: Exception) -> JSONResponse:
+    identifier = request.scope.get("dokimos.request_id", "")
+    _LOGGER.error("%s %s failed (request %s)", request.method, request.url.path, identifier, exc_info=error)
+    # Never the text of the exception: it may quote data, statements or paths.
+    return error_response(
+        500, f"The server failed; its log has the reason under the request id {identifier}."
+    )

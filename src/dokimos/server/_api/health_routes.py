@@ -1,0 +1,80 @@
+"""Health checks, at the documented paths."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from sqlalchemy import Connection, text
+from starlette.requests import Request
+
+from dokimos._version import __version__
+from dokimos.server._api.access import Access, access
+from dokimos.server._db.database import Database, DatabaseUnavailable
+
+ROUTER = APIRouter(prefix="/actuator", tags=["Health"])
+_PATIENCE_SECONDS: Final = 30.0
+"""How long the database may be away before the server counts as down: its restart is no reason to kill us."""
+
+
+class DatabaseHealth:
+    """Whether the database answers, and since when not."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._last_seen = time.monotonic()
+
+    async def check(self) -> float:
+        """Return for how many seconds the database has been away; 0 where it answers."""
+        try:
+            await self._database.read(_ping)
+        except DatabaseUnavailable:
+            return max(time.monotonic() - self._last_seen, 1e-9)
+        self._last_seen = time.monotonic()
+        return 0.0
+
+
+@ROUTER.get("/health")
+@access(Access.PUBLIC)
+async def get_health(request: Request) -> JSONResponse:
+    """Say whether the server works: 503 once the database has been away for 30 seconds."""
+    away = await request.app.state.health.check()
+    return _answer(
+        away < _PATIENCE_SECONDS, request.app.state.database.dialect, "UP" if away == 0 else "DOWN"
+    )
+
+
+@ROUTER.get("/health/liveness")
+@access(Access.PUBLIC)
+async def get_liveness() -> JSONResponse:
+    """Say that the process answers; the database is not looked at."""
+    return JSONResponse({"status": "UP"})
+
+
+@ROUTER.get("/health/readiness")
+@access(Access.PUBLIC)
+async def get_readiness(request: Request) -> JSONResponse:
+    """Say whether requests can be served now: the database answers, and the server is not about to stop."""
+    state = request.app.state
+    away = await state.health.check()
+    is_ready = away == 0 and not state.is_draining
+    return _answer(is_ready, state.database.dialect, "UP" if away == 0 else "DOWN")
+
+
+@ROUTER.get("/info")
+@access(Access.PUBLIC)
+async def get_info() -> dict[str, Any]:
+    """Return the version of the server."""
+    return {"app": {"name": "dokimos", "version": __version__}, "build": {"version": __version__}}
+
+
+def _answer(is_up: bool, dialect: str, database_status: str) -> JSONResponse:
+    component = {"status": database_status, "details": {"database": dialect}}
+    body = {"status": "UP" if is_up else "DOWN", "components": {"db": component}}
+    return JSONResponse(body, 200 if is_up else 503)
+
+
+def _ping(connection: Connection) -> None:
+    connection.execute(text("SELECT 1"))

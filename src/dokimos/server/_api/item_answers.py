@@ -1,0 +1,47 @@
+"""What items look like on the wire: assembled from the JSON texts of the tables, without parsing them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Row
+
+from dokimos.server._db.clock import format_time
+from dokimos.server._db.ids import shift_id
+from dokimos.server._services.item_pages import ItemPage
+
+
+def items_json(page: ItemPage) -> str:
+    """Return the items of a page as a JSON list."""
+    return f"[{','.join(_item_json(item, page.evaluations.get(item.id, [])) for item in page.items)}]"
+
+
+def _item_json(item: Row[Any], evaluations: list[Row[Any]]) -> str:
+    scores = ",".join(_evaluation_json(item.id, row) for row in evaluations)
+    return (
+        f'{{"id":"{item.id}","input":{item.input},"expectedOutput":{item.expected_output or "null"},'
+        f'"actualOutput":{item.actual_output},"metadata":{item.metadata or "null"},"evalResults":[{scores}],'
+        f'"createdAt":"{format_time(item.created_at)}","datasetItemId":{_text(item.dataset_item_id)},'
+        f'"annotation":null,"tokensIn":{_number(item.tokens_in)},"tokensOut":{_number(item.tokens_out)},'
+        f'"costUsd":{_number(item.cost_usd)},"latencyMs":{_number(item.latency_ms)},'
+        f'"ordinal":{item.ordinal},"repetition":{item.repetition},"error":{item.error or "null"}}}'
+    )
+
+
+def _evaluation_json(item_id: str, row: Row[Any]) -> str:
+    return (
+        f'{{"id":"{shift_id(item_id, row.position)}","evaluatorName":{json.dumps(row.evaluator)},'
+        f'"score":{_number(row.score)},"threshold":{_number(row.threshold)},'
+        f'"success":{"true" if row.success else "false"},"reason":{row.reason or "null"},'
+        f'"label":{row.label or "null"},"metadata":{row.metadata or "null"},'
+        f'"errorDetail":{row.error_detail or "null"}}}'
+    )
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else f'"{value}"'
+
+
+def _number(value: float | None) -> str:
+    return "null" if value is None else repr(value)

@@ -1,0 +1,120 @@
+"""The hot body of the server: items of a run, checked by one compiled schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from dokimos.server._api.error_responses import describe_problem
+from dokimos.server._api.json_text import dump_json
+from dokimos.server._db.ids import parse_id
+from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.items import NewEvaluation, NewItem
+from dokimos.server._services.names import check_name
+
+_CONFIG: Final = ConfigDict(strict=True, allow_inf_nan=False)
+_Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+_Ordinal = Annotated[int, Field(ge=0, le=2**53)]
+
+
+@with_config(_CONFIG)
+class EvalResultBody(TypedDict):
+    """One score of an item."""
+
+    name: str
+    score: float
+    threshold: NotRequired[float | None]
+    success: bool
+    reason: NotRequired[str | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    label: NotRequired[str | None]
+    errorDetail: NotRequired[dict[str, Any] | None]
+
+
+@with_config(_CONFIG)
+class ItemBody(TypedDict):
+    """One item of a run: what went in, what came out, and how it was scored."""
+
+    inputs: NotRequired[dict[str, Any] | None]
+    expectedOutputs: NotRequired[dict[str, Any] | None]
+    actualOutputs: NotRequired[dict[str, Any] | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    evalResults: NotRequired[list[EvalResultBody] | None]
+    success: NotRequired[bool | None]
+    datasetItemId: NotRequired[str | None]
+    tokensIn: NotRequired[_Count | None]
+    tokensOut: NotRequired[_Count | None]
+    costUsd: NotRequired[float | None]
+    latencyMs: NotRequired[_Count | None]
+    ordinal: NotRequired[_Ordinal | None]
+    repetition: NotRequired[_Ordinal | None]
+    error: NotRequired[str | None]
+
+
+@with_config(_CONFIG)
+class ItemsBody(TypedDict):
+    """A batch of items."""
+
+    items: Annotated[list[ItemBody], Field(min_length=1)]
+
+
+ITEMS_BODY: Final = TypeAdapter(ItemsBody)
+
+
+def read_items(value: object) -> list[NewItem]:
+    """Check a parsed body and return its items.
+
+    Raises:
+        InvalidRequestError: A value cannot be used; the message begins with its path, such as
+            `items[3].evalResults[0].score`.
+    """
+    try:
+        body = ITEMS_BODY.validate_python(value)
+    except ValidationError as error:
+        raise InvalidRequestError(describe_problem(error.errors(include_url=False)[0])) from None
+    names: set[str] = set()
+    return [_item(item, f"items[{index}]", names) for index, item in enumerate(body["items"])]
+
+
+def _item(body: ItemBody, path: str, checked_names: set[str]) -> NewItem:
+    dataset_item_id = body.get("datasetItemId")
+    return NewItem(
+        ordinal=body.get("ordinal"),
+        repetition=body.get("repetition") or 0,
+        input=dump_json(body.get("inputs") or {}, f"{path}.inputs"),
+        expected_output=_optional(body.get("expectedOutputs"), f"{path}.expectedOutputs"),
+        actual_output=dump_json(body.get("actualOutputs") or {}, f"{path}.actualOutputs"),
+        metadata=_optional(body.get("metadata"), f"{path}.metadata"),
+        error=_optional(body.get("error"), f"{path}.error"),
+        dataset_item_id=None if dataset_item_id is None else parse_id(dataset_item_id),
+        tokens_in=body.get("tokensIn"),
+        tokens_out=body.get("tokensOut"),
+        cost_usd=body.get("costUsd"),
+        latency_ms=body.get("latencyMs"),
+        evaluations=[
+            _evaluation(result, f"{path}.evalResults[{index}]", checked_names)
+            for index, result in enumerate(body.get("evalResults") or ())
+        ],
+    )
+
+
+def _evaluation(body: EvalResultBody, path: str, checked_names: set[str]) -> NewEvaluation:
+    name = body["name"]
+    if name not in checked_names:
+        checked_names.add(check_name(name, f"{path}.name"))
+    return NewEvaluation(
+        evaluator=name,
+        score=body["score"],
+        threshold=body.get("threshold"),
+        success=body["success"],
+        reason=_optional(body.get("reason"), f"{path}.reason"),
+        label=_optional(body.get("label"), f"{path}.label"),
+        metadata=_optional(body.get("metadata"), f"{path}.metadata"),
+        error_detail=_optional(body.get("errorDetail"), f"{path}.errorDetail"),
+    )
+
+
+def _optional(value: object, path: str) -> str | None:
+    return None if value is None else dump_json(value, path)

@@ -1,0 +1,62 @@
+"""The parsed and checked body of a request, as a dependency of a route."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+from starlette.requests import Request
+
+from dokimos.server._api.access import bearer_token
+from dokimos.server._api.error_responses import describe_problem
+from dokimos.server._api.json_text import parse_json
+from dokimos.server._api.request_body import check_is_json, read_body
+from dokimos.server._services.errors import InvalidRequestError
+
+M = TypeVar("M", bound="WireModel")
+
+
+class WireModel(BaseModel):
+    """A body or an answer, camelCase on the wire; unknown fields are ignored: newer clients may send them."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, strict=True, allow_inf_nan=False
+    )
+
+
+BODY_MODELS: Final[dict[str, type[WireModel]]] = {}
+"""The bodies of all routes by name; the framework does not see them, so `_app` adds them to the OpenAPI."""
+
+
+def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
+    """Return a dependency that reads the body of a request as `model`.
+
+    Raises:
+        InvalidRequestError: The body is not JSON, or not such JSON; the message names the first field at
+        fault. BodyTooLargeError: It is over the limit of the settings. UnsupportedMediaError: It is not
+        declared as JSON, and a browser could have been made to send it.
+    """
+
+    async def read(request: Request) -> M:
+        value = await read_json(request)
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            raise InvalidRequestError(describe_problem(error.errors(include_url=False)[0])) from None
+
+    return read
+
+
+async def read_json(request: Request) -> Any:
+    """Return the body of a request as parsed JSON."""
+    check_is_json(request, has_bearer=bearer_token(request) is not None)
+    return parse_json(await read_body(request, request.app.state.settings.max_body_bytes))
+
+
+def describe_body(model: type[WireModel]) -> dict[str, Any]:
+    """Return the `openapi_extra` of a route whose body is `model`."""
+    BODY_MODELS[model.__name__] = model
+    reference = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}

@@ -1,0 +1,91 @@
+"""What holds for every request before any route: host, path, request id, headers of safety."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dokimos.server._api.error_responses import error_response
+from dokimos.server._api.parameters import ENCODED_SLASH
+from dokimos.server._db.ids import new_id
+
+_CONTENT_POLICY: Final = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", _CONTENT_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_ANY_HOST: Final = "*"
+_HEALTH: Final = "/actuator/"
+
+
+class GuardMiddleware:
+    """Refuses foreign hosts and odd paths, numbers the requests, and sets the headers of safety."""
+
+    def __init__(self, app: ASGIApp, allowed_hosts: tuple[str, ...]) -> None:
+        self._app = app
+        self._allowed_hosts = frozenset(allowed_hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = scope["dokimos.request_id"] = new_id()
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *_missing(message.get("headers", ())),
+                    (b"x-request-id", request_id.encode()),
+                ]
+            await send(message)
+
+        problem = self._problem_with_host(scope)
+        path = _decode_path(scope.get("raw_path") or scope["path"].encode())
+        if problem is None and path is None:
+            problem = "The path is not percent-encoded UTF-8 without control characters."
+        if problem is not None:
+            await error_response(400, problem)(scope, receive, send_with_headers)
+            return
+        scope["path"] = path
+        await self._app(scope, receive, send_with_headers)
+
+    def _problem_with_host(self, scope: Scope) -> str | None:
+        if _ANY_HOST in self._allowed_hosts or scope["path"].startswith(_HEALTH):
+            return None
+        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+        if _without_port(host).lower() in self._allowed_hosts:
+            return None
+        return (
+            f"The host {host[:100]!r} is not allowed; DOKIMOS_ALLOWED_HOSTS names the hosts of this server."
+        )
+
+
+def _decode_path(raw: bytes) -> str | None:
+    """Decode each part of a path, so that an encoded slash stays inside the name that it belongs to."""
+    parts = raw.partition(b"?")[0].split(b"/")
+    try:
+        decoded = [unquote_to_bytes(part).decode() for part in parts]
+    except UnicodeDecodeError:
+        return None
+    if any(sign < " " or sign == "\x7f" for part in decoded for sign in part):
+        return None
+    return "/".join(part.replace("/", ENCODED_SLASH) for part in decoded)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _missing(headers: list[tuple[bytes, bytes]] | tuple[()]) -> list[tuple[bytes, bytes]]:
+    names = {name.lower() for name, _ in headers}
+    return [(name, value) for name, value in _HEADERS if name not in names]

@@ -1,0 +1,48 @@
+"""Parameters that many routes have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Path, Query
+from starlette.requests import Request
+
+from dokimos.server._db.database import Database
+from dokimos.server._services.names import MAX_LENGTH
+
+ENCODED_SLASH = "\x1f"
+"""What a slash inside a name of a path is between `_app`, which decodes the path, and `path_name`.
+
+No name contains it, since it is a control character.
+"""
+
+
+def _read_name(name: Annotated[str, Path(max_length=3 * MAX_LENGTH)]) -> str:
+    return name.replace(ENCODED_SLASH, "/")
+
+
+def _read_database(request: Request) -> Database:
+    database: Database = request.app.state.database
+    return database
+
+
+PathName = Annotated[str, Depends(_read_name)]
+"""The part `{name}` of a path, percent-decoded; it may contain slashes."""
+Store = Annotated[Database, Depends(_read_database)]
+"""The database."""
+Search = Annotated[str | None, Query(max_length=500, description="Text that must occur, in any case.")]
+
+
+def _read_experiment_id(experiment_id: Annotated[UUID, Path(alias="experimentId")]) -> str:
+    return str(experiment_id)
+
+
+def _read_run_id(run_id: Annotated[UUID, Path(alias="runId")]) -> str:
+    return str(run_id)
+
+
+ExperimentId = Annotated[str, Depends(_read_experiment_id)]
+"""The part `{experimentId}` of a path."""
+RunId = Annotated[str, Depends(_read_run_id)]
+"""The part `{runId}` of a path."""

@@ -1,0 +1,87 @@
+"""Read the body of a request: its size, its compression, its content type."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+
+from dokimos.server._services.errors import BodyTooLargeError, InvalidRequestError, UnsupportedMediaError
+
+_WINDOW: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_MEBIBYTE: Final = 1024 * 1024
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body, decompressed.
+
+    Raises:
+        BodyTooLargeError: It is larger than `limit` bytes, before or after decompression.
+        InvalidRequestError: It is cut off, or not what its Content-Encoding says.
+    """
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise _too_large(limit)
+    unpack = _decompressor(request.headers.get("content-encoding", "").strip().lower())
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async for chunk in request.stream():
+            part = chunk if unpack is None else unpack.feed(chunk, limit - size + 1)
+            size += len(part)
+            if size > limit:  # checked chunk by chunk: a bomb of gzip never grows in memory
+                raise _too_large(limit)
+            chunks.append(part)
+    except ClientDisconnect:
+        raise InvalidRequestError(
+            "Malformed request body: the connection ended before the body did"
+        ) from None
+    if unpack is not None:
+        unpack.finish()
+    return b"".join(chunks)
+
+
+def check_is_json(request: Request, *, has_bearer: bool) -> None:
+    """Refuse a body that is not declared as JSON, where a browser could have been made to send it.
+
+    A form of another site can send text with the user's cookie, but neither this content type nor a bearer
+    key.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type == "application/json" or content_type.endswith("+json") or has_bearer:
+        return
+    raise UnsupportedMediaError("Send the body with 'Content-Type: application/json'.")
+
+
+class _Decompressor:
+    """Gzip or deflate, bounded in what it returns."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._zlib = zlib.decompressobj(_WINDOW[encoding])
+        self._started = False
+
+    def feed(self, chunk: bytes, room: int) -> bytes:
+        self._started = self._started or bool(chunk)
+        try:
+            return self._zlib.decompress(chunk, max(room, 1))
+        except zlib.error:
+            raise InvalidRequestError(f"Malformed request body: not {self._encoding}") from None
+
+    def finish(self) -> None:
+        if self._started and not self._zlib.eof:
+            raise InvalidRequestError(f"Malformed request body: the {self._encoding} data is cut off")
+
+
+def _decompressor(encoding: str) -> _Decompressor | None:
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in _WINDOW:
+        raise UnsupportedMediaError(f"The Content-Encoding '{encoding}' is not supported; use gzip.")
+    return _Decompressor(encoding)
+
+
+def _too_large(limit: int) -> BodyTooLargeError:
+    size = f"{limit // _MEBIBYTE} MiB" if limit >= _MEBIBYTE else f"{limit} bytes"
+    return BodyTooLargeError(f"The body is larger than {size}; send it in smaller batches.")

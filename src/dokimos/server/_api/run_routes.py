@@ -1,0 +1,220 @@
+"""Routes of runs and their items."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
+from pydantic_core import to_json
+from starlette.requests import Request
+
+from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.idempotency import IdempotencyKey, hash_body
+from dokimos.server._api.item_answers import items_json
+from dokimos.server._api.item_bodies import ITEMS_BODY, read_items
+from dokimos.server._api.json_body import describe_body, json_body, read_json
+from dokimos.server._api.json_text import dump_json
+from dokimos.server._api.paging import PageRequest, page_request
+from dokimos.server._api.parameters import ExperimentId, PathName, RunId, Search, Store
+from dokimos.server._api.run_answers import evaluator_of_run, run_details, run_summary
+from dokimos.server._api.run_schemas import (
+    ChangeStatusBody,
+    CreatedRun,
+    CreateRunBody,
+    DescribeRunBody,
+    RunSummary,
+    StatusAnswer,
+)
+from dokimos.server._services.item_pages import ItemFilter, count_items, read_item_page
+from dokimos.server._services.items import add_items
+from dokimos.server._services.runs import (
+    EvaluatorOfRun,
+    NewRun,
+    RunChange,
+    RunFilter,
+    RunStatus,
+    change_status,
+    create_run,
+    delete_run,
+    describe_run,
+    evaluators_of_run,
+    find_described_run,
+    list_runs,
+    tags_of_runs,
+)
+
+ROUTER = APIRouter(prefix="/api/v1", tags=["Runs"])
+_ITEMS_PAGE = page_request(50)
+
+
+@ROUTER.post(
+    "/projects/{name}/runs",
+    status_code=201,
+    response_model=CreatedRun,
+    openapi_extra=describe_body(CreateRunBody),
+)
+@access(Access.WRITE)
+async def start_run(
+    caller: Caller,
+    store: Store,
+    name: PathName,
+    body: Annotated[CreateRunBody, Depends(json_body(CreateRunBody))],
+    key: IdempotencyKey,
+) -> dict[str, str]:
+    """Start a run; its project and its experiment are created where they are missing."""
+    new = _new_run(body, key)
+    run_id = await store.write(lambda connection: create_run(connection, caller, name, new))
+    return {"runId": run_id}
+
+
+@ROUTER.get("/experiments/{experimentId}/runs", response_model=list[RunSummary])
+@access(Access.READ)
+async def get_runs(
+    caller: Caller,
+    store: Store,
+    experiment_id: ExperimentId,
+    search: Search = None,
+    status: Annotated[list[RunStatus] | None, Query()] = None,
+    branch: str | None = None,
+    tag: str | None = None,
+    limit: Annotated[int | None, Query(ge=1, le=2000)] = None,
+) -> Response:
+    """List the runs of an experiment, the newest first."""
+    chosen = RunFilter(search=search, status=status or (), branch=branch, tag=tag, limit=limit)
+
+    def read(connection: Any) -> list[dict[str, Any]]:
+        rows = list_runs(connection, caller, experiment_id, chosen)
+        tags = tags_of_runs(connection, [row.id for row in rows])
+        return [run_summary(row, tags[row.id]) for row in rows]
+
+    return json_response(to_json(await store.read(read)))
+
+
+@ROUTER.get("/runs/{runId}")
+@access(Access.READ)
+async def get_run(
+    caller: Caller,
+    store: Store,
+    run_id: RunId,
+    page: _ITEMS_PAGE,  # type: ignore[valid-type] # made by a function, for its default size
+    search: Search = None,
+    outcome: Annotated[str | None, Query(pattern="^(passed|failed|errored|unjudged)$")] = None,
+    failed_evaluator: Annotated[str | None, Query(alias="failedEvaluator")] = None,
+) -> Response:
+    """Return a run with a page of its items, in the order of their ordinals."""
+    chosen = ItemFilter(search=search, outcome=outcome, failed_evaluator=failed_evaluator)
+    return json_response(
+        await store.read(lambda connection: _run_page(connection, caller, run_id, chosen, page))
+    )
+
+
+@ROUTER.post(
+    "/runs/{runId}/items",
+    status_code=201,
+    response_model=StatusAnswer,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": ITEMS_BODY.json_schema()}},
+        }
+    },
+)
+@access(Access.WRITE)
+async def send_items(
+    request: Request, caller: Caller, store: Store, run_id: RunId, key: IdempotencyKey
+) -> Response:
+    """Store items of a run that is going on. When this answers, they are on disk."""
+    value = await read_json(request)
+    items = read_items(value)
+    body_hash = "" if key is None else hash_body(value)
+    await store.write(
+        lambda connection: add_items(
+            connection, caller, run_id, items, idempotency_key=key, body_hash=body_hash
+        )
+    )
+    return json_response(b'{"status":"ok"}', 201)
+
+
+@ROUTER.patch("/runs/{runId}", response_model=StatusAnswer, openapi_extra=describe_body(ChangeStatusBody))
+@access(Access.WRITE)
+async def set_status(
+    caller: Caller,
+    store: Store,
+    run_id: RunId,
+    body: Annotated[ChangeStatusBody, Depends(json_body(ChangeStatusBody))],
+) -> dict[str, str]:
+    """Change the status of a run."""
+    await store.write(lambda connection: change_status(connection, caller, run_id, body.status))
+    return {"status": "updated"}
+
+
+@ROUTER.patch(
+    "/runs/{runId}/description", response_model=StatusAnswer, openapi_extra=describe_body(DescribeRunBody)
+)
+@access(Access.WRITE)
+async def set_description(
+    caller: Caller,
+    store: Store,
+    run_id: RunId,
+    body: Annotated[DescribeRunBody, Depends(json_body(DescribeRunBody))],
+) -> dict[str, str]:
+    """Change the name, the notes or the tags of a run; an empty text removes it."""
+    change = RunChange(name=body.name, notes=body.notes, tags=body.tags)
+    await store.write(lambda connection: describe_run(connection, caller, run_id, change))
+    return {"status": "updated"}
+
+
+@ROUTER.delete("/runs/{runId}", status_code=204)
+@access(Access.WRITE)
+async def remove_run(caller: Caller, store: Store, run_id: RunId) -> Response:
+    """Delete a run with its items."""
+    await store.write(lambda connection: delete_run(connection, caller, run_id))
+    return Response(status_code=204)
+
+
+def json_response(body: bytes, status: int = 200) -> Response:
+    """Return JSON that is text already."""
+    return Response(body, status, media_type="application/json")
+
+
+def _run_page(connection: Any, caller: Caller, run_id: str, chosen: ItemFilter, page: PageRequest) -> bytes:
+    run = find_described_run(connection, caller, run_id)
+    items = read_item_page(connection, run_id, chosen, offset=page.offset, limit=page.size)
+    total = run.item_count if chosen.is_everything else count_items(connection, run_id, chosen)
+    evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
+    details = to_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
+    envelope = to_json(page.envelope(total, len(items.items)))
+    content = items_json(items).encode()
+    return details[:-1] + b',"items":{"content":' + content + b"," + envelope[1:] + b"}"
+
+
+def _new_run(body: CreateRunBody, key: str | None) -> NewRun:
+    return NewRun(
+        experiment=body.experiment_name,
+        config=None if body.metadata is None else dump_json(body.metadata, "metadata"),
+        name=body.name,
+        git_sha=body.git_sha,
+        git_branch=body.git_branch,
+        triggered_by=body.triggered_by,
+        pull_request=body.pull_request,
+        provenance=None if body.provenance is None else dump_json(body.provenance, "provenance"),
+        notes=body.notes,
+        dataset_name=body.dataset_name,
+        dataset_version=body.dataset_version,
+        planned_item_count=body.planned_items,
+        tags=body.tags or (),
+        evaluators=[
+            EvaluatorOfRun(
+                name=evaluator.name,
+                range_low=evaluator.range_low,
+                range_high=evaluator.range_high,
+                direction=evaluator.direction,
+                threshold=evaluator.threshold,
+                fingerprint=evaluator.fingerprint,
+            )
+            for evaluator in body.evaluators or ()
+        ],
+        idempotency_key=key,
+        idempotency_hash=None if key is None else hash_body(body.model_dump(by_alias=True)),
+    )

@@ -1,0 +1,163 @@
+"""Bodies and answers about projects, experiments and runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from dokimos.server._api.json_body import WireModel
+from dokimos.server._services.runs import RunStatus
+
+ShortText = Annotated[str, Field(max_length=255)]
+MAX_WHOLE = 2**63 - 1
+
+
+class EvaluatorBody(WireModel):
+    """What a client says about an evaluator of a run."""
+
+    name: ShortText
+    range_low: float | None = None
+    range_high: float | None = None
+    direction: Literal["HIGHER_IS_BETTER", "LOWER_IS_BETTER"] | None = None
+    threshold: float | None = None
+    fingerprint: ShortText | None = None
+
+
+class CreateRunBody(WireModel):
+    """A run that starts."""
+
+    experiment_name: str
+    metadata: dict[str, Any] | None = None
+    name: ShortText | None = None
+    git_sha: ShortText | None = None
+    git_branch: ShortText | None = None
+    triggered_by: ShortText | None = None
+    pull_request: ShortText | None = None
+    provenance: dict[str, Any] | None = None
+    notes: Annotated[str, Field(max_length=10_000)] | None = None
+    tags: Annotated[list[ShortText], Field(max_length=50)] | None = None
+    dataset_name: str | None = None
+    dataset_version: Annotated[int, Field(ge=1, le=MAX_WHOLE)] | None = None
+    planned_items: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = None
+    evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
+
+
+class ChangeStatusBody(WireModel):
+    """The status that a run gets."""
+
+    status: Annotated[RunStatus, Field(strict=False)]
+
+
+class DescribeRunBody(WireModel):
+    """What a person changes in the description of a run; what is missing or null stays."""
+
+    name: ShortText | None = None
+    notes: Annotated[str, Field(max_length=10_000)] | None = None
+    tags: Annotated[list[ShortText], Field(max_length=50)] | None = None
+
+
+class PinBaselineBody(WireModel):
+    """The run that becomes the baseline; null removes the pin."""
+
+    run_id: str | None = None
+
+
+class CommentBody(WireModel):
+    """A comment on a run, or on one of its items."""
+
+    body: Annotated[str, Field(min_length=1, max_length=10_000)]
+    item_id: str | None = None
+
+
+class CreatedRun(WireModel):
+    """The id of a new run."""
+
+    run_id: str
+
+
+class StatusAnswer(WireModel):
+    """That something was done."""
+
+    status: str
+
+
+class ProjectAnswer(WireModel):
+    """A project in the list of projects."""
+
+    id: str
+    name: str
+    experiment_count: int
+    created_at: str
+    run_count: int
+    last_activity_at: str
+
+
+class LatestRun(WireModel):
+    """The latest run of an experiment."""
+
+    run_id: str
+    status: str
+    pass_rate: float | None
+    started_at: str
+
+
+class ExperimentAnswer(WireModel):
+    """An experiment in the list of a project."""
+
+    id: str
+    name: str
+    created_at: str
+    latest_run: LatestRun | None
+    run_count: int
+    baseline_run_id: str | None
+
+
+class RunSummary(WireModel):
+    """A run in the list of an experiment."""
+
+    id: str
+    status: str
+    config: dict[str, Any] | None
+    item_count: int
+    passed_count: int
+    pass_rate: float | None
+    started_at: str
+    completed_at: str | None
+    dataset_version_id: str | None
+    dataset_version: int | None
+    total_tokens_in: int | None
+    total_tokens_out: int | None
+    total_cost_usd: float | None
+    avg_latency_ms: float | None
+    status_reason: str | None
+    judged_count: int
+    errored_count: int
+    planned_items: int | None
+    name: str | None
+    notes: str | None
+    tags: list[str]
+    git_sha: str | None
+    git_branch: str | None
+    triggered_by: str | None
+    pull_request: str | None
+    dataset_name: str | None
+    is_baseline: bool
+
+
+class TrendPoint(WireModel):
+    """A run as a point of a trend."""
+
+    run_id: str
+    started_at: str
+    pass_rate: float
+    total_items: int
+    passed_items: int
+
+
+class TrendsAnswer(WireModel):
+    """The pass rate of an experiment over its latest runs, oldest first."""
+
+    experiment_name: str
+    project_name: str
+    runs: list[TrendPoint]

@@ -1,0 +1,1 @@
+"""What the server stores, on SQLite and on PostgreSQL, from the same tables."""

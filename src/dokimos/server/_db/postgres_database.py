@@ -1,0 +1,91 @@
+"""PostgreSQL, through asyncpg."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.migrate import migrate
+from dokimos.server._settings import ServerSettings
+
+T = TypeVar("T")
+_OLDEST: Final = 14
+_ATTEMPTS: Final = 3
+_RETRYABLE: Final = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
+_UNAVAILABLE: Final = ("08", "53", "57", "58")  # connection, resources (disk full), shutdown, system
+
+
+class PostgresDatabase:
+    """A pool of connections to PostgreSQL 14 or newer."""
+
+    dialect = "postgresql"
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._engine: AsyncEngine | None = None
+
+    async def open(self) -> None:
+        assert self._settings.database_url is not None
+        url = make_url(self._settings.database_url)
+        mode = url.query.get("sslmode")
+        self._engine = create_async_engine(
+            url.set(drivername="postgresql+asyncpg", query={}),
+            pool_size=self._settings.pool_size,
+            max_overflow=0,
+            pool_timeout=self._settings.pool_timeout,
+            pool_pre_ping=True,
+            connect_args={"ssl": mode} if mode else {},
+        )
+        try:
+            async with self._engine.begin() as connection:
+                version = await connection.run_sync(_server_version)
+                if version < _OLDEST:
+                    raise DatabaseUnavailable(
+                        f"PostgreSQL {version} is too old; the server needs {_OLDEST} or newer."
+                    )
+                await connection.run_sync(migrate)
+        except (OSError, DBAPIError) as error:
+            await self.close()
+            where = url.render_as_string(hide_password=True)
+            raise DatabaseUnavailable(f"{where}: {getattr(error, 'orig', None) or error}") from error
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            await self._engine.dispose()
+            self._engine = None
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        return await self._run(query)
+
+    async def write(self, change: Callable[[Connection], T]) -> T:
+        return await self._run(change)
+
+    async def _run(self, change: Callable[[Connection], T]) -> T:
+        if self._engine is None:
+            raise DatabaseUnavailable("The database is closed.")
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with self._engine.begin() as connection:
+                    return await connection.run_sync(change)
+            except DBAPIError as error:
+                state = getattr(error.orig, "sqlstate", None) or ""
+                if state in _RETRYABLE and attempt < _ATTEMPTS:
+                    await asyncio.sleep(0.01 * attempt)
+                    continue
+                if error.connection_invalidated or state[:2] in _UNAVAILABLE:
+                    raise DatabaseUnavailable(str(error.orig)) from error
+                raise
+            except (OSError, PoolTimeout) as error:
+                raise DatabaseUnavailable(str(error) or type(error).__name__) from error
+        raise AssertionError("unreachable")
+
+
+def _server_version(connection: Connection) -> int:
+    return int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10_000

@@ -1,0 +1,360 @@
+"""The tables.
+
+Rules that hold for all of them:
+
+- Texts that are JSON (`input`, `metadata`, `reason`, ...) are kept as the JSON text itself and answered
+without
+  being parsed: what was sent comes back, also numbers beyond 64 bits, NUL and lone surrogates (escaped).
+- Counts are kept with the rows that they count, in the same transaction, and never recounted by a page.
+- `tenant_id` is None for rows that are shared.
+- A row with `deleted_at` is gone for every reader; a worker removes it and what is below it in small batches,
+so
+  that deleting a project of a million items holds up nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
+
+from dokimos.server._db.columns import LONG, NUMBER, TIME, Flag, Id
+
+METADATA: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+PROJECTS: Final = Table(
+    "projects",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("tenant_id", Text),
+    Column("name", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("experiment_count", LONG, nullable=False, default=0),
+    Column("run_count", LONG, nullable=False, default=0),
+    Column("last_activity_at", TIME, nullable=False),
+    Column("deleted_at", TIME),
+    sqlite_strict=True,
+)
+
+EXPERIMENTS: Final = Table(
+    "experiments",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("project_id", Id, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("tenant_id", Text),
+    Column("name", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("run_count", LONG, nullable=False, default=0),
+    Column("baseline_run_id", Id),  # the pinned baseline; no key, so that deleting that run unpins it
+    Column("deleted_at", TIME),
+    sqlite_strict=True,
+)
+
+RUNS: Final = Table(
+    "runs",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("experiment_id", Id, ForeignKey("experiments.id", ondelete="CASCADE"), nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("tenant_id", Text),
+    Column("status", Text, nullable=False),
+    Column("status_reason", Text),
+    Column("config", Text),  # JSON: the metadata that the client gave
+    Column("name", Text),
+    Column("git_sha", Text),
+    Column("git_branch", Text),
+    Column("triggered_by", Text),
+    Column("pull_request", Text),
+    Column("provenance", Text),  # JSON
+    Column("notes", Text),
+    Column("dataset_version_id", Id, ForeignKey("dataset_versions.id", ondelete="SET NULL")),
+    Column("planned_item_count", LONG),
+    Column("created_by", Text, nullable=False),
+    Column("started_at", TIME, nullable=False),
+    Column("completed_at", TIME),
+    Column("last_activity_at", TIME, nullable=False),
+    Column("next_ordinal", LONG, nullable=False, default=0),
+    Column("item_count", LONG, nullable=False, default=0),
+    Column("passed_count", LONG, nullable=False, default=0),
+    Column("judged_count", LONG, nullable=False, default=0),
+    Column("errored_count", LONG, nullable=False, default=0),
+    Column("tokens_in", LONG, nullable=False, default=0),
+    Column("tokens_in_count", LONG, nullable=False, default=0),
+    Column("tokens_out", LONG, nullable=False, default=0),
+    Column("tokens_out_count", LONG, nullable=False, default=0),
+    Column("cost_usd", NUMBER, nullable=False, default=0.0),
+    Column("cost_count", LONG, nullable=False, default=0),
+    Column("latency_ms", LONG, nullable=False, default=0),
+    Column("latency_count", LONG, nullable=False, default=0),
+    Column("idempotency_key", Text),
+    Column("idempotency_hash", Text),
+    Column("deleted_at", TIME),
+    sqlite_strict=True,
+)
+
+RUN_TAGS: Final = Table(
+    "run_tags",
+    METADATA,
+    Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Index("ix_run_tags_tag", "tag"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+RUN_COMMENTS: Final = Table(
+    "run_comments",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("item_id", Id),
+    Column("body", Text, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Index(None, "run_id", "created_at"),
+    sqlite_strict=True,
+)
+
+RUN_EVALUATORS: Final = Table(
+    "run_evaluators",
+    METADATA,
+    Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", LONG, nullable=False),
+    Column("range_low", NUMBER),
+    Column("range_high", NUMBER),
+    Column("direction", Text),
+    Column("threshold", NUMBER),
+    Column("fingerprint", Text),
+    Column("score_count", LONG, nullable=False, default=0),
+    Column("score_sum", NUMBER, nullable=False, default=0.0),
+    Column("success_count", LONG, nullable=False, default=0),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+ITEMS: Final = Table(
+    "items",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("ordinal", LONG, nullable=False),
+    Column("repetition", LONG, nullable=False, default=0),
+    Column(
+        "ordinal_assigned", Flag, nullable=False, default=False
+    ),  # by the server: a client may not replace it
+    Column("input", Text, nullable=False),
+    Column("expected_output", Text),
+    Column("actual_output", Text, nullable=False),
+    Column("metadata", Text),
+    Column("error", Text),  # JSON
+    Column("dataset_item_id", Id, ForeignKey("dataset_items.id", ondelete="SET NULL")),
+    Column("tokens_in", LONG),
+    Column("tokens_out", LONG),
+    Column("cost_usd", NUMBER),
+    Column("latency_ms", LONG),
+    Column("passed", Flag, nullable=False),
+    Column("judged", Flag, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    UniqueConstraint("run_id", "ordinal", "repetition"),
+    sqlite_strict=True,
+)
+
+EVALUATIONS: Final = Table(
+    "evaluations",
+    METADATA,
+    Column("item_id", Id, ForeignKey("items.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", LONG, primary_key=True, autoincrement=False),
+    Column("evaluator", Text, nullable=False),
+    Column("score", NUMBER, nullable=False),
+    Column("threshold", NUMBER),
+    Column("success", Flag, nullable=False),
+    Column("reason", Text),  # a JSON string
+    Column("label", Text),  # a JSON string
+    Column("metadata", Text),  # JSON
+    Column("error_detail", Text),  # JSON
+    sqlite_strict=True,
+    sqlite_with_rowid=False,  # stored beside those of the same item: a list of items reads few pages
+)
+
+INGESTED_BATCHES: Final = Table(
+    "ingested_batches",
+    METADATA,
+    Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("idempotency_key", Text, primary_key=True),
+    Column("body_hash", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+DATASETS: Final = Table(
+    "datasets",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("tenant_id", Text),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("created_at", TIME, nullable=False),
+    Column("updated_at", TIME, nullable=False),
+    Column("latest_version", LONG),
+    Column("latest_item_count", LONG, nullable=False, default=0),
+    Column("deleted_at", TIME),
+    sqlite_strict=True,
+)
+
+DATASET_VERSIONS: Final = Table(
+    "dataset_versions",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("dataset_id", Id, ForeignKey("datasets.id", ondelete="CASCADE"), nullable=False),
+    Column("version", LONG, nullable=False),
+    Column("description", Text),
+    Column("item_count", LONG, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("base_version", LONG),  # the version that this one was edited from or appended to
+    Column("created_by", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    UniqueConstraint("dataset_id", "version"),
+    sqlite_strict=True,
+)
+
+DATASET_ITEMS: Final = Table(
+    "dataset_items",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("version_id", Id, ForeignKey("dataset_versions.id", ondelete="CASCADE"), nullable=False),
+    Column("ordinal", LONG, nullable=False),
+    Column("lineage_id", Id, nullable=False),  # the same for one case in all versions that have it
+    Column("inputs", Text, nullable=False),
+    Column("expected_outputs", Text),
+    Column("metadata", Text),
+    Column("content_hash", Text, nullable=False),
+    Column("source_item_id", Id),  # the item of a run that it was promoted from
+    UniqueConstraint("version_id", "ordinal"),
+    Index(None, "lineage_id"),
+    sqlite_strict=True,
+)
+
+ANNOTATIONS: Final = Table(
+    "annotations",
+    METADATA,
+    Column("item_id", Id, ForeignKey("items.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "tenant_id", Text, primary_key=True, default=""
+    ),  # "" for shared: a tenant's annotations are its own
+    Column("id", Id, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("overridden_expected_output", Text),  # JSON
+    Column("note", Text),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("updated_at", TIME, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+COMPARISONS: Final = Table(
+    "comparisons",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("baseline_run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("candidate_run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("configuration", Text, nullable=False),  # a hash of options, engine version and the runs' state
+    Column("summary", Text, nullable=False),  # JSON
+    Column("case_count", LONG, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    UniqueConstraint("baseline_run_id", "candidate_run_id", "configuration"),
+    sqlite_strict=True,
+)
+
+COMPARISON_CASES: Final = Table(
+    "comparison_cases",
+    METADATA,
+    Column("comparison_id", Id, ForeignKey("comparisons.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", LONG, primary_key=True, autoincrement=False),
+    Column("status", Text, nullable=False),
+    Column("body", Text, nullable=False),  # the case as it is answered, JSON
+    Index(None, "comparison_id", "status", "position"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+API_KEYS: Final = Table(
+    "api_keys",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("key_hash", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("tenant_id", Text),
+    Column("enabled", Flag, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("last_used_at", TIME),
+    sqlite_strict=True,
+)
+
+SESSIONS: Final = Table(
+    "sessions",
+    METADATA,
+    Column("token_hash", Text, primary_key=True),
+    Column(
+        "api_key_id", Id, ForeignKey("api_keys.id", ondelete="CASCADE")
+    ),  # None for the key of the environment
+    Column("created_at", TIME, nullable=False),
+    Column("expires_at", TIME, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+
+def _unique_name(table: Table, *columns: str) -> None:
+    """A name is unique per tenant, and among the rows that are shared, as long as its row is not deleted."""
+    for suffix, condition, keys in (
+        ("tenant", "tenant_id IS NOT NULL AND deleted_at IS NULL", ("tenant_id", *columns)),
+        ("shared", "tenant_id IS NULL AND deleted_at IS NULL", columns),
+    ):
+        Index(
+            f"uq_{table.name}_{'_'.join(columns)}_{suffix}",
+            *(table.c[key] for key in keys),
+            unique=True,
+            sqlite_where=text(condition),
+            postgresql_where=text(condition),
+        )
+
+
+_unique_name(PROJECTS, "name")
+_unique_name(EXPERIMENTS, "project_id", "name")
+_unique_name(DATASETS, "name")
+Index(None, RUNS.c.experiment_id, RUNS.c.started_at)
+Index(None, RUNS.c.project_id)
+Index(None, RUNS.c.dataset_version_id)
+Index(
+    "ix_runs_running",
+    RUNS.c.last_activity_at,
+    sqlite_where=text("status = 'RUNNING' AND deleted_at IS NULL"),
+    postgresql_where=text("status = 'RUNNING' AND deleted_at IS NULL"),
+)
+Index(
+    "uq_runs_idempotency_key",
+    RUNS.c.project_id,
+    RUNS.c.idempotency_key,
+    unique=True,
+    sqlite_where=text("idempotency_key IS NOT NULL"),
+    postgresql_where=text("idempotency_key IS NOT NULL"),
+)
+Index(None, ITEMS.c.dataset_item_id)
+for _table in (PROJECTS, EXPERIMENTS, RUNS, DATASETS):
+    Index(
+        f"ix_{_table.name}_deleted",
+        _table.c.deleted_at,
+        sqlite_where=text("deleted_at IS NOT NULL"),
+        postgresql_where=text("deleted_at IS NOT NULL"),
+    )

@@ -1,0 +1,46 @@
+"""What a service refuses, in terms of the domain; `_api.error_responses` says which status each has."""
+
+from __future__ import annotations
+
+
+class ServiceError(Exception):
+    """A request that cannot be carried out; the message is for the caller."""
+
+
+class NotFoundError(ServiceError):
+    """What the request names does not exist, or is not visible to the caller."""
+
+
+class ConflictError(ServiceError):
+    """The state of what the request names forbids it."""
+
+
+class InvalidRequestError(ServiceError):
+    """A value that the request holds cannot be used.
+
+    The message begins with the path of the value, such as `items[3].evalResults[0].score`.
+    """
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+
+
+class ForbiddenError(ServiceError):
+    """The caller is known and may not do this."""
+
+
+class UnauthorizedError(ServiceError):
+    """The caller must say who it is."""
+
+
+class BodyTooLargeError(ServiceError):
+    """A request body over its limit."""
+
+
+class UnsupportedMediaError(ServiceError):
+    """A body in a form that is not read."""
+
+
+class RoleError(ForbiddenError):
+    """The caller's role is too low."""

@@ -1,0 +1,97 @@
+"""Read the items of a run, page by page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, or_, select, true, tuple_
+
+from dokimos.server._db.tables import EVALUATIONS, ITEMS
+from dokimos.server._services.projects import contains
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFilter:
+    """Which items of a run a page shows."""
+
+    search: str | None = None
+    outcome: str | None = None
+    """`passed`, `failed`, `errored` or `unjudged`."""
+    failed_evaluator: str | None = None
+    """Items with which this evaluator is not content."""
+    after: tuple[int, int] | None = None
+    """The ordinal and repetition where the page before ended."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it leaves out nothing."""
+        return not (self.search or self.outcome or self.failed_evaluator)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """Some items of a run with their scores, in the order of their ordinals."""
+
+    items: Sequence[Row[Any]]
+    evaluations: dict[str, list[Row[Any]]]
+    """The scores of each item, by its id, in the order in which they were sent."""
+
+
+def read_item_page(
+    connection: Connection, run_id: str, chosen: ItemFilter, *, offset: int, limit: int
+) -> ItemPage:
+    """Return items of a run."""
+    query = _chosen_items(select(ITEMS), run_id, chosen)
+    if chosen.after is not None:
+        query = query.where(tuple_(ITEMS.c.ordinal, ITEMS.c.repetition) > chosen.after)
+    query = query.order_by(ITEMS.c.ordinal, ITEMS.c.repetition).offset(offset).limit(limit)
+    items = connection.execute(query).all()
+    return ItemPage(items, evaluations_of(connection, [item.id for item in items]))
+
+
+def count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:
+    """Count the items of one run that a filter leaves; without a filter the run knows."""
+    query = _chosen_items(select(func.count()).select_from(ITEMS), run_id, chosen)
+    count: int = connection.execute(query).scalar_one()
+    return count
+
+
+def evaluations_of(connection: Connection, item_ids: Sequence[str]) -> dict[str, list[Row[Any]]]:
+    """Return the scores of items."""
+    found: dict[str, list[Row[Any]]] = defaultdict(list)
+    query = select(EVALUATIONS).where(EVALUATIONS.c.item_id.in_(item_ids))
+    for row in connection.execute(query.order_by(EVALUATIONS.c.item_id, EVALUATIONS.c.position)):
+        found[row.item_id].append(row)
+    return found
+
+
+def _chosen_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[Any]:
+    query = query.where(ITEMS.c.run_id == run_id)
+    if chosen.search:
+        columns = (ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.actual_output, ITEMS.c.error)
+        query = query.where(or_(*(contains(column, chosen.search) for column in columns)))
+    if chosen.outcome is not None:
+        query = query.where(_OUTCOMES[chosen.outcome])
+    if chosen.failed_evaluator is not None:
+        is_failed = (
+            select(EVALUATIONS.c.item_id)
+            .where(
+                EVALUATIONS.c.item_id == ITEMS.c.id,
+                EVALUATIONS.c.evaluator == chosen.failed_evaluator,
+                EVALUATIONS.c.success.is_(false()),
+            )
+            .exists()
+        )
+        query = query.where(is_failed)
+    return query
+
+
+_OUTCOMES: dict[str, ColumnElement[bool]] = {
+    "passed": ITEMS.c.passed.is_(true()),
+    "failed": and_(ITEMS.c.passed.is_(false()), ITEMS.c.judged.is_(true()), ITEMS.c.error.is_(None)),
+    "errored": ITEMS.c.error.is_not(None),
+    "unjudged": and_(ITEMS.c.judged.is_(false()), ITEMS.c.error.is_(None)),
+}

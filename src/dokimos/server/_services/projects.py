@@ -1,0 +1,202 @@
+"""Projects and experiments: created by the first run that names them, listed, deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Table, func, literal, select, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.ids import new_id
+from dokimos.server._db.inserts import insert_if_absent
+from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
+from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.names import check_name
+from dokimos.server._services.principal import Principal
+
+
+def find_named(
+    connection: Connection, table: Table, principal: Principal, *conditions: ColumnElement[bool]
+) -> Row[Any] | None:
+    """Return the row that a name means: the tenant's own before the shared one, None where there is none.
+
+    A caller that sees all tenants means the shared row, and where there is none the oldest.
+    """
+    is_shared = table.c.tenant_id.is_(None)
+    first = is_shared if principal.is_restricted else ~is_shared
+    query = (
+        select(table).where(principal.sees(table), *conditions).order_by(first, table.c.created_at).limit(1)
+    )
+    return connection.execute(query).first()
+
+
+def find_project(connection: Connection, principal: Principal, name: str) -> Row[Any]:
+    """Return a project by its name.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+    """
+    row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
+    if row is None:
+        raise NotFoundError(f"Project not found: {name}")
+    return row
+
+
+def find_experiment(connection: Connection, principal: Principal, experiment_id: str) -> Row[Any]:
+    """Return an experiment by its id.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+    """
+    query = select(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id, principal.sees(EXPERIMENTS))
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"Experiment not found: {experiment_id}")
+    return row
+
+
+def find_experiment_with_project(
+    connection: Connection, principal: Principal, experiment_id: str
+) -> Row[Any]:
+    """Return an experiment by its id, with the name of its project as `project_name`.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+    """
+    query = (
+        select(EXPERIMENTS, PROJECTS.c.name.label("project_name"))
+        .join(PROJECTS, PROJECTS.c.id == EXPERIMENTS.c.project_id)
+        .where(EXPERIMENTS.c.id == experiment_id, principal.sees(EXPERIMENTS))
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"Experiment not found: {experiment_id}")
+    return row
+
+
+def find_or_create_project(connection: Connection, principal: Principal, name: str) -> Row[Any]:
+    """Return a project by its name, created with the caller's tenant where there is none."""
+    check_name(name, "projectName")
+    row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
+    if row is not None:
+        return row
+    insert_if_absent(
+        connection,
+        PROJECTS,
+        id=new_id(),
+        tenant_id=principal.tenant,
+        name=name,
+        created_at=now(),
+        last_activity_at=now(),
+    )
+    return find_project(connection, principal, name)
+
+
+def find_or_create_experiment(
+    connection: Connection, principal: Principal, project: Row[Any], name: str
+) -> Row[Any]:
+    """Return an experiment of a project by its name, created with the caller's tenant where there is none."""
+    check_name(name, "experimentName")
+    conditions = (EXPERIMENTS.c.project_id == project.id, EXPERIMENTS.c.name == name)
+    row = find_named(connection, EXPERIMENTS, principal, *conditions)
+    if row is not None:
+        return row
+    is_new = insert_if_absent(
+        connection,
+        EXPERIMENTS,
+        id=new_id(),
+        project_id=project.id,
+        # An unrestricted caller below a tenant's project works for that tenant.
+        tenant_id=principal.tenant if principal.is_restricted else project.tenant_id,
+        name=name,
+        created_at=now(),
+    )
+    if is_new:
+        _count_experiments(connection, project.id, 1)
+    row = find_named(connection, EXPERIMENTS, principal, *conditions)
+    assert row is not None
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """A project as lists show it."""
+
+    id: str
+    name: str
+    experiment_count: int
+    run_count: int
+    created_at: int
+    last_activity_at: int
+
+
+def list_projects(
+    connection: Connection, principal: Principal, *, search: str | None = None
+) -> list[ProjectSummary]:
+    """Return the projects that the caller sees, the newest first."""
+    query = select(PROJECTS).where(principal.sees(PROJECTS))
+    if search:
+        query = query.where(contains(PROJECTS.c.name, search))
+    query = query.order_by(PROJECTS.c.created_at.desc(), PROJECTS.c.id.desc())
+    return [
+        ProjectSummary(
+            row.id, row.name, row.experiment_count, row.run_count, row.created_at, row.last_activity_at
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def delete_project(connection: Connection, principal: Principal, name: str) -> None:
+    """Delete a project with all that is below it.
+
+    Raises:
+        NotFoundError: There is none of that name.
+        ForbiddenError: It is shared, and closed to this caller.
+    """
+    project = find_project(connection, principal, name)
+    principal.check_may_write(project.tenant_id, f"The project '{name}'")
+    moment = now()
+    for table, condition in (
+        (RUNS, RUNS.c.project_id == project.id),
+        (EXPERIMENTS, EXPERIMENTS.c.project_id == project.id),
+        (PROJECTS, PROJECTS.c.id == project.id),
+    ):
+        # What the caller cannot see below a shared project goes too: it would be out of everyone's reach.
+        connection.execute(
+            update(table).where(condition, table.c.deleted_at.is_(None)).values(deleted_at=moment)
+        )
+
+
+def delete_experiment(connection: Connection, principal: Principal, experiment_id: str) -> None:
+    """Delete an experiment with its runs.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+        ForbiddenError: It is shared, and closed to this caller.
+    """
+    experiment = find_experiment(connection, principal, experiment_id)
+    principal.check_may_write(experiment.tenant_id, f"The experiment '{experiment.name}'")
+    moment = now()
+    is_below = (RUNS.c.experiment_id == experiment_id, RUNS.c.deleted_at.is_(None))
+    runs = connection.execute(update(RUNS).where(*is_below).values(deleted_at=moment)).rowcount
+    connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id).values(deleted_at=moment))
+    _count_experiments(connection, experiment.project_id, -1, runs=-runs)
+
+
+def contains(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+    """The condition that a text occurs in a column, whatever the case of its letters."""
+    escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return func.lower(column).like(literal(f"%{escaped}%"), escape="\\")
+
+
+def _count_experiments(connection: Connection, project_id: str, change: int, *, runs: int = 0) -> None:
+    connection.execute(
+        update(PROJECTS)
+        .where(PROJECTS.c.id == project_id)
+        .values(
+            experiment_count=PROJECTS.c.experiment_count + change,
+            run_count=PROJECTS.c.run_count + runs,
+            last_activity_at=now(),
+        )
+    )

@@ -1,0 +1,388 @@
+"""Runs: created, listed, described, moved from one status to the next, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.ids import new_id
+from dokimos.server._db.tables import (
+    DATASET_VERSIONS,
+    DATASETS,
+    EXPERIMENTS,
+    PROJECTS,
+    RUN_EVALUATORS,
+    RUN_TAGS,
+    RUNS,
+)
+from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.names import check_name
+from dokimos.server._services.principal import Principal
+from dokimos.server._services.projects import (
+    contains,
+    find_experiment,
+    find_named,
+    find_or_create_experiment,
+    find_or_create_project,
+)
+
+
+class RunStatus(StrEnum):
+    """How far a run is."""
+
+    RUNNING = "RUNNING"
+    EVALUATING = "EVALUATING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+COMPARABLE: Final = (RunStatus.SUCCESS, RunStatus.FAILED)
+"""The statuses of runs that comparisons and the gate read: they ended, and nobody stopped them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorOfRun:
+    """What a client says about an evaluator of a run when it starts."""
+
+    name: str
+    range_low: float | None = None
+    range_high: float | None = None
+    direction: str | None = None
+    threshold: float | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """What a client says about a run that it starts. Texts that are JSON are JSON already."""
+
+    experiment: str
+    config: str | None = None
+    name: str | None = None
+    git_sha: str | None = None
+    git_branch: str | None = None
+    triggered_by: str | None = None
+    pull_request: str | None = None
+    provenance: str | None = None
+    notes: str | None = None
+    dataset_name: str | None = None
+    dataset_version: int | None = None
+    planned_item_count: int | None = None
+    tags: Sequence[str] = ()
+    evaluators: Sequence[EvaluatorOfRun] = field(default=())
+    idempotency_key: str | None = None
+    idempotency_hash: str | None = None
+
+
+def create_run(connection: Connection, principal: Principal, project_name: str, new: NewRun) -> str:
+    """Start a run, in a project and an experiment that are created where they are missing; return its id.
+
+    Raises:
+        ConflictError: The idempotency key has been used for another run.
+        NotFoundError: The version of the dataset does not exist.
+        ForbiddenError: The project is shared, and closed to this caller.
+    """
+    project = find_or_create_project(connection, principal, project_name)
+    if new.idempotency_key is not None:
+        earlier = _earlier_run(connection, project.id, new)
+        if earlier is not None:
+            return earlier
+    principal.check_may_write(project.tenant_id, f"The project '{project_name}'")
+    experiment = find_or_create_experiment(connection, principal, project, new.experiment)
+    run_id = new_id()
+    moment = now()
+    connection.execute(
+        insert(RUNS).values(
+            id=run_id,
+            experiment_id=experiment.id,
+            project_id=project.id,
+            tenant_id=principal.tenant if principal.is_restricted else experiment.tenant_id,
+            status=RunStatus.RUNNING,
+            config=new.config,
+            name=new.name,
+            git_sha=new.git_sha,
+            git_branch=new.git_branch,
+            triggered_by=new.triggered_by,
+            pull_request=new.pull_request,
+            provenance=new.provenance,
+            notes=new.notes,
+            dataset_version_id=_dataset_version_id(connection, principal, new),
+            planned_item_count=new.planned_item_count,
+            created_by=principal.id,
+            started_at=moment,
+            last_activity_at=moment,
+            idempotency_key=new.idempotency_key,
+            idempotency_hash=new.idempotency_hash,
+        )
+    )
+    _insert_parts(connection, run_id, new)
+    _count_run(connection, experiment.id, project.id, 1)
+    return run_id
+
+
+def find_run(
+    connection: Connection, principal: Principal, run_id: str, *, for_update: bool = False
+) -> Row[Any]:
+    """Return a run by its id.
+
+    Args:
+        for_update: Whether to lock the row until the transaction ends. What is sent to one run, what ends it
+            and what judges it take turns by this lock (on SQLite, by the one writer).
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+    """
+    query = select(RUNS).where(RUNS.c.id == run_id, principal.sees(RUNS))
+    row = connection.execute(query.with_for_update() if for_update else query).first()
+    if row is None:
+        raise NotFoundError(f"Run not found: {run_id}")
+    return row
+
+
+def find_described_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:
+    """Return a run with the names of its experiment, its project and its dataset version."""
+    row = connection.execute(_described_runs().where(RUNS.c.id == run_id, principal.sees(RUNS))).first()
+    if row is None:
+        raise NotFoundError(f"Run not found: {run_id}")
+    return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs of an experiment a list shows."""
+
+    search: str | None = None
+    status: Sequence[RunStatus] = ()
+    branch: str | None = None
+    tag: str | None = None
+    dataset_version_id: str | None = None
+    before: tuple[int, str] | None = None
+    """Runs that started before this time, or then with a smaller id: where the page before ended."""
+    limit: int | None = None
+
+
+def list_runs(
+    connection: Connection, principal: Principal, experiment_id: str, chosen: RunFilter
+) -> Sequence[Row[Any]]:
+    """Return the runs of an experiment, the newest first.
+
+    Raises:
+        NotFoundError: There is no such experiment that the caller sees.
+    """
+    find_experiment(connection, principal, experiment_id)
+    query = _described_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
+    query = _narrow(query, chosen).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+    return connection.execute(query.limit(chosen.limit)).all()
+
+
+def tags_of_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the tags of runs, in alphabetical order."""
+    tags: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
+    query = select(RUN_TAGS).where(RUN_TAGS.c.run_id.in_(run_ids)).order_by(RUN_TAGS.c.tag)
+    for row in connection.execute(query):
+        tags[row.run_id].append(row.tag)
+    return tags
+
+
+def evaluators_of_run(connection: Connection, run_id: str) -> Sequence[Row[Any]]:
+    """Return what is known about the evaluators of a run, with the counts of their scores."""
+    query = select(RUN_EVALUATORS).where(RUN_EVALUATORS.c.run_id == run_id)
+    return connection.execute(query.order_by(RUN_EVALUATORS.c.position, RUN_EVALUATORS.c.name)).all()
+
+
+def change_status(connection: Connection, principal: Principal, run_id: str, status: RunStatus) -> bool:
+    """Move a run to another status; return False where it has that status already.
+
+    Any status may follow any other, as documented clients expect, except that only judge jobs begin and end
+    EVALUATING. Back to RUNNING, the run is open again.
+
+    Raises:
+        ConflictError: The run is being evaluated, or should be.
+    """
+    run = find_run(connection, principal, run_id, for_update=True)
+    principal.check_may_write(run.tenant_id, "The run")
+    if run.status == RunStatus.EVALUATING:
+        raise ConflictError("A judge is scoring the run; its status changes when the judge is done")
+    if status is RunStatus.EVALUATING:
+        raise ConflictError("Only judge jobs set the status EVALUATING")
+    if run.status == status:
+        return False
+    moment = now()
+    connection.execute(
+        update(RUNS)
+        .where(RUNS.c.id == run_id)
+        .values(
+            status=status,
+            status_reason=None,
+            completed_at=None if status is RunStatus.RUNNING else moment,
+            last_activity_at=moment,
+        )
+    )
+    connection.execute(
+        update(PROJECTS).where(PROJECTS.c.id == run.project_id).values(last_activity_at=moment)
+    )
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChange:
+    """What a person changes in the description of a run; None leaves it as it is."""
+
+    name: str | None = None
+    notes: str | None = None
+    tags: Sequence[str] | None = None
+
+
+def describe_run(connection: Connection, principal: Principal, run_id: str, change: RunChange) -> None:
+    """Change the name, the notes and the tags of a run; an empty text removes it."""
+    run = find_run(connection, principal, run_id, for_update=True)
+    principal.check_may_write(run.tenant_id, "The run")
+    values = {"name": change.name, "notes": change.notes}
+    chosen = {key: value or None for key, value in values.items() if value is not None}
+    if chosen:
+        connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**chosen))
+    if change.tags is not None:
+        connection.execute(delete(RUN_TAGS).where(RUN_TAGS.c.run_id == run_id))
+        _insert_tags(connection, run_id, change.tags)
+
+
+def pin_baseline(
+    connection: Connection, principal: Principal, experiment_id: str, run_id: str | None
+) -> None:
+    """Pin a run as the baseline of its experiment; None removes the pin.
+
+    Raises:
+        NotFoundError: The run does not belong to the experiment.
+        ConflictError: The run has not ended, or was cancelled.
+    """
+    experiment = find_experiment(connection, principal, experiment_id)
+    principal.check_may_write(experiment.tenant_id, f"The experiment '{experiment.name}'")
+    if run_id is not None:
+        run = find_run(connection, principal, run_id)
+        if run.experiment_id != experiment_id:
+            raise NotFoundError(f"Run not found in this experiment: {run_id}")
+        if run.status not in COMPARABLE:
+            raise ConflictError(f"A run that is {run.status} cannot be a baseline")
+    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id).values(baseline_run_id=run_id)
+    connection.execute(change)
+
+
+def delete_run(connection: Connection, principal: Principal, run_id: str) -> None:
+    """Delete a run with its items.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+        ForbiddenError: It is shared, and closed to this caller.
+    """
+    run = find_run(connection, principal, run_id, for_update=True)
+    principal.check_may_write(run.tenant_id, "The run")
+    connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(deleted_at=now()))
+    _count_run(connection, run.experiment_id, run.project_id, -1)
+
+
+def _described_runs() -> Select[Any]:
+    return (
+        select(
+            RUNS,
+            EXPERIMENTS.c.name.label("experiment_name"),
+            EXPERIMENTS.c.baseline_run_id,
+            PROJECTS.c.name.label("project_name"),
+            DATASET_VERSIONS.c.version.label("dataset_version"),
+            DATASETS.c.name.label("dataset_name"),
+        )
+        .join(EXPERIMENTS, EXPERIMENTS.c.id == RUNS.c.experiment_id)
+        .join(PROJECTS, PROJECTS.c.id == RUNS.c.project_id)
+        .outerjoin(DATASET_VERSIONS, DATASET_VERSIONS.c.id == RUNS.c.dataset_version_id)
+        .outerjoin(DATASETS, DATASETS.c.id == DATASET_VERSIONS.c.dataset_id)
+    )
+
+
+def _narrow(query: Select[Any], chosen: RunFilter) -> Select[Any]:
+    if chosen.search:
+        columns = (RUNS.c.name, RUNS.c.git_branch, RUNS.c.git_sha, RUNS.c.notes, RUNS.c.config)
+        query = query.where(or_(*(contains(column, chosen.search) for column in columns)))
+    if chosen.status:
+        query = query.where(RUNS.c.status.in_(chosen.status))
+    if chosen.branch is not None:
+        query = query.where(RUNS.c.git_branch == chosen.branch)
+    if chosen.tag is not None:
+        query = query.where(RUNS.c.id.in_(select(RUN_TAGS.c.run_id).where(RUN_TAGS.c.tag == chosen.tag)))
+    if chosen.dataset_version_id is not None:
+        query = query.where(RUNS.c.dataset_version_id == chosen.dataset_version_id)
+    if chosen.before is not None:
+        moment, run_id = chosen.before
+        is_later = and_(RUNS.c.started_at == moment, RUNS.c.id < run_id)
+        query = query.where(or_(RUNS.c.started_at < moment, is_later))
+    return query
+
+
+def _earlier_run(connection: Connection, project_id: str, new: NewRun) -> str | None:
+    """The run that this request has created before; the caller holds the project's row or is alone."""
+    query = select(RUNS.c.id, RUNS.c.idempotency_hash, RUNS.c.deleted_at).where(
+        RUNS.c.project_id == project_id, RUNS.c.idempotency_key == new.idempotency_key
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    if row.idempotency_hash != new.idempotency_hash:
+        raise ConflictError("The Idempotency-Key has been used for another run")
+    if row.deleted_at is not None:
+        raise ConflictError("The run of this Idempotency-Key has been deleted")
+    earlier: str = row.id
+    return earlier
+
+
+def _dataset_version_id(connection: Connection, principal: Principal, new: NewRun) -> str | None:
+    if new.dataset_name is None and new.dataset_version is None:
+        return None
+    if new.dataset_name is None or new.dataset_version is None:
+        raise NotFoundError("datasetName and datasetVersion must be given together")
+    dataset = find_named(connection, DATASETS, principal, DATASETS.c.name == new.dataset_name)
+    query = select(DATASET_VERSIONS.c.id).where(
+        DATASET_VERSIONS.c.dataset_id == (None if dataset is None else dataset.id),
+        DATASET_VERSIONS.c.version == new.dataset_version,
+    )
+    version_id: str | None = None if dataset is None else connection.execute(query).scalar()
+    if version_id is None:
+        raise NotFoundError(f"Dataset version not found: {new.dataset_name}@{new.dataset_version}")
+    return version_id
+
+
+def _insert_parts(connection: Connection, run_id: str, new: NewRun) -> None:
+    _insert_tags(connection, run_id, new.tags)
+    rows = [
+        {
+            "run_id": run_id,
+            "name": check_name(evaluator.name, f"evaluators[{position}].name"),
+            "position": position,
+            "range_low": evaluator.range_low,
+            "range_high": evaluator.range_high,
+            "direction": evaluator.direction,
+            "threshold": evaluator.threshold,
+            "fingerprint": evaluator.fingerprint,
+        }
+        for position, evaluator in enumerate(new.evaluators)
+    ]
+    if rows:
+        connection.execute(insert(RUN_EVALUATORS), rows)
+
+
+def _insert_tags(connection: Connection, run_id: str, tags: Sequence[str]) -> None:
+    names = dict.fromkeys(check_name(tag, f"tags[{position}]") for position, tag in enumerate(tags))
+    if names:
+        connection.execute(insert(RUN_TAGS), [{"run_id": run_id, "tag": name} for name in names])
+
+
+def _count_run(connection: Connection, experiment_id: str, project_id: str, change: int) -> None:
+    for table, row_id, values in (
+        (EXPERIMENTS, experiment_id, {}),
+        (PROJECTS, project_id, {"last_activity_at": now()}),
+    ):
+        count = table.c.run_count + change
+        connection.execute(update(table).where(table.c.id == row_id).values(run_count=count, **values))

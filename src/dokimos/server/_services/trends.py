@@ -1,0 +1,55 @@
+"""How an experiment did over its latest runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from dokimos.server._db.tables import EXPERIMENTS, RUNS
+from dokimos.server._services.principal import Principal
+from dokimos.server._services.projects import contains, find_project
+from dokimos.server._services.runs import COMPARABLE
+
+
+def list_experiments(
+    connection: Connection, principal: Principal, project_name: str, *, search: str | None = None
+) -> list[tuple[Row[Any], Row[Any] | None]]:
+    """Return the experiments of a project with the latest run of each, the newest experiment first."""
+    project = find_project(connection, principal, project_name)
+    query = select(EXPERIMENTS).where(EXPERIMENTS.c.project_id == project.id, principal.sees(EXPERIMENTS))
+    if search:
+        query = query.where(contains(EXPERIMENTS.c.name, search))
+    experiments = connection.execute(
+        query.order_by(EXPERIMENTS.c.created_at.desc(), EXPERIMENTS.c.id.desc())
+    ).all()
+    latest = _latest_runs(connection, principal, [experiment.id for experiment in experiments])
+    return [(experiment, latest.get(experiment.id)) for experiment in experiments]
+
+
+def latest_completed_runs(
+    connection: Connection, principal: Principal, experiment_id: str, limit: int
+) -> Sequence[Row[Any]]:
+    """Return the newest runs of an experiment that succeeded or failed, the oldest of them first."""
+    query = (
+        select(RUNS)
+        .where(RUNS.c.experiment_id == experiment_id, RUNS.c.status.in_(COMPARABLE), principal.sees(RUNS))
+        .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+        .limit(limit)
+    )
+    return connection.execute(query).all()[::-1]
+
+
+def _latest_runs(
+    connection: Connection, principal: Principal, experiment_ids: Sequence[str]
+) -> dict[str, Row[Any]]:
+    place = func.row_number().over(
+        partition_by=RUNS.c.experiment_id, order_by=(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+    )
+    ranked = (
+        select(RUNS, place.label("place"))
+        .where(RUNS.c.experiment_id.in_(experiment_ids), principal.sees(RUNS))
+        .subquery()
+    )
+    return {row.experiment_id: row for row in connection.execute(select(ranked).where(ranked.c.place == 1))}

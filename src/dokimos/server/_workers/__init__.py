@@ -1,0 +1,1 @@
+"""What the server does in the background."""

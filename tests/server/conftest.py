@@ -1,0 +1,124 @@
+"""A server on each database, and what tests do with it."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
+
+from starlette.testclient import TestClient
+
+from dokimos.server import ServerSettings, create_app
+
+POSTGRES_URL = "DOKIMOS_TEST_POSTGRES_URL"
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The address of a PostgreSQL for tests to create databases in: their own one where none is named."""
+    named = os.environ.get(POSTGRES_URL)
+    if named:
+        yield named.rstrip("/")
+        return
+    programs = _postgres_programs()
+    if programs is None:
+        pytest.skip(f"needs PostgreSQL: neither initdb is installed nor {POSTGRES_URL} set")
+    # Not below pytest's folder, which no other user may enter.
+    with tempfile.TemporaryDirectory() as folder, _postgres_cluster(programs, Path(folder)) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_database(postgres):
+    """The address of an empty database."""
+    import asyncio
+    from uuid import uuid4
+
+    import asyncpg
+
+    name = f"dokimos_{uuid4().hex[:12]}"
+
+    async def execute(statement):
+        connection = await asyncpg.connect(f"{postgres}/postgres")
+        await connection.execute(statement)
+        await connection.close()
+
+    asyncio.run(execute(f"CREATE DATABASE {name}"))
+    yield f"{postgres}/{name}"
+    asyncio.run(execute(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_settings(request, tmp_path):
+    """Settings of a server on each kind of database, empty."""
+    if request.param == "sqlite":
+        return {"data_dir": tmp_path}
+    return {"database_url": request.getfixturevalue("postgres_database")}
+
+
+@pytest.fixture
+def serve(database_settings):
+    """A function that starts a server on the database, with settings of its own, and returns a client."""
+    clients = []
+
+    def start(**settings):
+        settings = {"host": "127.0.0.1", **database_settings, **settings}
+        client = TestClient(create_app(ServerSettings(**settings)), raise_server_exceptions=False)
+        client.__enter__()
+        clients.append(client)
+        return client
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def api(serve):
+    """A client of an open server."""
+    return serve()
+
+
+def _postgres_programs():
+    """The folder of initdb and pg_ctl, None where PostgreSQL is not installed."""
+    on_path = shutil.which("pg_ctl")
+    folders = [Path(on_path).resolve().parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+class _postgres_cluster:
+    """A PostgreSQL of its own, on a free port, without fsync: what it keeps need not survive the tests."""
+
+    def __init__(self, programs, folder):
+        self._programs = programs
+        self._folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+
+    def __enter__(self):
+        data = self._folder / "data"
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            shutil.chown(self._folder, "postgres")
+        self._run(
+            "initdb", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-U", "postgres", data
+        )
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self._run("pg_ctl", "-D", data, "-o", options, "-l", self._folder / "log", "-w", "start")
+        return f"postgresql://postgres@127.0.0.1:{self._port}"
+
+    def __exit__(self, *error):
+        self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "stop")
+
+    def _run(self, program, *arguments):
+        command = [self._programs / program, *arguments]
+        if getpass.getuser() == "root":
+            command = ["runuser", "-u", "postgres", "--", *command]
+        subprocess.run(command, check=True, capture_output=True, cwd=self._folder)

@@ -1,0 +1,418 @@
+"""Runs over HTTP: started, filled, read, ended."""
+
+import json
+
+import pytest
+
+ITEM = {
+    "inputs": {"question": "What is the capital of France?"},
+    "expectedOutputs": {"answer": "Paris"},
+    "actualOutputs": {"answer": "Paris"},
+    "metadata": {"category": "geography"},
+    "evalResults": [
+        {"name": "exact-match", "score": 1.0, "threshold": 1.0, "success": True, "reason": "Equal."},
+    ],
+    "success": True,
+}
+
+
+def start(api, project="chat", experiment="qa", headers=None, **body):
+    answer = api.post(
+        f"/api/v1/projects/{project}/runs", json={"experimentName": experiment, **body}, headers=headers
+    )
+    assert answer.status_code == 201, answer.text
+    return answer.json()["runId"]
+
+
+def send(api, run, *items, headers=None):
+    return api.post(f"/api/v1/runs/{run}/items", json={"items": list(items)}, headers=headers)
+
+
+def read(api, run, **query):
+    answer = api.get(f"/api/v1/runs/{run}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_run_is_created_filled_and_ended(api):
+    run = start(api, metadata={"model": "small"})
+
+    assert send(api, run, ITEM, {**ITEM, "tokensIn": 10, "costUsd": 0.25, "latencyMs": 40}).json() == {
+        "status": "ok"
+    }
+    assert api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"}).json() == {"status": "updated"}
+
+    details = read(api, run)
+    assert details["projectName"] == "chat"
+    assert details["experimentName"] == "qa"
+    assert details["status"] == "SUCCESS"
+    assert details["config"] == {"model": "small"}
+    assert (details["totalItems"], details["passedItems"], details["passRate"]) == (2, 2, 1.0)
+    assert (details["totalTokensIn"], details["totalTokensOut"], details["totalCostUsd"]) == (10, None, 0.25)
+    assert (details["avgLatencyMs"], details["pricedItemCount"], details["tokenizedItemCount"]) == (40, 1, 1)
+    assert details["completedAt"] >= details["startedAt"]
+    first = details["items"]["content"][0]
+    assert first["input"] == ITEM["inputs"]
+    assert first["expectedOutput"] == ITEM["expectedOutputs"]
+    assert first["actualOutput"] == ITEM["actualOutputs"]
+    assert first["metadata"] == ITEM["metadata"]
+    assert first["annotation"] is None
+    (score,) = first["evalResults"]
+    assert score["evaluatorName"] == "exact-match"
+    assert (score["score"], score["threshold"], score["success"], score["reason"]) == (
+        1.0,
+        1.0,
+        True,
+        "Equal.",
+    )
+
+
+def test_an_item_without_scores_has_not_passed_and_counts_as_not_judged(api):
+    run = start(api)
+
+    send(api, run, ITEM, {**ITEM, "evalResults": []})
+
+    details = read(api, run)
+    assert (details["totalItems"], details["passedItems"], details["judgedCount"]) == (2, 1, 1)
+
+
+def test_pages_have_the_documented_envelope(api):
+    run = start(api)
+    send(api, run, *({**ITEM, "inputs": {"number": number}} for number in range(5)))
+
+    page = read(api, run, page=1, size=2)["items"]
+
+    assert [item["input"]["number"] for item in page.pop("content")] == [2, 3]
+    assert page == {
+        "number": 1,
+        "size": 2,
+        "totalElements": 5,
+        "totalPages": 3,
+        "first": False,
+        "last": False,
+        "numberOfElements": 2,
+        "empty": False,
+        "sort": {"empty": True, "sorted": False, "unsorted": True},
+        "pageable": {
+            "offset": 2,
+            "sort": {"empty": True, "sorted": False, "unsorted": True},
+            "paged": True,
+            "pageNumber": 1,
+            "pageSize": 2,
+            "unpaged": False,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "size"), [("-1", "2"), ("x", "2"), ("0", "1000000000"), ("0", "-5"), ("0", "y")]
+)
+def test_odd_pages_are_clamped(api, page, size):
+    run = start(api)
+    send(api, run, ITEM)
+
+    answer = read(api, run, page=page, size=size)["items"]
+
+    assert answer["number"] == 0
+    assert 1 <= answer["size"] <= 2000
+
+
+def test_items_keep_the_order_in_which_they_were_sent(api):
+    run = start(api)
+    for batch in range(5):
+        send(api, run, *({**ITEM, "inputs": {"n": 7 * batch + number}} for number in range(7)))
+
+    items = read(api, run, size=100)["items"]["content"]
+
+    assert [item["input"]["n"] for item in items] == list(range(35))
+    assert [item["ordinal"] for item in items] == list(range(35))
+
+
+def test_items_with_an_ordinal_replace_each_other_and_the_counts_follow(api):
+    run = start(api)
+    failed = {**ITEM, "evalResults": [{"name": "exact-match", "score": 0, "success": False}], "tokensIn": 5}
+    send(api, run, {**failed, "ordinal": 3}, {**failed, "ordinal": 3, "repetition": 1})
+
+    send(api, run, {**ITEM, "ordinal": 3, "tokensIn": 7})
+
+    details = read(api, run)
+    assert [(item["ordinal"], item["repetition"]) for item in details["items"]["content"]] == [(3, 0), (3, 1)]
+    assert (details["totalItems"], details["passedItems"], details["totalTokensIn"]) == (2, 1, 12)
+    (evaluator,) = details["evaluators"]
+    assert (evaluator["scoreCount"], evaluator["meanScore"], evaluator["successCount"]) == (2, 0.5, 1)
+
+
+def test_an_ordinal_twice_in_one_batch_is_its_last_item(api):
+    run = start(api)
+
+    send(api, run, {**ITEM, "ordinal": 0, "inputs": {"n": 1}}, {**ITEM, "ordinal": 0, "inputs": {"n": 2}})
+
+    details = read(api, run)
+    assert [item["input"] for item in details["items"]["content"]] == [{"n": 2}]
+    assert details["totalItems"] == 1
+
+
+def test_an_item_without_an_ordinal_is_never_replaced(api):
+    run = start(api)
+    send(api, run, ITEM)
+
+    answer = send(api, run, {**ITEM, "ordinal": 0})
+
+    assert answer.status_code == 409
+    assert answer.json()["message"].startswith("items[0].ordinal: 0 belongs to an item that was sent without")
+    assert read(api, run)["totalItems"] == 1
+
+
+def test_a_batch_repeated_with_its_key_is_stored_once_also_after_the_run_ended(api):
+    run = start(api)
+    key = {"Idempotency-Key": "batch-1"}
+    assert send(api, run, ITEM, headers=key).status_code == 201
+    api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"})
+
+    again = send(api, run, ITEM, headers=key)
+    other = send(api, run, ITEM, ITEM, headers=key)
+
+    assert (again.status_code, again.json()) == (201, {"status": "ok"})
+    assert other.status_code == 409
+    assert read(api, run)["totalItems"] == 1
+
+
+def test_a_run_repeated_with_its_key_is_created_once(api):
+    key = {"Idempotency-Key": "run-1"}
+
+    first, second = (start(api, headers=key, metadata={"a": 1}) for _ in range(2))
+    other = api.post("/api/v1/projects/chat/runs", json={"experimentName": "other"}, headers=key)
+
+    assert first == second
+    assert other.status_code == 409
+    assert api.get("/api/v1/projects").json()[0]["runCount"] == 1
+
+
+def test_items_are_accepted_only_while_the_run_goes_on(api):
+    run = start(api)
+    api.patch(f"/api/v1/runs/{run}", json={"status": "CANCELLED"})
+
+    answer = send(api, run, ITEM)
+
+    assert answer.status_code == 409
+    assert answer.json()["error"] == "Conflict"
+    assert "CANCELLED" in answer.json()["message"]
+
+
+def test_a_reopened_run_takes_items_again(api):
+    run = start(api)
+    api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"})
+
+    api.patch(f"/api/v1/runs/{run}", json={"status": "RUNNING"})
+
+    assert read(api, run)["completedAt"] is None
+    assert send(api, run, ITEM).status_code == 201
+
+
+def test_a_repeated_status_changes_nothing(api):
+    run = start(api)
+    api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"})
+    ended = read(api, run)["completedAt"]
+
+    answer = api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"})
+
+    assert answer.status_code == 200
+    assert read(api, run)["completedAt"] == ended
+
+
+def test_only_judge_jobs_set_evaluating(api):
+    run = start(api)
+
+    assert api.patch(f"/api/v1/runs/{run}", json={"status": "EVALUATING"}).status_code == 409
+    assert read(api, run)["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "Malformed request body"),
+        (b"{", "Malformed request body"),
+        (b"[]", "body: must be an object"),
+        (b"{}", "items: is required"),
+        (b'{"items": []}', "items: must not be empty"),
+        (b'{"items": [{"inputs": 3}]}', "items[0].inputs: must be an object"),
+        (b'{"items": [{}, {"inputs": {}, "inputs": {}}]}', "items[1]: the key 'inputs' is given twice"),
+        (b'{"items": [{"inputs": {"a": NaN}}]}', "items[0].inputs.a: must be a finite number"),
+        (b'{"items": [{"inputs": {"a": [1e999]}}]}', "items[0].inputs.a[0]: must be a finite number"),
+        (
+            b'{"items": [{"evalResults": [{"score": 1, "success": true}]}]}',
+            "items[0].evalResults[0].name: is required",
+        ),
+        (
+            b'{"items": [{"evalResults": [{"name": "a", "score": -Infinity, "success": true}]}]}',
+            "items[0].evalResults[0].score: must be a finite number",
+        ),
+        (
+            b'{"items": [{"evalResults": [{"name": "a", "score": "1", "success": true}]}]}',
+            "items[0].evalResults[0].score: must be a number",
+        ),
+        (
+            b'{"items": [{"evalResults": [{"name": "a\\u0000", "score": 1, "success": true}]}]}',
+            "items[0].evalResults[0].name: must not contain control characters",
+        ),
+        (b'{"items": [{"inputs": {"a\\u0000": 1}}]}', "items[0].inputs: the key 'a\\x00' holds NUL"),
+        (b'{"items": [{"tokensIn": -1}]}', "items[0].tokensIn: must be at least 0"),
+        (b'{"items": [{"tokensIn": 9223372036854775808}]}', "items[0].tokensIn: must be at most"),
+        (b'{"items": [{"inputs": ' + b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"}]}", "nested deeper than 200"),
+        (b'{"items": [{"inputs": ' + b"[" * 100_000, "Malformed request body"),
+        (b'{"items": [{"inputs": {"a": "\xff"}}]}', "Malformed request body: not UTF-8 at byte"),
+    ],
+)
+def test_what_is_refused_names_its_place_and_stores_nothing(api, body, message):
+    run = start(api)
+    valid = json.dumps({"items": [ITEM]}).encode()
+
+    answer = api.post(f"/api/v1/runs/{run}/items", content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "Bad Request"
+    assert message in answer.json()["message"]
+    assert read(api, run)["totalItems"] == 0
+    again = api.post(f"/api/v1/runs/{run}/items", content=valid, headers={"Content-Type": "application/json"})
+    assert again.status_code == 201
+
+
+def test_odd_data_comes_back_as_it_was(api):
+    run = start(api)
+    odd = {
+        "nul": "a\0b",
+        "half": "\ud800",
+        "large": 2**80,
+        "negative": -(2**70),
+        "text": 'שלום \u202e % / \\ "',
+        "null": None,
+        "deep": [[[[{"a": []}]]]],
+    }
+    body = json.dumps({"items": [{**ITEM, "inputs": odd, "evalResults": [
+        {"name": "tab's \"name\" / % 😀", "score": -1e308, "success": False, "reason": "\0 \udfff"}
+    ]}]}).encode()  # fmt: skip
+
+    answer = api.post(f"/api/v1/runs/{run}/items", content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 201, answer.text
+    (item,) = read(api, run)["items"]["content"]
+    assert item["input"] == odd
+    (score,) = item["evalResults"]
+    assert score["evaluatorName"] == 'tab\'s "name" / % 😀'
+    assert score["score"] == -1e308
+    assert score["reason"] == "\0 \udfff"
+
+
+@pytest.mark.parametrize("name", ["a/b", "50 %", "..x", "a b", "ü", "\u200fא", "x" * 255, "a?b#c", "%2F"])
+def test_any_name_of_a_project_survives_the_path(api, name):
+    from urllib.parse import quote
+
+    start(api, project=quote(name, safe=""))
+
+    assert [project["name"] for project in api.get("/api/v1/projects").json()] == [name]
+    assert len(api.get(f"/api/v1/projects/{quote(name, safe='')}/experiments").json()) == 1
+    assert api.delete(f"/api/v1/projects/{quote(name, safe='')}").status_code == 204
+    assert api.get("/api/v1/projects").json() == []
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "%00", "%1F", "%0A", "%ff", "%20", "%2e%2e"])
+def test_names_that_cannot_be_used_are_refused(api, name):
+    answer = api.post(f"/api/v1/projects/{name}/runs", json={"experimentName": "qa"})
+
+    assert answer.status_code == 400
+    assert api.get("/api/v1/projects").json() == []
+
+
+def test_lists_of_projects_experiments_runs_and_trends(api):
+    for number in range(3):
+        run = start(api, experiment="first", name=f"run {number}")
+        send(api, run, ITEM, *([{**ITEM, "evalResults": []}] * number))
+        api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"})
+    going = start(api, experiment="second")
+
+    (project,) = api.get("/api/v1/projects").json()
+    second, first = api.get("/api/v1/projects/chat/experiments").json()
+    runs = api.get(f"/api/v1/experiments/{first['id']}/runs").json()
+    trends = api.get(f"/api/v1/experiments/{first['id']}/trends", params={"limit": 2}).json()
+
+    assert (project["experimentCount"], project["runCount"]) == (2, 4)
+    assert second["latestRun"]["runId"] == going
+    assert second["latestRun"]["passRate"] is None
+    assert first["latestRun"] == {
+        "runId": run, "status": "SUCCESS", "passRate": 1 / 3, "startedAt": runs[0]["startedAt"]
+    }  # fmt: skip
+    assert [each["itemCount"] for each in runs] == [3, 2, 1]
+    assert [each["name"] for each in runs] == ["run 2", "run 1", "run 0"]
+    assert trends["experimentName"] == "first"
+    assert trends["projectName"] == "chat"
+    assert [point["passRate"] for point in trends["runs"]] == [0.5, 1 / 3]
+
+
+def test_deleted_things_are_gone(api):
+    keep, gone = start(api, experiment="keep"), start(api, experiment="gone")
+    experiments = {each["name"]: each["id"] for each in api.get("/api/v1/projects/chat/experiments").json()}
+
+    assert api.delete(f"/api/v1/experiments/{experiments['gone']}").status_code == 204
+
+    assert api.get(f"/api/v1/runs/{gone}").status_code == 404
+    assert [each["name"] for each in api.get("/api/v1/projects/chat/experiments").json()] == ["keep"]
+    assert api.get("/api/v1/projects").json()[0]["runCount"] == 1
+    assert api.delete(f"/api/v1/runs/{keep}").status_code == 204
+    assert api.delete(f"/api/v1/runs/{keep}").status_code == 404
+    assert api.delete("/api/v1/projects/chat").status_code == 204
+    assert api.get("/api/v1/projects").json() == []
+    start(api, experiment="gone")
+    assert api.get("/api/v1/projects").json()[0]["runCount"] == 1
+
+
+def test_unknown_and_malformed_ids(api):
+    unknown = "00000000-0000-7000-8000-000000000000"
+
+    assert api.get(f"/api/v1/runs/{unknown}").status_code == 404
+    assert api.get("/api/v1/runs/12").status_code == 400
+    assert api.get("/api/v1/runs/12").json()["message"] == "runId: must be a UUID"
+    assert api.patch(f"/api/v1/runs/{unknown}", json={"status": "SUCCESS"}).status_code == 404
+    assert send(api, unknown, ITEM).status_code == 404
+
+
+def test_the_filter_of_a_list_is_text_also_where_it_looks_like_a_pattern(api):
+    for name in ("50%", "500", "a_b", "aXb"):
+        start(api, name=name)
+    (experiment,) = api.get("/api/v1/projects/chat/experiments").json()
+
+    def names(search):
+        runs = api.get(f"/api/v1/experiments/{experiment['id']}/runs", params={"search": search})
+        return sorted(run["name"] for run in runs.json())
+
+    assert names("0%") == ["50%"]
+    assert names("A_B") == ["a_b"]
+    assert names("'; DROP TABLE runs; --") == []
+
+
+def test_items_are_filtered_by_outcome_evaluator_and_text(api):
+    run = start(api)
+    failed = {
+        **ITEM,
+        "evalResults": [{"name": "tone", "score": 0, "success": False}],
+        "inputs": {"q": "Rude?"},
+    }
+    send(
+        api,
+        run,
+        ITEM,
+        failed,
+        {**ITEM, "evalResults": []},
+        {**ITEM, "error": "TimeoutError", "evalResults": []},
+    )
+
+    def ordinals(**query):
+        page = read(api, run, **query)["items"]
+        assert page["totalElements"] == len(page["content"])
+        return [item["ordinal"] for item in page["content"]]
+
+    assert ordinals(outcome="passed") == [0]
+    assert ordinals(outcome="failed") == [1]
+    assert ordinals(outcome="unjudged") == [2]
+    assert ordinals(outcome="errored") == [3]
+    assert ordinals(failedEvaluator="tone") == [1]
+    assert ordinals(search="rude") == [1]
