@@ -95,11 +95,11 @@ class ServerSettings:
             require_auth_for_reads=variables.boolean("DOKIMOS_REQUIRE_AUTH_FOR_READS"),
             public_traces=variables.boolean("DOKIMOS_PUBLIC_TRACES"),
             read_only_shared_rows=_are_shared_rows_read_only(variables),
-            allowed_hosts=_allowed_hosts(variables, host),
+            allowed_hosts=_parse_allowed_hosts(variables, host),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),
-            ignored_variables=variables.ignored(),
+            ignored_variables=variables.list_ignored(),
         )
 
     @property
@@ -157,7 +157,7 @@ class _Variables:
             )
         return value
 
-    def ignored(self) -> tuple[str, ...]:
+    def list_ignored(self) -> tuple[str, ...]:
         foreign = (name for name in self._environment if name.startswith(("SPRING_", "SERVER_TOMCAT_")))
         return tuple(sorted(name for name in foreign if name not in _MAPPED_SPRING_VARIABLES))
 
@@ -215,7 +215,7 @@ def _are_shared_rows_read_only(variables: _Variables) -> bool:
     return value == "readonly"
 
 
-def _allowed_hosts(variables: _Variables, host: str) -> tuple[str, ...]:
+def _parse_allowed_hosts(variables: _Variables, host: str) -> tuple[str, ...]:
     text = variables.text("DOKIMOS_ALLOWED_HOSTS")
     if text is not None:
         return tuple(name.strip().lower() for name in text.split(",") if name.strip())

@@ -44,7 +44,7 @@ def read_item_page(
     connection: Connection, run_id: str, chosen: ItemFilter, *, offset: int, limit: int
 ) -> ItemPage:
     """Return items of a run."""
-    query = _chosen_items(select(ITEMS), run_id, chosen)
+    query = _filter_items(select(ITEMS), run_id, chosen)
     if chosen.after is not None:
         query = query.where(tuple_(ITEMS.c.ordinal, ITEMS.c.repetition) > chosen.after)
     query = query.order_by(ITEMS.c.ordinal, ITEMS.c.repetition).offset(offset).limit(limit)
@@ -54,7 +54,7 @@ def read_item_page(
 
 def count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:
     """Count the items of one run that a filter leaves; without a filter the run knows."""
-    query = _chosen_items(select(func.count()).select_from(ITEMS), run_id, chosen)
+    query = _filter_items(select(func.count()).select_from(ITEMS), run_id, chosen)
     count: int = connection.execute(query).scalar_one()
     return count
 
@@ -68,7 +68,7 @@ def evaluations_of(connection: Connection, item_ids: Sequence[str]) -> dict[str,
     return found
 
 
-def _chosen_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[Any]:
+def _filter_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[Any]:
     query = query.where(ITEMS.c.run_id == run_id)
     if chosen.search:
         columns = (ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.actual_output, ITEMS.c.error)

@@ -147,7 +147,7 @@ def find_run(
 
 def find_described_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:
     """Return a run with the names of its experiment, its project and its dataset version."""
-    row = connection.execute(_described_runs().where(RUNS.c.id == run_id, principal.sees(RUNS))).first()
+    row = connection.execute(_select_runs().where(RUNS.c.id == run_id, principal.sees(RUNS))).first()
     if row is None:
         raise NotFoundError(f"Run not found: {run_id}")
     return row
@@ -176,7 +176,7 @@ def list_runs(
         NotFoundError: There is no such experiment that the caller sees.
     """
     find_experiment(connection, principal, experiment_id)
-    query = _described_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
+    query = _select_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
     query = _narrow(query, chosen).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
     return connection.execute(query.limit(chosen.limit)).all()
 
@@ -286,7 +286,7 @@ def delete_run(connection: Connection, principal: Principal, run_id: str) -> Non
     _count_run(connection, run.experiment_id, run.project_id, -1)
 
 
-def _described_runs() -> Select[Any]:
+def _select_runs() -> Select[Any]:
     return (
         select(
             RUNS,
