@@ -85,13 +85,13 @@ async def answer(example: Example) -> str:
     return str(example.inputs["input"]) * 3
 
 
-def judged(url: str, count: int) -> ExperimentResult:
-    """Judge so many items with one call each."""
+def judged(url: str, count: int, *, run_dir: Path | None = None) -> ExperimentResult:
+    """Judge so many items with one call each; with a journal where it is given a folder."""
     evaluator = Right(judge=judge(f"{url}/v1#scripted"), threshold=0.5)
     plan = Experiment(
         name="judged", dataset=dataset(count), task=answer, evaluators=[evaluator], parallelism=CONCURRENCY
     )
-    result = plan.run(journal=False)
+    result = plan.run(journal=run_dir is not None, run_dir=run_dir)
     if result.pass_rate != 1.0 or result.error_count:
         raise SystemExit(f"not all items passed: {result.pass_rate}, {result.error_count} errors")
     return result

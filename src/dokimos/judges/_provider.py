@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 
 from dokimos._core.metrics import CallMetrics, PriceTable
 from dokimos._http.address import find_url_fault, has_login
@@ -38,26 +37,7 @@ from dokimos.judges._protocol import JsonSchemaDict, JudgeReply
 MAX_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
 """Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
-MAX_TEMPLATES: Final = 64
-_PROMPT_PLACEHOLDER: Final = f"prompt {secrets.token_hex(8)}"
-"""Stands for the prompt in a request that is written in advance; random, so that no system message has it."""
-_in_json: Final = json.JSONEncoder().encode
 _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
-
-
-class _RequestTemplate(NamedTuple):
-    """A request written in advance: only the prompt is missing between its two parts.
-
-    To write the whole request for each call takes 18 % more of the CPU time of a judged item
-    (`benchmarks/judged.py`, median of pairs).
-    """
-
-    attempt: Attempt
-    before: str
-    after: str
-
-    def content(self, prompt: str) -> bytes:
-        return f"{self.before}{_in_json(prompt)[1:-1]}{self.after}".encode()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -109,7 +89,6 @@ class HttpJudge(ABC):
     identity: str = field(init=False, compare=False)
     """What tells this judge from another: protocol, endpoint, model and parameters, never the key."""
     _target: Target = field(init=False, compare=False)
-    _templates: dict[tuple[int, Mode, frozenset[str]], _RequestTemplate] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in self.lacks:
@@ -126,7 +105,6 @@ class HttpJudge(ABC):
             ("headers", {name: Secret(value) for name, value in self.headers.items()}),
             ("identity", self._identity(url)),
             ("_target", self._target_at(url)),
-            ("_templates", {}),
         ):
             object.__setattr__(self, name, value)
 
@@ -206,36 +184,25 @@ class HttpJudge(ABC):
     ) -> tuple[Completion, CallMetrics]:
         """Ask, leaving out what the model refuses."""
         for _ in range(MAX_ADAPTATIONS):
-            template = self._template(schema, known)
+            content, attempt = self._build_request(prompt, schema, known)
             try:
-                reply = await self.send(self.path(), template.content(prompt), tokens=self._estimate(prompt))
+                reply = await self.send(self.path(), content, tokens=self._estimate(prompt))
             except RequestRefused as refusal:
-                self._learn(known, refusal, template.attempt)
+                self._learn(known, refusal, attempt)
                 continue
             return self._read(reply, prompt)
         raise JudgeUnavailableError(f"{self.label}: the endpoint refuses every form of the request.")
 
-    def _template(self, schema: JsonSchemaDict | None, known: Capabilities) -> _RequestTemplate:
-        """Return the request around the prompt: it is the same as long as nothing new is learnt."""
+    def _build_request(
+        self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
+    ) -> tuple[bytes, Attempt]:
+        """Return the request as JSON, and what it contains besides its prompt."""
         mode = known.mode(self.modes, schema)
-        key = (id(schema), mode, known.refused)
-        template = self._templates.get(key)
-        # The id may have gone to another schema meanwhile; the template knows which one it was written for.
-        if template is None or template.attempt.schema is not schema:
-            if len(self._templates) >= MAX_TEMPLATES:
-                self._templates.clear()
-            template = self._templates[key] = self._build_template(schema, mode, known)
-        return template
-
-    def _build_template(
-        self, schema: JsonSchemaDict | None, mode: Mode, known: Capabilities
-    ) -> _RequestTemplate:
         accepted = {name: value for name, value in self.settings(known).items() if name not in known.refused}
-        prompt, system = self._messages(_PROMPT_PLACEHOLDER, known)
-        body = self.body(ModelRequest(prompt, system, schema, mode, accepted))
-        before, _, after = json.dumps(body).partition(_PROMPT_PLACEHOLDER)
+        text, system = self._messages(prompt, known)
+        body = self.body(ModelRequest(text, system, schema, mode, accepted))
         optional = (*accepted, *((SYSTEM,) if self.system else ()))
-        return _RequestTemplate(Attempt(mode, optional, schema), before, after)
+        return json.dumps(body).encode(), Attempt(mode, optional, schema)
 
     def _read(self, reply: Reply, prompt: str) -> tuple[Completion, CallMetrics]:
         metrics = self.metrics_of(self.tokens(reply.data), reply.latency_ms)
