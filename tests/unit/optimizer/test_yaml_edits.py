@@ -111,6 +111,25 @@ def test_lines_that_end_in_the_way_of_windows_go_on_to():
     assert after.replace("\r\n", "").count("\n") == 0
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        "# head\r\na: 1  # one\r\nb:\r\n  -   y\r\nx: {}\r\nc: 2\r\n",
+        "a:    1  # aligned\nlonger: 2   # with its comment\nx:     {}     # kept\n\n\n# end",
+        "base: &b {{k: 1,   j:  2}}\nagent:\n  <<: *b\n  y:   &t  1\nx: {}\n",
+        "tools: [ {{name: a ,k: 4}},   # first\n  {{name: b}},\n]\nx: {}\n",
+        "a: 0x1F\nb: 1_000\nc: 1.50\nd: yes\ne: ~\nf: 012\nx: {}\n",
+        "a: 'it''s'\nb: \"x\\u00e9 \\\n  y\"\nx: {}\nc: \"é 日本語 🙂\"\n",
+        "a: one\n  two\n\n  three\nb: |2+\n    four\n   five\n\nx: {}\nc: >-\n  six\n  seven\n",
+        "%YAML 1.2\n---\n# head\nx: {}\n...\n",
+        "a:\n    b:\n        - x\n        -  - y\nx: {}",
+        "? a\n: !!str 12\nx: {}\n",
+    ],
+)
+def test_all_around_a_value_stays_to_the_byte(around):
+    assert edit_yaml(around.format("old"), {("x",): 12.5}) == around.format("12.5")
+
+
 def test_variables_in_a_text_are_read_as_they_are_written():
     assert format_scalar('a: "x ${Y} z"', ("a",)) == "x ${Y} z"
     assert format_scalar("a: [1]", ("a",)) is None

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from dokimos._runtime.file_lock import (
+    NO_LOCKS_HERE,
     hold_exclusively,
     hold_lock,
     hold_lock_async,
@@ -16,6 +17,7 @@ from dokimos._runtime.file_lock import (
     unlock_file,
 )
 from dokimos.errors import ConfigurationError
+from dokimos.experiment._run_lock import RunLock
 
 
 def test_a_lock_keeps_others_out_until_it_is_freed(tmp_path):
@@ -131,6 +133,19 @@ def test_whoever_has_a_lock_for_long_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(errno.EDEADLK))
     with hold_lock(tmp_path / "lock"):
         assert (tmp_path / "lock").exists()
+
+
+@pytest.mark.parametrize("code", NO_LOCKS_HERE)
+def test_a_file_system_without_locks_is_worked_on_without_one(tmp_path, monkeypatch, code):
+    for module in ("dokimos._runtime.file_lock", "dokimos.experiment._run_lock"):
+        monkeypatch.setattr(f"{module}.lock_file", failing_once_with(code))
+
+    with hold_lock(tmp_path / "lock"):
+        assert (tmp_path / "lock").exists()
+    RunLock(tmp_path).release()
+    monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(code))
+    with hold_exclusively(tmp_path / "replies", error=ConfigurationError):
+        assert (tmp_path / "replies").exists()
 
 
 def test_a_file_is_held_by_one_and_free_afterwards(tmp_path):

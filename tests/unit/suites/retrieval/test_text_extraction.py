@@ -2,16 +2,18 @@
 
 import io
 import zipfile
+from datetime import date, datetime, time, timedelta
 
+import openpyxl
 import pypdf
 import pytest
+from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from dokimos.errors import DocumentError, MissingExtraError
 from dokimos.suites._retrieval.text_extraction import to_text
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
@@ -69,51 +71,47 @@ def paragraph(text, style=""):
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
+def workbook(*sheets, epoch=CALENDAR_WINDOWS_1900):
+    """Return a workbook of sheets, each with its name and its cells by their place."""
+    book = openpyxl.Workbook()
+    book.epoch = epoch
+    book.remove(book.active)
+    for name, cells in sheets:
+        sheet = book.create_sheet(name)
+        for place, value in cells.items():
+            sheet[place] = value
+    written = io.BytesIO()
+    book.save(written)
+    return written.getvalue()
+
+
 def xlsx():
-    book = (
-        f'<workbook xmlns="{SHEET}" xmlns:r="{RELATIONS}"><sheets>'
-        '<sheet name="Sales" sheetId="1" r:id="r1"/><sheet name="Notes" sheetId="2" r:id="r2"/>'
-        "</sheets></workbook>"
-    )
-    relations = (
-        f'<Relationships xmlns="{PACKAGE}/relationships">'
-        '<Relationship Id="r1" Target="worksheets/sheet1.xml"/>'
-        '<Relationship Id="r2" Target="/xl/worksheets/sheet2.xml"/></Relationships>'
-    )
-    texts = f'<sst xmlns="{SHEET}"><si><t>Region</t></si><si><r><t>No</t></r><r><t>rth</t></r></si></sst>'
-    styles = (
-        f'<styleSheet xmlns="{SHEET}"><numFmts><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd hh:mm"/>'
-        '<numFmt numFmtId="165" formatCode="0.0 &quot;dry&quot;"/></numFmts>'
-        '<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/><xf numFmtId="165"/></cellXfs>'
-        "</styleSheet>"
-    )
-    sales = (
-        f'<worksheet xmlns="{SHEET}"><sheetData>'
-        '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="inlineStr"><is><t>Day</t></is></c>'
-        '<c r="C1" t="str"><v>Sum | net</v></c></row>'
-        '<row r="2"><c r="A2" t="s"><v>1</v></c><c r="B2" s="1"><v>45000</v></c>'
-        '<c r="C2" s="3"><v>7.5</v></c></row>'
-        '<row r="4"><c r="B4" s="2"><v>45000.5</v></c><c r="C4" t="b"><v>1</v></c></row>'
-        "</sheetData></worksheet>"
-    )
-    notes = f'<worksheet xmlns="{SHEET}"><sheetData><row><c r="B2"><v>1</v></c></row></sheetData></worksheet>'
-    return archive(
-        **{
-            "xl/workbook.xml": book,
-            "xl/_rels/workbook.xml.rels": relations,
-            "xl/sharedStrings.xml": texts,
-            "xl/styles.xml": styles,
-            "xl/worksheets/sheet1.xml": sales,
-            "xl/worksheets/sheet2.xml": notes,
-        }
-    )
+    return workbook(
+        ("Sales", {
+            "A1": "Region", "B1": "Day", "C1": "Sum | net",
+            "A2": "North", "B2": date(2023, 3, 15), "C2": 7.5,
+            "B4": datetime(2023, 3, 15, 12), "C4": True,
+        }),
+        ("Notes", {"B2": 1}),
+    )  # fmt: skip
 
 
-def pptx(*slides):
+def pptx(*slides, order=None):
+    """Return slides of some lines each, numbered as they are given and shown in `order`."""
+    numbers = order or range(1, len(slides) + 1)
+    related = "".join(f'<Relationship Id="r{n}" Target="slides/slide{n}.xml"/>' for n in numbers)
+    shown = "".join(f'<p:sldId id="{255 + n}" r:id="r{n}"/>' for n in numbers)
+    deck = (
+        f'<p:presentation xmlns:p="p" xmlns:r="{RELATIONS}"><p:sldIdLst>{shown}</p:sldIdLst></p:presentation>'
+    )
     text = "<p:sld xmlns:p='p' xmlns:a='{}'>{}</p:sld>"
     bodies = ["".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in slide) for slide in slides]
     return archive(
-        **{f"ppt/slides/slide{n}.xml": text.format(DRAWING, body) for n, body in enumerate(bodies, 1)}
+        **{
+            "ppt/presentation.xml": deck,
+            "ppt/_rels/presentation.xml.rels": f'<Relationships xmlns="{PACKAGE}">{related}</Relationships>',
+            **{f"ppt/slides/slide{n}.xml": text.format(DRAWING, body) for n, body in enumerate(bodies, 1)},
+        }
     )
 
 
@@ -181,6 +179,41 @@ def test_a_workbook_becomes_tables(library):
     )
     assert to_text(path, sheet="Notes") == "| 1 |\n| --- |"
     assert to_text(path, range="B1:$C$2") == "| Day | Sum \\| net |\n| --- | --- |\n| 2023-03-15 | 7.5 |"
+
+
+def test_cells_are_written_as_people_read_them(library):
+    cells = {"A1": 3, "B1": 0.1, "C1": date(2024, 2, 29), "D1": time(3, 4), "E1": "#N/A", "F1": "a\nb"}
+
+    text = read_text_file(library, "a.xlsx", workbook(("Odd", cells)))
+
+    assert text.splitlines()[0] == "| 3 | 0.1 | 2024-02-29 | 03:04:00 | #N/A | a b |"
+
+
+def test_dates_of_a_workbook_that_counts_from_1904_are_right(library):
+    made = workbook(("A", {"A1": date(2024, 2, 29), "A2": timedelta(hours=30)}), epoch=CALENDAR_MAC_1904)
+
+    text = read_text_file(library, "a.xlsx", made)
+
+    assert text == "| 2024-02-29 |\n| --- |\n| 1 day, 6:00:00 |"
+
+
+def test_cells_in_far_corners_are_a_small_table(library):
+    text = read_text_file(library, "a.xlsx", workbook(("A", {"A1": "here", "XFD1048576": "there"})))
+
+    assert text == "| here |  |\n| --- | --- |\n|  | there |"
+
+
+def test_a_range_may_begin_at_any_of_its_corners(library):
+    path = library.write("a.xlsx", xlsx())
+
+    assert to_text(path, range="c2:b1") == to_text(path, range="B1:C2")
+    assert to_text(path, range="A9") == ""
+
+
+def test_slides_come_in_the_order_in_which_they_are_shown(library):
+    path = library.write("a.pptx", pptx(["One"], ["Two"], ["Three"], order=[3, 1]))
+
+    assert to_text(path) == "## Slide 1\n\nThree\n\n## Slide 2\n\nOne"
 
 
 def test_slides_become_text(library):
