@@ -1,16 +1,16 @@
 """Locks on files; the system frees them when their process dies, so no owner is ever stale.
 
-filelock (4.2) is the library for this. It would be one more package in every install, and leaves out what a run
-relies on:
+filelock (4.2) is the library for this. It would be one more package in every install, and leaves out what a
+run relies on:
 
 - Some network file systems have no locks (ENOLCK, EOPNOTSUPP). A run works there all the same, without one;
   filelock raises.
 - No lock file stays behind: that of a cassette stands in a folder that people commit.
-- Who comes second learns which process has the lock, because `RunLock` writes its id into the file; and what
-  is locked may be the very file that is written (`hold_exclusively`).
+- Who comes second learns which process has the lock, because `RunLock` writes its id into the file; and
+  what is locked may be the very file that is written (`hold_exclusively`).
 
-On Windows a byte far behind the text is locked, because nobody else can read what is locked. A process that was
-forked meanwhile has the same lock, so a lock is freed before its file is closed.
+On Windows a byte far behind the text is locked, because nobody else can read what is locked. A process that
+was forked meanwhile has the same lock, so a lock is freed before its file is closed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Values changed inside the text of a YAML file; all the rest of it stays as it is, to the byte.
 
-A new value is put between the two positions that PyYAML gives for the old one. ruamel.yaml, which is made for
-round trips, writes the whole file anew: of 64 values in the YAML files of this repository, it left the rest of
-the file as it was for 56 where it was told the indentation, and for none where it was not. What it loses are
-aligned values and comments, spaces between brackets, line breaks inside plain text, and escapes in quotes.
+A new value is put between the two positions that PyYAML gives for the old one. ruamel.yaml, which is made
+for round trips, writes the whole file anew: of 64 values in the YAML files of this repository, it left the
+rest of the file as it was for 56 where it was told the indentation, and for none where it was not. What it
+loses are aligned values and comments, spaces between brackets, line breaks inside plain text, and escapes
+in quotes.
 """
 
 from __future__ import annotations

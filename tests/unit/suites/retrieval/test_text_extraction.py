@@ -2,12 +2,9 @@
 
 import io
 import zipfile
-from datetime import date, datetime, time, timedelta
 
-import openpyxl
 import pypdf
 import pytest
-from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from dokimos.errors import DocumentError, MissingExtraError
@@ -69,31 +66,6 @@ def docx(body):
 def paragraph(text, style=""):
     properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
-
-
-def workbook(*sheets, epoch=CALENDAR_WINDOWS_1900):
-    """Return a workbook of sheets, each with its name and its cells by their place."""
-    book = openpyxl.Workbook()
-    book.epoch = epoch
-    book.remove(book.active)
-    for name, cells in sheets:
-        sheet = book.create_sheet(name)
-        for place, value in cells.items():
-            sheet[place] = value
-    written = io.BytesIO()
-    book.save(written)
-    return written.getvalue()
-
-
-def xlsx():
-    return workbook(
-        ("Sales", {
-            "A1": "Region", "B1": "Day", "C1": "Sum | net",
-            "A2": "North", "B2": date(2023, 3, 15), "C2": 7.5,
-            "B4": datetime(2023, 3, 15, 12), "C4": True,
-        }),
-        ("Notes", {"B2": 1}),
-    )  # fmt: skip
 
 
 def pptx(*slides, order=None):
@@ -168,48 +140,6 @@ def test_a_word_document_becomes_markdown_with_its_headings(library):
     assert text == "# Guide\n\nSome text.\n\n## Install\n\nRun it."
 
 
-def test_a_workbook_becomes_tables(library):
-    path = library.write("a.xlsx", xlsx())
-
-    assert to_text(path) == (
-        "## Sales\n\n"
-        "| Region | Day | Sum \\| net |\n| --- | --- | --- |\n"
-        "| North | 2023-03-15 | 7.5 |\n|  | 2023-03-15 12:00:00 | TRUE |\n\n"
-        "## Notes\n\n| 1 |\n| --- |"
-    )
-    assert to_text(path, sheet="Notes") == "| 1 |\n| --- |"
-    assert to_text(path, range="B1:$C$2") == "| Day | Sum \\| net |\n| --- | --- |\n| 2023-03-15 | 7.5 |"
-
-
-def test_cells_are_written_as_people_read_them(library):
-    cells = {"A1": 3, "B1": 0.1, "C1": date(2024, 2, 29), "D1": time(3, 4), "E1": "#N/A", "F1": "a\nb"}
-
-    text = read_text_file(library, "a.xlsx", workbook(("Odd", cells)))
-
-    assert text.splitlines()[0] == "| 3 | 0.1 | 2024-02-29 | 03:04:00 | #N/A | a b |"
-
-
-def test_dates_of_a_workbook_that_counts_from_1904_are_right(library):
-    made = workbook(("A", {"A1": date(2024, 2, 29), "A2": timedelta(hours=30)}), epoch=CALENDAR_MAC_1904)
-
-    text = read_text_file(library, "a.xlsx", made)
-
-    assert text == "| 2024-02-29 |\n| --- |\n| 1 day, 6:00:00 |"
-
-
-def test_cells_in_far_corners_are_a_small_table(library):
-    text = read_text_file(library, "a.xlsx", workbook(("A", {"A1": "here", "XFD1048576": "there"})))
-
-    assert text == "| here |  |\n| --- | --- |\n|  | there |"
-
-
-def test_a_range_may_begin_at_any_of_its_corners(library):
-    path = library.write("a.xlsx", xlsx())
-
-    assert to_text(path, range="c2:b1") == to_text(path, range="B1:C2")
-    assert to_text(path, range="A9") == ""
-
-
 def test_slides_come_in_the_order_in_which_they_are_shown(library):
     path = library.write("a.pptx", pptx(["One"], ["Two"], ["Three"], order=[3, 1]))
 
@@ -235,9 +165,6 @@ def test_slides_become_text(library):
         ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1", {}, "encrypted with a password, or of an old format"),
         ("a.docx", archive(x="y"), {}, "cannot be read as word and may be damaged"),
         ("a.docx", docx("x")[:150], {}, "cannot be read as word and may be damaged"),
-        ("a.xlsx", archive(x="y"), {}, "cannot be read as excel and may be damaged"),
-        ("a.xlsx", xlsx(), {"sheet": "Sale"}, "no sheet 'Sale'; there are 'Sales', 'Notes'"),
-        ("a.xlsx", xlsx(), {"range": "1:2"}, "'1:2' is not a range"),
         ("a.pptx", pptx(["x"]), {"pages": [0]}, "there is no slide 0; it has 1"),
         ("a.doc", b"x", {}, "old format cannot be read; save it as .docx"),
         ("a.png", b"x", {}, "an image has no text"),
