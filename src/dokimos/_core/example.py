@@ -56,6 +56,9 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     """Metrics that were recorded with them."""
     actual_error: str | None = None
     """Why the recorded run gave no answer, as `Type: message`; `recorded_task()` gives it on."""
+    dataset_item_id: str | None = field(default=None, compare=False)
+    """Names the item of a server's data set that it was loaded from. It is not content: examples that differ
+    in nothing else are equal, and files of data sets do not hold it."""
 
     __pydantic_config__ = WIRE_CONFIG
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dokimos.datasets._dataset import Columns as Columns
     from dokimos.datasets._dataset import Dataset as Dataset
     from dokimos.datasets._dataset import DatasetStream as DatasetStream
+    from dokimos.datasets._dataset_source import DatasetSource as DatasetSource
     from dokimos.datasets._resolver import DatasetResolver as DatasetResolver
     from dokimos.datasets._resolver import register_resolver as register_resolver
     from dokimos.datasets._resolver import unregister_resolver as unregister_resolver
@@ -19,6 +20,7 @@ _MODULE_OF: Final = {
     "Columns": "dokimos.datasets._dataset",
     "Dataset": "dokimos.datasets._dataset",
     "DatasetResolver": "dokimos.datasets._resolver",
+    "DatasetSource": "dokimos.datasets._dataset_source",
     "DatasetStream": "dokimos.datasets._dataset",
     "recorded_task": "dokimos.datasets._answer_replay",
     "register_resolver": "dokimos.datasets._resolver",
@@ -28,6 +30,7 @@ __all__ = [
     "Columns",
     "Dataset",
     "DatasetResolver",
+    "DatasetSource",
     "DatasetStream",
     "recorded_task",
     "register_resolver",

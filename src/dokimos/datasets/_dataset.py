@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import os
-import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Generic, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
 from dokimos._core import checks
 from dokimos._core.example import Example, convert_types
 from dokimos._core.printable import Printable
 from dokimos._core.text import quote
 from dokimos._core.type_parameters import In, In_co, Out, Out_co
+from dokimos.datasets._dataset_source import DatasetSource
 from dokimos.datasets._fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets._rows import duplicate_id
+from dokimos.datasets._split import part_sizes, shuffle
 from dokimos.errors import ConfigurationError, DatasetError
 
 Location = str | os.PathLike[str]
 Columns = Mapping[str, str]
+Loaded = TypeVar("Loaded", "Dataset[Any, Any]", "DatasetStream[Any, Any]")
+_LOGIN: Final = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+"""User and password in a URI, which no record of a run may hold."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -42,9 +47,16 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
     examples: tuple[Example[In_co, Out_co], ...]
     name: str
     description: str
+    source: DatasetSource | None = field(default=None, compare=False)
+    """Where it was loaded from; equal examples from elsewhere make an equal data set."""
 
     def __init__(
-        self, examples: Iterable[Example[In_co, Out_co]] = (), name: str = "unnamed", description: str = ""
+        self,
+        examples: Iterable[Example[In_co, Out_co]] = (),
+        name: str = "unnamed",
+        description: str = "",
+        *,
+        source: DatasetSource | None = None,
     ) -> None:
         if not isinstance(examples, Iterable):
             raise ConfigurationError(f"A Dataset holds Examples, not {type(examples).__name__}.")
@@ -63,6 +75,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         object.__setattr__(self, "examples", examples)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "description", description)
+        object.__setattr__(self, "source", source)
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -92,6 +105,11 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         """Always 0; a `DatasetStream` may have some."""
         return 0
 
+    @property
+    def item_ids(self) -> tuple[str | None, ...]:
+        """The ids that the examples have in a data set of a server, in order; None for the others."""
+        return tuple(example.dataset_item_id for example in self.examples)
+
     @cached_property
     def input_keys(self) -> frozenset[str]:
         """What the inputs of the examples are called, all of them together."""
@@ -115,7 +133,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
                 f"sample(n) needs n in 0..{len(self)}, the size of {self.name!r}, not {n!r:.80}."
             )
         # The first n of the whole order: a larger sample with the same seed contains a smaller one.
-        return self._at(_shuffle(len(self), seed)[:n])
+        return self._at(shuffle(len(self), seed)[:n])
 
     def split(
         self, parts: float | int | Sequence[float] | Sequence[int], seed: int = 0
@@ -125,8 +143,8 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         `split(0.8)` and `split(80)` give that share or number, and the rest. A sequence gives one data set
         for each element: shares that add up to 1, or counts that add up to `len(self)`.
         """
-        sizes = _sizes(parts, len(self))
-        order = _shuffle(len(self), seed)
+        sizes = part_sizes(parts, len(self))
+        order = shuffle(len(self), seed)
         pieces = []
         for number, size in enumerate(sizes, 1):
             chosen, order = order[:size], order[size:]
@@ -153,14 +171,14 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         """Load a path, `file:...`, `package:some.pkg/data.json`, `-` or a URI of a registered resolver."""
         from dokimos.datasets._resolver import resolver_for
 
-        return resolver_for(uri).load(os.fspath(uri), columns)
+        return _with_source(resolver_for(uri).load(os.fspath(uri), columns), uri)
 
     @classmethod
     def stream(cls, uri: Location, columns: Columns | None = None) -> DatasetStream:
         """Open what `load` would load, to be read one example at a time, any number of times."""
         from dokimos.datasets._resolver import resolver_for
 
-        return resolver_for(uri).stream(os.fspath(uri), columns)
+        return _with_source(resolver_for(uri).stream(os.fspath(uri), columns), uri)
 
     @classmethod
     def from_json(
@@ -266,7 +284,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         write_parquet(self, path)
 
     def _with(self, examples: Iterable[Example[In, Out]], name: str | None = None) -> Dataset[In, Out]:
-        return Dataset(tuple(examples), name or self.name, self.description)
+        return Dataset(tuple(examples), name or self.name, self.description, source=self.source)
 
     def _at(self, positions: Iterable[int], name: str | None = None) -> Dataset[In_co, Out_co]:
         return self._with((self.examples[position] for position in sorted(positions)), name)
@@ -292,6 +310,7 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
         description: str = "",
         *,
         waits: bool = False,
+        source: DatasetSource | None = None,
     ) -> None:
         if not callable(read):
             raise ConfigurationError(
@@ -299,6 +318,8 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
             )
         self.name: str = checks.require_text("name", name)
         self.description: str = checks.require_text("description", description)
+        self.source: DatasetSource | None = source
+        """Where it is read from."""
         self.fingerprint: str | None = None
         """Like `Dataset.fingerprint`; None until one iteration has come to the end."""
         self.waits = waits
@@ -331,6 +352,17 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
         self.duplicate_ids = ids.duplicates()
 
 
+def _with_source(loaded: Loaded, uri: Location) -> Loaded:
+    """Return what a resolver loaded, with the URI that was asked for unless the resolver knows better."""
+    found: object = loaded  # a resolver is written by anyone
+    if not isinstance(found, Dataset | DatasetStream) or found.source is not None:
+        return loaded
+    # A copy: a resolver may hold on to what it returns.
+    loaded = copy.copy(loaded)
+    object.__setattr__(loaded, "source", DatasetSource(uri=_LOGIN.sub("://", os.fspath(uri))))
+    return loaded
+
+
 def _source(path: Location | None, text: str | None) -> Any:
     from dokimos.datasets._source import Source
 
@@ -355,45 +387,3 @@ def _twice(name: str, id: str, first: int, second: int) -> str:
         f"The id {id!r} is given twice in the data set {name!r}: by examples {first} and {second} "
         "(counted from 0). Ids must be unique."
     )
-
-
-def _shuffle(count: int, seed: int) -> list[int]:
-    """Positions in an order that depends on the seed alone: `random()` is the same in every Python."""
-    if not checks.is_count(seed):
-        raise ConfigurationError(f"seed must be a whole number, not {seed!r:.80}.")
-    draw = random.Random(seed).random
-    keys = [draw() for _ in range(count)]
-    return sorted(range(count), key=keys.__getitem__)
-
-
-def _sizes(parts: float | int | Sequence[float] | Sequence[int], count: int) -> list[int]:
-    if checks.is_number(parts):
-        first = _size(parts, count)
-        return [first, count - first]
-    if not isinstance(parts, Sequence) or not all(map(checks.is_number, parts)):
-        raise ConfigurationError(f"split() takes shares and whole numbers, not {parts!r:.80}.")
-    sizes = [_size(part, count) for part in parts]
-    # Shares such as 0.7, 0.2, 0.1 do not sum to 1 exactly in binary.
-    if all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-9:
-        return _partition(list(parts), count)
-    if sum(sizes) != count or any(isinstance(part, float) for part in parts):
-        raise ConfigurationError(
-            f"split({list(parts)}) must be shares that add up to 1 or counts that add up to {count}."
-        )
-    return sizes
-
-
-def _size(part: float, count: int) -> int:
-    if isinstance(part, float):
-        if not 0 <= part <= 1:
-            raise ConfigurationError(f"split() takes shares in 0..1 and whole numbers, not {part}.")
-        return round(part * count)
-    if not 0 <= part <= count:
-        raise ConfigurationError(f"split() takes counts in 0..{count}, the number of examples, not {part}.")
-    return part
-
-
-def _partition(shares: list[float], count: int) -> list[int]:
-    """Round the borders instead of the parts, so that every example is in one of them."""
-    borders = [round(sum(shares[:end]) * count) for end in range(len(shares))] + [count]
-    return [end - start for start, end in pairwise(borders)]

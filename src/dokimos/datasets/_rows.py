@@ -34,6 +34,7 @@ class _Draft(Printable):
     actual_outputs: dict[str, Any] | None
     metrics: CallMetrics | None
     actual_error: str | None
+    dataset_item_id: None
 
 
 class RowReader:
@@ -75,6 +76,7 @@ class RowReader:
         draft.actual_outputs = actual
         draft.metrics = metrics
         draft.actual_error = error
+        draft.dataset_item_id = None
         # Now that it is complete: an Example is frozen, and its constructor would copy every map once more.
         draft.__class__ = Example
         return cast("Example", draft)

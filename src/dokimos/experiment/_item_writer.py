@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from dokimos._core.results import EvalResult
 from dokimos.experiment._example_source import SourcedExample
 from dokimos.experiment._item_errors import describe_error
@@ -29,6 +31,8 @@ class ItemWriter:
             error = None if error is None else redact(error)
             detail = redact_detail(detail, redact)
             text = sourced.redact_json(redact)
+        if sourced.example.dataset_item_id is not None:
+            text = _with_item_id(text, sourced.example.dataset_item_id)
         try:
             self._journal.write_item(
                 position,
@@ -58,3 +62,9 @@ class ItemWriter:
             f"Item {position[1]} could not be written to the journal ({describe_error(problem)}); "
             "a resumed run would repeat it."
         )
+
+
+def _with_item_id(example_json: str, item_id: str) -> str:
+    """Add the id of the data set's item to the JSON of an example; it is not part of content or hash."""
+    comma = "" if example_json == "{}" else ","
+    return f'{example_json[:-1]}{comma}"datasetItemId":{json.dumps(item_id)}}}'

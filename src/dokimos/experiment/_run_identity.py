@@ -64,6 +64,7 @@ class RunIdentity:
                 "name": dataset.name,
                 "size": len(dataset) if isinstance(dataset, Dataset) else None,
                 "fingerprint": dataset.fingerprint,
+                **({} if dataset.source is None else {"source": dataset.source}),
             },
             "task": self.task,
             "evaluators": self.evaluators,

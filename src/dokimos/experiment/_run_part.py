@@ -54,7 +54,7 @@ def subset_of(dataset: Dataset | DatasetStream, chosen: Iterable[Example]) -> Da
     """Return examples of a data set as a data set of the same name."""
     if isinstance(dataset, Dataset):
         return dataset.subset(chosen)
-    return Dataset(chosen, name=dataset.name, description=dataset.description)
+    return Dataset(chosen, name=dataset.name, description=dataset.description, source=dataset.source)
 
 
 def hash_examples(dataset: Dataset | DatasetStream) -> Iterator[tuple[Example, str]]:

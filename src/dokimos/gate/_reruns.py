@@ -78,7 +78,10 @@ def _run(rerun: Rerun, examples: Sequence[Example], times: int) -> list[Experime
 
     if isinstance(rerun, Experiment):
         repeated_plan = replace(
-            rerun, dataset=Dataset(examples, name=rerun.dataset.name), runs=times, reporters=()
+            rerun,
+            dataset=Dataset(examples, name=rerun.dataset.name, source=rerun.dataset.source),
+            runs=times,
+            reporters=(),
         )
         # No cache: a cached reply would confirm whatever was seen the first time. No journal: it is not a run
         # of its own.
