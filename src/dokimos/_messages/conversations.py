@@ -55,6 +55,7 @@ def parse_conversation(messages: Iterable[Mapping[str, Any] | Message]) -> tuple
         for neutral in _parse_message(message, index):
             if neutral.result is not None:
                 calls.matcher.add(neutral.result)
+            # What is nothing but reasoning was not said to anybody.
             elif neutral.role != "tool" and (neutral.text or neutral.calls or not neutral.reasoning):
                 if neutral.role == "user":
                     calls.matcher.end_turn()

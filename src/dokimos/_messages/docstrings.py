@@ -36,11 +36,11 @@ def parse_purpose(docstring: str) -> str:
 
 def parse_parameter_descriptions(docstring: str) -> dict[str, str]:
     """Return what is said about each parameter; those without a word are left out."""
-    found: dict[str, list[str]] = {}
+    pieces: dict[str, list[str]] = {}
     for names, text in (*_sphinx_entries(docstring), *_section_entries(docstring)):
         for name in names:
-            found.setdefault(name.lstrip("*"), []).append(text)
-    joined = {name: " ".join(" ".join(texts).split()) for name, texts in found.items()}
+            pieces.setdefault(name.lstrip("*"), []).append(text)
+    joined = {name: " ".join(" ".join(texts).split()) for name, texts in pieces.items()}
     return {name: text for name, text in joined.items() if text}
 
 
@@ -78,6 +78,7 @@ def _parse_google(body: list[str]) -> Iterator[tuple[list[str], str]]:
     depth = _indent(filled[0]) if filled else 0
     names: list[str] = []
     for line in filled:
+        # Text at the margin ends the section, though no other one begins.
         if _indent(line) < depth:
             return
         entry = _GOOGLE_ENTRY.match(line.strip()) if _indent(line) == depth else None

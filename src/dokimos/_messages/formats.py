@@ -50,19 +50,20 @@ def format_messages(form: str, messages: Iterable[Message]) -> list[Wire]:
     dialect = _DIALECTS.get(form)
     if dialect is None:
         raise ValueError(f"Unknown message format {form!r}; the formats are {', '.join(_DIALECTS)}.")
-    found: list[Wire] = []
+    formatted: list[Wire] = []
     number = 0
     for message in messages:
         if message.tool_calls:
             calls = [_prepare_call(call, number + index) for index, call in enumerate(message.tool_calls, 1)]
             number += len(calls)
-            found += dialect.format_calls(calls)
+            formatted += dialect.format_calls(calls)
         if message.content or not message.tool_calls:
-            found += dialect.format_text(message.role, message.content)
-    return found
+            formatted += dialect.format_text(message.role, message.content)
+    return formatted
 
 
 def _prepare_call(call: ToolCall, number: int) -> FormattedCall:
+    # Ids are given anew: recorded ones may be missing or repeat from turn to turn, which providers refuse.
     arguments = jsonable(call.arguments)
     failed = bool(call.metadata.get(CALL_ERROR))
     return FormattedCall(
@@ -92,6 +93,7 @@ def _format_responses_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
 
 
 def _format_anthropic_text(role: Role, text: str) -> Iterator[Wire]:
+    # Anthropic, Gemini and Bedrock take the system prompt beside the messages (`system_prompt`).
     if role is not Role.SYSTEM:
         yield {"role": str(role), "content": text}
 
@@ -99,6 +101,7 @@ def _format_anthropic_text(role: Role, text: str) -> Iterator[Wire]:
 def _format_anthropic_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     entries = [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments_map} for c in calls]
     yield {"role": "assistant", "content": entries}
+    # All results of a turn in the one message that follows it, or the API refuses the calls.
     yield {"role": "user", "content": [_format_anthropic_result(call) for call in calls]}
 
 
@@ -115,6 +118,7 @@ def _format_gemini_text(role: Role, text: str) -> Iterator[Wire]:
 def _format_gemini_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     entries = [{"functionCall": {"id": c.id, "name": c.name, "args": c.arguments_map}} for c in calls]
     yield {"role": "model", "parts": entries}
+    # A response has to be an object; "output" and "error" are the keys that the API's reference gives it.
     answered = [
         {
             "functionResponse": {

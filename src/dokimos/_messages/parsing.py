@@ -63,6 +63,7 @@ def parse_plain_message(data: object) -> NeutralMessage | None:
     """Parse a plain text or result message, the most common form, fast; None for any other message."""
     if type(data) is not dict or type(content := data.get("content")) is not str:
         return None
+    # The number of keys says that there is nothing else in it to be lost.
     size, role = len(data), data.get("role")
     if size == 2 and role in _SPEAKERS:
         return NeutralMessage(role, content)
@@ -170,17 +171,22 @@ def _fill_draft(draft: Draft, data: Mapping[str, Any], role: str, named: object,
         draft.reasoning.append(extract_text(content))
     else:
         _parse_content(content, draft)
-    for key in _CALL_LISTS:
-        calls = data.get(key)
-        for call in as_sequence(calls if draft.strict else parse_if_container(calls)) if calls else ():
-            parse_call(call, draft)
-    if isinstance(data.get("function_call"), dict):
-        parse_call(data["function_call"], draft)
+    _parse_calls(data, draft)
     reasoning = data.get("reasoning_content") or data.get("reasoning")
     if isinstance(reasoning, str):
         draft.reasoning.append(reasoning)
     if not content and isinstance(data.get("refusal"), str):
         draft.texts.append(data["refusal"])
+
+
+def _parse_calls(data: Mapping[str, Any], draft: Draft) -> None:
+    for key in _CALL_LISTS:
+        calls = data.get(key)
+        for call in as_sequence(calls if draft.strict else parse_if_container(calls)) if calls else ():
+            parse_call(call, draft)
+    # The single call of Chat Completions before there were tools, which many data sets still have.
+    if isinstance(data.get("function_call"), dict):
+        parse_call(data["function_call"], draft)
 
 
 def _parse_content(content: object, draft: Draft) -> None:

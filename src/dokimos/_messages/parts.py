@@ -98,7 +98,7 @@ def find_part_parser(part: Part) -> PartParser | None:
     if isinstance(kind, str):
         parser = _PARSER_BY_TYPE.get(kind)
         if parser is _parse_function and not isinstance(part.get("function"), dict):
-            return None
+            return None  # a description of a tool, which has the same type in the Responses API
         return parser or _find_hosted_parser(kind)
     inner = part.get("message_content")
     if isinstance(inner, dict):
@@ -241,8 +241,8 @@ def _select_keys(data: Part, keys: Iterable[str]) -> dict[str, Any]:
 
 def _with_results(call: Part) -> Part:
     """Return a hosted call with what it found or printed as its output."""
-    found = first_value(call, ("output", "results", "outputs"))
-    return {**call, "output": found}
+    output = first_value(call, ("output", "results", "outputs"))
+    return {**call, "output": output}
 
 
 def _parse_code(part: Part, draft: Draft) -> None:
@@ -319,6 +319,7 @@ _PARSER_BY_TYPE: Final[dict[str, PartParser]] = {
     "tool-call": _parse_sdk_call,
     "tool-result": _parse_sdk_result,
 }
+# Text comes last: what has a call or a result beside its text is that.
 _PARSER_BY_KEY: Final[dict[str, PartParser]] = {
     "toolUse": _parse_call,
     "functionCall": _parse_call,

@@ -130,8 +130,8 @@ def _object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_attributes(tool: object) -> ToolDefinition:
-    found = {key: getattr(tool, key, None) for key in ("name", "description", *_SCHEMA_KEYS)}
-    return from_map({key: value for key, value in found.items() if isinstance(value, str | Mapping)})
+    attributes = {key: getattr(tool, key, None) for key in ("name", "description", *_SCHEMA_KEYS)}
+    return from_map({key: value for key, value in attributes.items() if isinstance(value, str | Mapping)})
 
 
 def _arguments_schema(function: Callable[..., Any], described: Mapping[str, str]) -> dict[str, Any]:

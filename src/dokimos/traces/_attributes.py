@@ -121,6 +121,7 @@ def _insert(tree: dict[str, Any], path: tuple[str, ...], value: object) -> None:
             below = tree[step] = {}
         tree = below
     last = path[-1]
+    # Where both `a` and `a.b` were recorded, the structure says more.
     if type(tree.get(last)) is not dict:
         tree[last] = value
 

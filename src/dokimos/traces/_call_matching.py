@@ -132,6 +132,8 @@ def _find_call(span: Span, execution: SpanContent, calls: list[TracedCall]) -> T
     ]
     for is_match in (_is_same, _is_within, _is_unknown):
         matches = [call for call in candidates if is_match(call.request.arguments, execution.arguments)]
+        # Of requests with the same arguments any will do; of others, a guess could give a call the result
+        # of another.
         if len(matches) == 1 or (matches and is_match is _is_same):
             return matches[0]
     return None

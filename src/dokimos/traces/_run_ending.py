@@ -216,7 +216,7 @@ def _is_final_failure(transcript: Transcript, span: Span, last_start: float) -> 
     """Say whether a span failed and no agent or model was called after it."""
     if transcript.content(span).error is None:
         return False
-    return span.end_ns is None or last_start < span.end_ns
+    return span.end_ns is None or last_start < span.end_ns  # without an end, it was open to the last
 
 
 def _last_start(transcript: Transcript, roles: frozenset[SpanRole]) -> float:
@@ -251,6 +251,7 @@ def _find_passed_failures(transcript: Transcript, span: Span) -> Iterator[Span]:
     error = transcript.content(span).error or ""
     for above in transcript.tree.ancestors(span):
         other = transcript.content(above).error
+        # What passes an error on often wraps its message or cuts it.
         if other is not None and (error in other or other in error):
             yield above
 

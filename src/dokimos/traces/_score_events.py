@@ -78,6 +78,7 @@ def emit_evaluations(
 def _context(span: Span | tuple[str, str]) -> Any:
     trace = require("opentelemetry.trace", extra="otel")
     trace_id, span_id = (span.trace_id, span.span_id) if isinstance(span, Span) else span
+    # Processors may drop events of a span that was not sampled.
     flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
     judged = trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=flags)
     return trace.set_span_in_context(trace.NonRecordingSpan(judged))

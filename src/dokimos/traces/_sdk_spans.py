@@ -44,6 +44,7 @@ def _span(span: Any) -> Span:
 
 
 def _log(record: Any) -> LogRecord:
+    # Versions of the SDK differ in whether a finished log is the record or holds it.
     record = getattr(record, "log_record", record)
     attributes = _to_plain(record.attributes or {})
     event = SpanEvent(

@@ -209,6 +209,7 @@ def _unbind_arguments(arguments: object) -> Any:
     """Return the arguments of a traced function as a map by name."""
     if not isinstance(arguments, dict):
         return arguments
+    # OpenLLMetry: tools of LangChain have `inputs` or `input_str`, decorated functions `args` and `kwargs`.
     if isinstance(arguments.get("inputs"), dict):
         return arguments["inputs"]
     if "input_str" in arguments:
@@ -222,6 +223,8 @@ def _unbind_arguments(arguments: object) -> Any:
 def _unwrap_result(value: object) -> tuple[Any, str]:
     """Return the result of a tool without the wrapper of a library, and the call's id if it is in that."""
     tree = parse_if_json(value)
+    # OpenLLMetry has results under `output`; LangChain serializes a ToolMessage with its fields in
+    # `kwargs`.
     if isinstance(tree, dict) and set(tree) <= {"output", "kwargs", "type"} and "output" in tree:
         tree = tree["output"]
     for key in ("kwargs", "data"):

@@ -89,6 +89,7 @@ class SpanSource:
             return True
         answers = first_value(self.structures, FLAT_OUTPUTS) or self.first(OUTPUT_MESSAGES)
         if isinstance(answers, str):
+            # Answers are long, and are parsed here only if they may say so.
             answers = parse_if_container(answers) if '"error"' in answers else None
         choices = (content for name, content in self.events if name == CHOICE)
         candidates = [*(answers if isinstance(answers, list) else [answers]), *choices]

@@ -50,6 +50,8 @@ def _build_conversation(transcripts: Sequence[Transcript]) -> ConversationTrajec
             continue
         if previous is None:
             messages += [Message.system(text) for text in thread.system]
+        # The model of a later turn was sent the earlier ones again; what traces before this one have is not
+        # added twice.
         history = thread.keys[: thread.start]
         new = None if previous is None else previous.find_new(history)
         messages += _build_messages(thread.entries[new or 0 :], _calls_by_entry(transcript))

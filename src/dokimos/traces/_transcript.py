@@ -203,4 +203,5 @@ def _key(message: NeutralMessage) -> Key:
         return ("tool", result.id) if result.id else ("tool", result.name, text_form(result.value))
     if message.calls:
         return ("calls", *(call.id or (call.name, text_form(call.arguments)) for call in message.calls))
+    # Some instrumentations strip the texts that they record, and others do not.
     return (message.role, message.text.strip())
