@@ -169,6 +169,7 @@ class AgentJudge:
         try:
             content = identity_of(self.runner.judge or self.runner.run)
         except Exception:  # an agent may hold anything
+            # No reply is then found in a cache: it is asked for again rather than taken from another agent.
             content = f"{id(self):x}"
         return f"{self.runner.identity}#{hash_text(content)}"
 

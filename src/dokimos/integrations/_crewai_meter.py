@@ -1,6 +1,6 @@
 """Meters one run of CrewAI by its events: tokens, messages, failed calls and offered tools.
 
-CrewAI's task_ids totals do not separate runs, and a run that fails returns nothing.
+CrewAI's own totals do not separate runs, and a run that fails returns nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def meter_run(runner: object, run: Callable[[], R]) -> MeteredRun[R]:
             result = run()
         except Exception as exception:
             error = exception
+        # The bus calls its listeners in threads: events of this run may still be on their way.
         require("crewai.events", EXTRA).crewai_event_bus.flush()
         return _collect_run(runner, [meter.take(key) for key in _keys_of(runner)], result, error)
     finally:

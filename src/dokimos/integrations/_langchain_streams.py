@@ -68,11 +68,13 @@ def _split_chunk(each: object) -> tuple[str | None, Any]:
     """Return the mode of a chunk, None if it has none, and its content."""
     if not isinstance(each, tuple):
         return None, each
+    # LangGraph puts the path of a subgraph and the mode before a chunk, each only if it was asked for.
     *prefix, chunk = each
     if prefix and isinstance(prefix[0], tuple):
         namespace, *prefix = prefix
         if namespace:
             return "of a subgraph", chunk
+    # The mode "messages" gives pairs of a piece of a message and its metadata.
     if len(each) == 2 and get(each[0], "type") is not None and isinstance(each[1], Mapping):
         raise IntegrationError(_describe_mode("of messages"))
     return (prefix[0] if prefix and isinstance(prefix[0], str) else None), chunk
@@ -108,6 +110,7 @@ def _merge(updates: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for update in updates:
         for name, changes in update.items():
             for change in changes if isinstance(changes, list) else [changes]:
+                # Names such as `__interrupt__` are not those of nodes.
                 if isinstance(change, Mapping) and not name.startswith("__"):
                     state |= change
                     messages |= _by_id(change.get("messages"), len(messages))

@@ -151,6 +151,7 @@ class ModelSDK(Framework):
         if not isinstance(agent, ToolLoop):
             messages = conversation.to_messages(self.message_format(None))
             return self.parse_run(await call_user_function(agent, messages, **options))
+        # As one text: not every API takes system messages among the others.
         system = "\n\n".join(text for text in (agent.system, conversation.system_prompt) if text)
         turns = tuple(message for message in conversation.messages if message.role is not Role.SYSTEM)
         messages = replace(conversation, messages=turns).to_messages(self.message_format(agent))

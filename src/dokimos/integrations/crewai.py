@@ -170,6 +170,7 @@ class CrewAI(Framework):
             IntegrationError: for a crew whose placeholders are filled in already.
         """
         for task in get(agent, "tasks", default=()):
+            # There is no public name for the text as it was before its placeholders were filled in.
             if getattr(task, "_original_description", None) not in (None, task.description):
                 raise IntegrationError(
                     "This crew has been kicked off, so that the placeholders in its tasks are filled in. "

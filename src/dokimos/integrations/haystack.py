@@ -202,6 +202,7 @@ async def _run_in_steps(
     pipeline: FrameworkObject, data: Mapping[str, Any], options: RunOptions, steps: list[Mapping[str, Any]]
 ) -> Any:
     """Run a pipeline and add the output of each component to `steps`, for when a later one fails."""
+    # Only an AsyncPipeline can be followed component by component.
     if not hasattr(pipeline, "run_async_generator"):
         return await _call_run(pipeline, data, **options)
     result: Mapping[str, Any] = {}
@@ -226,6 +227,7 @@ def _collect_messages(steps: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Return the messages of components after the last one of the user, without those passed on."""
     collected: list[Any] = []
     for value in (value for step in steps for output in step.values() for value in output.values()):
+        # Lists of anything else, such as documents, have no roles.
         messages = [each for each in value if _role(each) != "None"] if isinstance(value, list) else []
         new = _find_messages(_skip_input({"messages": messages}))
         collected += [message for message in new if message not in collected]
@@ -273,6 +275,7 @@ _FIRST: Final = "before_run"
 
 def _to_theirs(message: Mapping[str, Any]) -> Any:
     chat_message = require("haystack.dataclasses", EXTRA).ChatMessage
+    # Where a message only calls tools, Chat Completions have None, which the converter refuses.
     if message["role"] == "assistant" and message.get("content") is None:
         message = {key: value for key, value in message.items() if key != "content"}
     return chat_message.from_openai_dict_format(dict(message))

@@ -204,6 +204,7 @@ def to_messages(result: object) -> list[Any]:
 
 
 def _with_thread(target: object, run_options: RunOptions) -> dict[str, Any]:
+    # A graph with a checkpointer remembers by thread: each input gets a new one, to begin without a memory.
     if getattr(target, "checkpointer", None) in (None, False):
         return dict(run_options)
     config = dict(run_options.get("config") or {})
@@ -212,6 +213,7 @@ def _with_thread(target: object, run_options: RunOptions) -> dict[str, Any]:
 
 
 def _takes_messages(target: object) -> bool:
+    # The channels of a graph are the keys of its state.
     return "messages" in (getattr(target, "channels", None) or ())
 
 
@@ -363,6 +365,7 @@ def _iterate_tools(runnable: object, seen: set[int]) -> Iterator[Any]:
     seen.add(id(runnable))
     yield from get(runnable, "tools_by_name", default={}).values()
     yield from get(get(runnable, "kwargs"), "tools", default=())
+    # An AgentExecutor of older versions, told apart by an option that only it has.
     yield from get(runnable, "tools", default=()) if hasattr(runnable, "return_intermediate_steps") else ()
     nodes = get(runnable, "nodes")
     within = list(nodes.values()) if isinstance(nodes, Mapping) else []

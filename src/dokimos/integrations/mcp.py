@@ -268,6 +268,7 @@ async def _list_all_tools(session: FrameworkObject) -> list[Any]:
 
 
 def _is_open(target: object) -> bool:
+    # What can be pinged is a session or a client; a server, a transport or a URL has to be opened first.
     return hasattr(target, "send_ping")
 
 

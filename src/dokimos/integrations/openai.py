@@ -98,6 +98,7 @@ def _iterate_items(result: object) -> Iterator[Any]:
         choices, output = get(each, "choices"), get(each, "output")
         if choices:
             yield get(choices[0], "message")
+        # The result of a tool has an `output`, too, and a type; a response has no type.
         elif isinstance(output, list) and get(each, "type") is None:
             yield from output
         else:
@@ -121,6 +122,7 @@ class _ChatApi:
         ]
 
     def to_messages(self, response: FrameworkObject) -> list[Any]:
+        # Without what is None: the API does not take all fields back that it gives.
         return [response.choices[0].message.model_dump(exclude_none=True)]
 
     def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:

@@ -140,6 +140,7 @@ class _StepRecorder:
             "on_llm_end": self._record_response,
             "on_tool_end": self._record_tool_output,
         }
+        # All hooks that this version of the SDK has, so that none of the user's is lost.
         names = [name for name in dir(base) if name.startswith("on_")]
         hooks = {name: _chain_hooks(recording.get(name), getattr(user_hooks, name, None)) for name in names}
         return type("DokimosHooks", (base,), hooks)()

@@ -96,6 +96,7 @@ class PydanticAI(Framework):
         with require("pydantic_ai", EXTRA).capture_run_messages() as messages:
 
             def read_progress() -> tuple[AgentTrace, CallMetrics | None]:
+                # What is captured begins with the history that was passed.
                 new = messages[earlier:]
                 usage = (_parse_tokens(get(each, "usage"), get(each, "model_name")) for each in new)
                 return self.to_agent_trace(new), sum_usage(usage)
