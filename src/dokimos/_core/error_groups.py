@@ -38,7 +38,7 @@ def group_errors(items: Iterable[ItemResult]) -> tuple[ErrorGroup, ...]:
     """Return the errors of tasks and evaluators by kind, those of most items first."""
     members: dict[Hashable, tuple[str, str, ErrorDetail | None, list[str]]] = {}
     for item in items:
-        for source, text, detail in _errors_of(item):
+        for source, text, detail in _iterate_errors(item):
             group = members.setdefault((source, error_key(text, detail)), (source, text, detail, []))
             group[3].append(item.key)
     groups = [
@@ -55,7 +55,7 @@ def errors_of(item: ItemResult) -> tuple[tuple[str, ErrorDetail | None], ...]:
     return task + tuple((result.error_text, result.error_detail) for result in culprits)
 
 
-def _errors_of(item: ItemResult) -> Iterator[tuple[str, str, ErrorDetail | None]]:
+def _iterate_errors(item: ItemResult) -> Iterator[tuple[str, str, ErrorDetail | None]]:
     if item.error is not None:
         yield TASK, item.error, item.error_detail
     for result in item.eval_results:

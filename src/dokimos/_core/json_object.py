@@ -14,7 +14,7 @@ def parse_object(text: str) -> dict[str, Any] | None:
     try:
         value = (_parser or _load_parser())(text)
     except (ValueError, TypeError):
-        value = _parse_with_stdlib(text)
+        value = _parse_surrogates(text, None) if text.strip() else {}
     return value if type(value) is dict else None
 
 
@@ -49,12 +49,8 @@ def _has_half_pairs(error: Exception) -> bool:
     return isinstance(error, TypeError) or "hex escape" in str(error)
 
 
-def _parse_with_stdlib(text: str) -> Any:
-    """Parse what the fast parser refuses; None where it is not JSON."""
-    return _parse_surrogates(text, None) if text.strip() else {}
-
-
 def _parse_surrogates(text: str, otherwise: object) -> Any:
+    """Parse what the fast parser refuses for a half of a surrogate pair; return `otherwise` if not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

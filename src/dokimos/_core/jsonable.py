@@ -227,15 +227,10 @@ def _first_of(value: object, names: Sequence[str], types: type | tuple[type, ...
     return None
 
 
-def _is_anonymous(value: object) -> bool:
-    kind = type(value)
-    return (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__)
-
-
 def _text_of(value: object) -> str:
     kind = type(value)
     anonymous = f"<{kind.__module__}.{kind.__qualname__} object>"
-    if _is_anonymous(value):
+    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
         return anonymous  # without its address, which never repeats
     try:
         return str(value)

@@ -79,15 +79,11 @@ async def decode_body(chunks: AsyncIterable[bytes], encoding: str, most: int) ->
     received = 0
     async for chunk in chunks:
         received += len(chunk)
-        yield _decode_chunk(chunk, decoder, received, most)
+        if received > most:
+            raise TooLarge
+        yield chunk if decoder is None else decoder.decode(chunk)
     if decoder is not None:
         decoder.end()
-
-
-def _decode_chunk(chunk: bytes, decoder: _Decoder | None, received: int, most: int) -> bytes:
-    if received > most:
-        raise TooLarge
-    return chunk if decoder is None else decoder.decode(chunk)
 
 
 def _decoder_of(encoding: str, most: int) -> _Decoder | None:

@@ -172,7 +172,8 @@ class Breaker:
                 self._next_try = max(self._next_try, now + self._breakers.probe_seconds)
                 self.is_open = self._breakers.has_opened = True
                 return RetryDecision.GIVE_UP
-            return RetryDecision.RETRY if self._decides_retries(now) else RetryDecision.COUNT_ATTEMPTS
+            decides_retries = self.is_of_run and self._serializes_calls(now)
+            return RetryDecision.RETRY if decides_retries else RetryDecision.COUNT_ATTEMPTS
 
     def error(self, message: str) -> JudgeUnavailableError:
         """Return the error of a call that failed for what is wrong with the endpoint, not with itself."""
@@ -211,9 +212,6 @@ class Breaker:
         if self._failure is FailureKind.RATE_LIMITED:
             return self._tries >= THROTTLED_TRIES and now - self._first_failure >= THROTTLED_SECONDS
         return self._failure is FailureKind.SERVER_ERROR and self._is_starting(now)
-
-    def _decides_retries(self, now: float) -> bool:
-        return self._breakers.in_run and self._serializes_calls(now)
 
     def _pause(self, wait: float | None, now: float) -> float:
         longest = LONGEST_START_WAIT if self._is_starting(now) else LONGEST_WAIT

@@ -232,17 +232,13 @@ def _parse_hosted_call(call: Part, draft: Draft) -> None:
     action = first_value(call, ("action", "operation"))
     arguments = action if isinstance(action, dict) else _select_keys(call, ("actions", "queries", "code"))
     name = call.get("name") or str(call["type"]).removesuffix("_call")
-    draft.add_call(name, first_value(call, ("arguments",)) or arguments, _with_results(call))
+    # What it found or printed is in the same item, under one of these names.
+    output = first_value(call, ("output", "results", "outputs"))
+    draft.add_call(name, first_value(call, ("arguments",)) or arguments, {**call, "output": output})
 
 
 def _select_keys(data: Part, keys: Iterable[str]) -> dict[str, Any]:
     return {key: data[key] for key in keys if data.get(key) is not None}
-
-
-def _with_results(call: Part) -> Part:
-    """Return a hosted call with what it found or printed as its output."""
-    output = first_value(call, ("output", "results", "outputs"))
-    return {**call, "output": output}
 
 
 def _parse_code(part: Part, draft: Draft) -> None:

@@ -122,7 +122,7 @@ class LoopWatch:
             # Many that block for a short while each are not one that blocks for long.
             if location.call is not call:
                 call, since, errors = location.call, now, 0
-            limit = self._limit_of(location)
+            limit = None if call is None else self._limits[call.f_code.co_filename]
             if limit is not None and now - since >= max(limit, STALL_SECONDS):
                 since, errors = now, errors + 1
                 self._end(location, errors, limit)
@@ -152,9 +152,6 @@ class LoopWatch:
         )
         with contextlib.suppress(Exception):  # nobody may read it any more
             print_line(f"! {self._warnings[key]}")
-
-    def _limit_of(self, location: BlockedLocation) -> float | None:
-        return None if location.call is None else self._limits[location.call.f_code.co_filename]
 
     def _end(self, location: BlockedLocation, errors: int, limit: float) -> None:
         message = f"{location} held up the event loop for more than {max(limit, STALL_SECONDS):g} s"

@@ -37,7 +37,7 @@ class ModelCalls:
     def __init__(self, options: RunOptions, redact: Redact | None = None) -> None:
         self.ledger = None if options.budget is None else Ledger(options.budget)
         self.breakers = Breakers(patience=options.patience, start_seconds=options.wait_for_endpoint or 0.0)
-        self._clean = _cleaning(redact)
+        self._clean = _build_redactor(redact)
         self._cassette = _cassette_of(options, self._clean)
         # What the environment names is shared by all runs of the process, so none of them asks everything.
         self._asks_everything = options.shard is None and options.cassette is not None
@@ -123,9 +123,9 @@ class ModelCalls:
                 yield store
 
 
-def _cleaning(redact: Redact | None) -> Redactor:
-    without = secret_redactor()
-    return without if redact is None else lambda text: without(redact(text))
+def _build_redactor(redact: Redact | None) -> Redactor:
+    redact_secrets = secret_redactor()
+    return redact_secrets if redact is None else lambda text: redact_secrets(redact(text))
 
 
 def _cassette_of(options: RunOptions, clean: Redactor) -> Cassette | None:

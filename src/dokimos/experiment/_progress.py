@@ -111,7 +111,7 @@ class ProgressLine:
 def _format_counts(tally: Tally, rate: float | None) -> list[str]:
     parts = []
     if rate is not None:
-        parts.append(_per_time(rate))
+        parts.append(_format_rate(rate))
     if tally.pass_rate is not None:
         parts.append(f"{tally.pass_rate:.0%} pass".replace("%", " %"))
     if tally.errored:
@@ -121,7 +121,7 @@ def _format_counts(tally: Tally, rate: float | None) -> list[str]:
     return parts
 
 
-def _per_time(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     if rate < 1:
         return f"{rate * 60:.1f}/min"
     return f"{rate:.1f}/s" if rate < 100 else f"{rate:.0f}/s"

@@ -194,29 +194,28 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
     example = stored.example(position)
     if stored_item is None or example is None:
         return None
-    results = sorted(stored_item.results.values(), key=lambda result: _sort_index(result, order))
+    results = sorted(
+        stored_item.results.values(),
+        key=lambda result: order.get(result.name, order.get(result.evaluator, len(order))),
+    )
     return ItemResult(
         position[1],
         from_json(Example, example),
         actual_outputs=stored_item.outputs or {},
-        eval_results=tuple(_complete(results, order)),
+        eval_results=tuple(_exclude_dropped_evaluators(results, order)),
         metrics=stored_item.metrics,
         error=stored_item.error,
         error_detail=stored_item.error_detail,
     )
 
 
-def _complete(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
+def _exclude_dropped_evaluators(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
     """Exclude the results of evaluators that a later resume dropped."""
     return [
         result
         for result in results
         if not order or result.name in order or result.evaluator in order or result.name == CHOICE
     ]
-
-
-def _sort_index(result: EvalResult, order: dict[str, int]) -> int:
-    return order.get(result.name, order.get(result.evaluator, len(order)))
 
 
 def _provenance(stored: StoredRun) -> Provenance:

@@ -279,7 +279,10 @@ class RunRecord:
             folder = create_run_folder(root, new_run_id(self._started))
             lock = RunLock(folder)
             try:
-                write_manifest(folder, self._manifest(folder.name))
+                manifest = self.description.to_manifest(
+                    folder.name, started_at=self._started_at, seed=self.seed, shard=self._options.shard
+                )
+                write_manifest(folder, manifest)
                 self._journal = Journal(folder, lock)
                 self._start_writing(self._journal)
             except OSError:
@@ -291,11 +294,6 @@ class RunRecord:
                 f"The run cannot be resumed: nothing could be written in {root} ({error})."
             )
             self.warnings.append(self._journal_problem)
-
-    def _manifest(self, run_id: str) -> dict[str, Any]:
-        return self.description.to_manifest(
-            run_id, started_at=self._started_at, seed=self.seed, shard=self._options.shard
-        )
 
     def _start_writing(self, journal: Journal) -> None:
         # A stream is read anew for each repeat, so a repeat's examples need not be those of the first.

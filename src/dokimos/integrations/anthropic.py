@@ -108,7 +108,8 @@ class _MessagesApi:
         return [CallRequest(block.id, block.name, block.input) for block in blocks]
 
     def to_messages(self, response: FrameworkObject) -> list[Any]:
-        return [{"role": "assistant", "content": [_to_block(block) for block in response.content]}]
+        content = [block.model_dump(exclude_none=True) for block in response.content]
+        return [{"role": "assistant", "content": content}]
 
     def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
         results = [
@@ -132,11 +133,6 @@ class _MessagesApi:
 def _with_role(message: object) -> Any:
     """Return a message with its role; one that only has content is the assistant's."""
     return {"role": "assistant", **message} if isinstance(message, Mapping) else message
-
-
-def _to_block(block: FrameworkObject) -> Mapping[str, Any]:
-    tree: dict[str, Any] = block.model_dump(exclude_none=True)
-    return tree
 
 
 _MESSAGES: Final[ModelApi] = _MessagesApi()

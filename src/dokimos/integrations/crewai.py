@@ -297,9 +297,9 @@ class _OutputParser:
             elif get(message, "role") == "assistant":
                 self._parse_assistant(message, get(message, "content", default=""))
 
-    def _parse_assistant(self, message: object, content: str) -> None:
+    def _parse_assistant(self, message: object, content: FrameworkObject) -> None:
         calls = get(message, "tool_calls", default=())
-        text_call = _match_text_call(content)
+        text_call = _TEXT_CALL.search(content) if isinstance(content, str) else None
         if calls or text_call:
             self._builder.begin_turn()
         else:
@@ -334,10 +334,6 @@ _TEXT_CALL: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """How a model that cannot call functions writes a call; its result follows in the same message."""
-
-
-def _match_text_call(content: object) -> re.Match[str] | None:
-    return _TEXT_CALL.search(content) if isinstance(content, str) else None
 
 
 def _define_tool(tool: FrameworkObject) -> ToolDefinition:

@@ -83,16 +83,12 @@ class Spending:
         self.cost_usd -= other.cost_usd
 
 
-def _format_dollars(amount: float) -> str:
-    return usd(amount)
-
-
 def _format_count(amount: float) -> str:
     return f"{amount:,.0f}"
 
 
 _LIMITS: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
-    ("max_cost_usd", "cost_usd", _format_dollars),
+    ("max_cost_usd", "cost_usd", usd),
     ("max_tokens", "tokens", _format_count),
     ("max_calls", "calls", _format_count),
 )

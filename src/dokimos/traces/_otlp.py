@@ -240,15 +240,11 @@ def parse_id(value: object, size: int) -> str:
     if not isinstance(value, str):
         return ""
     text = value.strip()
-    if len(text) == _base64_length(size):
+    if len(text) == (size + 2) // 3 * 4:  # the length of such an id in base64, never of one in hexadecimal
         with contextlib.suppress(ValueError):
             decoded = base64.b64decode(text, validate=True)
             text = decoded.hex() if len(decoded) == size else text
     return "" if not text.strip("0") else text.lower()
-
-
-def _base64_length(size: int) -> int:
-    return (size + 2) // 3 * 4
 
 
 def nanoseconds(value: object) -> int | None:

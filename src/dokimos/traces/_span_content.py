@@ -363,15 +363,12 @@ def _find_text(source: SpanSource, keys: Iterable[str]) -> str | None:
 def _entity_text(value: object) -> str | None:
     """Return the input or the output of a traced function, where that is one text."""
     tree = _unbind_arguments(parse_if_json(value))
-    if isinstance(tree, dict) and set(tree) == {"args"} and _is_one(tree["args"]):
-        tree = tree["args"][0]
+    if isinstance(tree, dict) and set(tree) == {"args"}:
+        values = tree["args"]
+        tree = values[0] if isinstance(values, list | tuple) and len(values) == 1 else values
     elif isinstance(tree, dict) and len(tree) == 1:
         tree = next(iter(tree.values()))
     return tree if isinstance(tree, str) and tree.strip() else None
-
-
-def _is_one(value: object) -> bool:
-    return isinstance(value, list | tuple) and len(value) == 1
 
 
 def _last_text(messages: Iterable[NeutralMessage]) -> str | None:
