@@ -44,16 +44,42 @@ def setup(app):
     app.connect("autodoc-process-docstring", as_restructured_text)
 
 
+SECTIONS = {"Args:": "Parameters", "Raises:": "Raises", "Returns:": "Returns"}
+
+
 def as_restructured_text(app, what, name, obj, options, lines):
-    """Escape in docstrings what reStructuredText would read as markup, but not in `code` and examples."""
+    """Turn a docstring into reStructuredText: sections as lists, and what only looks like markup escaped."""
     text_and_examples = re.split(
         r"(^ *>>>.*?(?:\n *\n|\Z))", "\n".join(lines), flags=re.MULTILINE | re.DOTALL
     )
     text_and_examples[::2] = [_escape_markup(text) for text in text_and_examples[::2]]
-    lines[:] = "".join(text_and_examples).split("\n")
+    lines[:] = _with_lists("".join(text_and_examples).split("\n"))
 
 
 def _escape_markup(text):
-    outside_of_code = re.split(r"(`[^`]*`)", text)
-    outside_of_code[::2] = [re.sub(r"([*|])", r"\\\1", piece) for piece in outside_of_code[::2]]
-    return re.sub(r"(`[^`]+`)(?=\w)", r"\1\\ ", "".join(outside_of_code))
+    # Text and `code` in turn.
+    pieces = re.split(r"(`[^`]*`)", text)
+    pieces[::2] = [re.sub(r"([*|])", r"\\\1", piece) for piece in pieces[::2]]
+    # A letter right after code, such as the plural in `Score`s, needs a separator that does not show.
+    pieces[2::2] = [re.sub(r"\A(?=\w)", r"\\ ", piece) for piece in pieces[2::2]]
+    return "".join(pieces)
+
+
+def _with_lists(lines):
+    """Write each section of parameters or exceptions as a list, one entry for each."""
+    written, inside = [], False
+    for line in lines:
+        if line in SECTIONS:
+            inside = True
+            written.append(f":{SECTIONS[line]}:")
+        elif not inside or (line and not line.startswith(" ")):
+            inside = False
+            written.append(line)
+        elif entry := re.match(r" {4}(\S.*?): (?=\S)", line):
+            written.append(f"   - **{entry[1]}**: {line[entry.end() :]}")
+        elif line.strip():
+            # The rest of an entry, or a sentence that names nothing.
+            written.append(f"     {line.strip()}" if written[-1].startswith("   ") else f"   {line.strip()}")
+        else:
+            written.append(line)
+    return written

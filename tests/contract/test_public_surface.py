@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -32,6 +33,8 @@ ALLOWED = {
 IMPORTS = re.compile(
     r"^\s*(?:from (dokimos[\w.]*) import (\([^)]*\)|[^\n#]+)|import (dokimos[\w.]*))", re.MULTILINE
 )
+DIRECTIVE = re.compile(r"^\.\. (?:(?P<module>automodule)|auto\w+|py:data):: (?P<name>[\w.]+)", re.MULTILINE)
+"""What a page of the reference documents."""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,29 @@ def test_the_public_surface_is_the_one_that_was_decided(tool):
         "The public surface has changed. Where that is meant: python tools/public_surface.py > "
         "tests/contract/public_surface.txt, and a line in the CHANGELOG."
     )
+
+
+def test_every_public_name_is_on_a_page_of_the_reference(tool):
+    exported = {
+        f"{module}.{name}": getattr(import_module(module), name)
+        for module in tool.public_modules()
+        for name in import_module(module).__all__
+    }
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    directives = [*DIRECTIVE.finditer(pages)]
+    whole_modules = tuple(f"{found['name']}." for found in directives if found["module"])
+    names = {found["name"] for found in directives}
+    # By identity, since a name may be exported by two packages.
+    documented = {
+        id(value) for name, value in exported.items() if name in names or name.startswith(whole_modules)
+    }
+
+    missing = [
+        name
+        for name, value in exported.items()
+        if id(value) not in documented and not isinstance(value, ModuleType)
+    ]
+    assert not missing, "Put these on a page of docs/api."
 
 
 def test_every_public_module_says_what_it_exports(tool):
