@@ -13,7 +13,7 @@ from dokimos.server._services.errors import InvalidRequestError
 _MAX_LENGTH: Final = 255
 
 
-def _read_key(idempotency_key: Annotated[str | None, Header()] = None) -> str | None:
+async def _read_key(idempotency_key: Annotated[str | None, Header()] = None) -> str | None:
     if idempotency_key is None or not idempotency_key.strip():
         return None
     if len(idempotency_key) > _MAX_LENGTH:

@@ -66,7 +66,7 @@ def page_request(default_size: int, max_size: int = MAX_SIZE) -> Any:
     page_query: str = Query("0", description="The page, from 0.")
     size_query: str = Query(str(default_size), description=f"Rows of a page, 1 to {max_size}.")
 
-    def read(page: str = page_query, size: str = size_query) -> PageRequest:
+    async def read(page: str = page_query, size: str = size_query) -> PageRequest:
         chosen = min(max(_whole(size, default_size), 1), max_size)
         return PageRequest(min(max(_whole(page, 0), 0), _LAST_PAGE // max_size), chosen)
 

@@ -1,4 +1,8 @@
-"""Parameters that many routes have."""
+"""Parameters that many routes have.
+
+Their functions are `async`, although none waits: the framework would run a plain function in a thread, which
+costs more than most of the routes themselves.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ No name contains it, since it is a control character.
 """
 
 
-def _read_name(name: Annotated[str, Path(max_length=3 * MAX_LENGTH)]) -> str:
+async def _read_name(name: Annotated[str, Path(max_length=3 * MAX_LENGTH)]) -> str:
     return name.replace(ENCODED_SLASH, "/")
 
 
-def _read_database(request: Request) -> Database:
+async def _read_database(request: Request) -> Database:
     database: Database = request.app.state.database
     return database
 
@@ -34,11 +38,11 @@ Store = Annotated[Database, Depends(_read_database)]
 Search = Annotated[str | None, Query(max_length=500, description="Text that must occur, in any case.")]
 
 
-def _read_experiment_id(experiment_id: Annotated[UUID, Path(alias="experimentId")]) -> str:
+async def _read_experiment_id(experiment_id: Annotated[UUID, Path(alias="experimentId")]) -> str:
     return str(experiment_id)
 
 
-def _read_run_id(run_id: Annotated[UUID, Path(alias="runId")]) -> str:
+async def _read_run_id(run_id: Annotated[UUID, Path(alias="runId")]) -> str:
     return str(run_id)
 
 

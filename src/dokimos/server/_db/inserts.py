@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Table
+from collections.abc import Callable
+from typing import Any, Final
+
+from sqlalchemy import Connection, CursorResult, Table
 from sqlalchemy.dialects import postgresql, sqlite
+
+INSERTS: Final[dict[str, Callable[[Table], Any]]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+"""The insert of each dialect, which knows `ON CONFLICT`."""
 
 
 def insert_if_absent(connection: Connection, table: Table, **values: object) -> bool:
@@ -11,6 +17,6 @@ def insert_if_absent(connection: Connection, table: Table, **values: object) -> 
 
     On PostgreSQL an error would end the whole transaction; this waits for the other one and goes on.
     """
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    result = connection.execute(dialect.insert(table).values(**values).on_conflict_do_nothing())
+    insert = INSERTS[connection.dialect.name]
+    result: CursorResult[Any] = connection.execute(insert(table).values(**values).on_conflict_do_nothing())
     return result.rowcount == 1

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, tuple_, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_ids
-from dokimos.server._db.inserts import insert_if_absent
+from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.tables import (
     DATASET_ITEMS,
     EVALUATIONS,
@@ -20,9 +19,9 @@ from dokimos.server._db.tables import (
     RUN_EVALUATORS,
     RUNS,
 )
-from dokimos.server._services.errors import ConflictError, InvalidRequestError
+from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.principal import Principal
-from dokimos.server._services.runs import RunStatus, find_run
+from dokimos.server._services.runs import RunStatus
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +121,59 @@ class ScoreCounts:
     success_count: int = 0
 
 
-_TOTALS = tuple(each.name for each in fields(Counts) if each.name != "scores")
+def _count_scores(statement: Any) -> Any:
+    """Add to what is counted of an evaluator, which is new to the run or not."""
+    added = ("score_count", "score_sum", "success_count")
+    return statement.on_conflict_do_update(
+        index_elements=["run_id", "name"],
+        set_={name: RUN_EVALUATORS.c[name] + statement.excluded[name] for name in added},
+    )
+
+
+_TOTALS: Final = tuple(each.name for each in fields(Counts) if each.name != "scores")
+
+
+# The statements of the hot path are built once: building one costs more than SQLite takes to run it.
+_LOCK_RUN: Final = (
+    select(
+        RUNS.c.id,
+        RUNS.c.tenant_id,
+        RUNS.c.status,
+        RUNS.c.next_ordinal,
+        RUNS.c.dataset_version_id,
+        RUNS.c.deleted_at,
+    )
+    .where(RUNS.c.id == bindparam("run"))
+    .with_for_update()
+)
+_KEEP_KEY: Final = {
+    dialect: insert_for(INGESTED_BATCHES)
+    .values(
+        run_id=bindparam("run"),
+        idempotency_key=bindparam("key"),
+        body_hash=bindparam("hash"),
+        created_at=bindparam("now"),
+    )
+    .on_conflict_do_nothing()
+    for dialect, insert_for in INSERTS.items()
+}
+_READ_HASH: Final = select(INGESTED_BATCHES.c.body_hash).where(
+    INGESTED_BATCHES.c.run_id == bindparam("run"), INGESTED_BATCHES.c.idempotency_key == bindparam("key")
+)
+_INSERT_ITEMS: Final = insert(ITEMS)
+_INSERT_SCORES: Final = insert(EVALUATIONS)
+_COUNT: Final = (
+    update(RUNS)
+    .where(RUNS.c.id == bindparam("run"))
+    .values(
+        next_ordinal=bindparam("next"),
+        last_activity_at=bindparam("now"),
+        **{name: RUNS.c[name] + bindparam(f"add_{name}") for name in _TOTALS},
+    )
+)
+_COUNT_SCORES: Final = {
+    dialect: _count_scores(insert_for(RUN_EVALUATORS)) for dialect, insert_for in INSERTS.items()
+}
 
 
 def add_items(
@@ -144,35 +195,35 @@ def add_items(
             item that was sent without one.
         NotFoundError: There is no such run that the caller sees.
     """
-    run = find_run(connection, principal, run_id, for_update=True)
-    principal.check_may_write(run.tenant_id, "The run")
+    run = _lock_run(connection, principal, run_id)
     if idempotency_key is not None and _is_repeated(connection, run_id, idempotency_key, body_hash):
         return False
     if run.status != RunStatus.RUNNING:
         raise ConflictError(f"The run is {run.status}; items are accepted only while it is RUNNING")
-    if idempotency_key is not None:
-        insert_if_absent(
-            connection,
-            INGESTED_BATCHES,
-            run_id=run_id,
-            idempotency_key=idempotency_key,
-            body_hash=body_hash,
-            created_at=now(),
-        )
     counts = Counts()
     next_ordinal = _store(connection, run, items, counts)
     _keep_counts(connection, run_id, counts, next_ordinal)
     return True
 
 
+def _lock_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:
+    run: Row[Any] | None = connection.execute(_LOCK_RUN, {"run": run_id}).first()
+    if run is None or run.deleted_at is not None or not principal.sees_tenant(run.tenant_id):
+        raise NotFoundError(f"Run not found: {run_id}")
+    principal.check_may_write(run.tenant_id, "The run")
+    return run
+
+
 def _is_repeated(connection: Connection, run_id: str, key: str, body_hash: str) -> bool:
-    query = select(INGESTED_BATCHES.c.body_hash).where(
-        INGESTED_BATCHES.c.run_id == run_id, INGESTED_BATCHES.c.idempotency_key == key
-    )
-    earlier = connection.execute(query).scalar()
-    if earlier is not None and earlier != body_hash:
+    """Keep the key of a batch; return True where the run has it already."""
+    batch = {"run": run_id, "key": key}
+    if connection.execute(
+        _KEEP_KEY[connection.dialect.name], {**batch, "hash": body_hash, "now": now()}
+    ).rowcount:
+        return False
+    if connection.execute(_READ_HASH, batch).scalar() != body_hash:
         raise ConflictError("The Idempotency-Key has been used for another batch of this run")
-    return earlier is not None
+    return True
 
 
 def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], counts: Counts) -> int:
@@ -198,9 +249,9 @@ def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], coun
         for position, evaluation in enumerate(item.evaluations):
             scores.append(_score_row(evaluation, item_id, position))
             counts.add_score(evaluation)
-    connection.execute(insert(ITEMS), rows)
+    connection.execute(_INSERT_ITEMS, rows)
     if scores:
-        connection.execute(insert(EVALUATIONS), scores)
+        connection.execute(_INSERT_SCORES, scores)
     return next_ordinal
 
 
@@ -280,36 +331,18 @@ def _score_row(evaluation: NewEvaluation, item_id: str, position: int) -> dict[s
 
 
 def _keep_counts(connection: Connection, run_id: str, counts: Counts, next_ordinal: int) -> None:
-    totals = {name: RUNS.c[name] + getattr(counts, name) for name in _TOTALS if getattr(counts, name)}
-    change = update(RUNS).where(RUNS.c.id == run_id)
-    connection.execute(change.values(next_ordinal=next_ordinal, last_activity_at=now(), **totals))
-    for name, scores in counts.scores.items():
-        _keep_scores(connection, run_id, name, scores)
-
-
-def _keep_scores(connection: Connection, run_id: str, name: str, counts: ScoreCounts) -> None:
-    table = RUN_EVALUATORS
-    change = (
-        update(table)
-        .where(table.c.run_id == run_id, table.c.name == name)
-        .values(
-            score_count=table.c.score_count + counts.score_count,
-            score_sum=table.c.score_sum + counts.score_sum,
-            success_count=table.c.success_count + counts.success_count,
-        )
-    )
-    if connection.execute(change).rowcount == 0:
-        values = {name: getattr(counts, name) for name in ("score_count", "score_sum", "success_count")}
-        position = len(connection.execute(select(table.c.name).where(table.c.run_id == run_id)).all())
-        connection.execute(insert(table).values(run_id=run_id, name=name, position=position, **values))
-
-
-def check_number(value: float | None, field: str) -> float | None:
-    """Return a number that JSON can hold.
-
-    Raises:
-        InvalidRequestError: It is not finite.
-    """
-    if value is not None and not math.isfinite(value):
-        raise InvalidRequestError("must be a finite number", field=field)
-    return value
+    totals = {f"add_{name}": getattr(counts, name) for name in _TOTALS}
+    connection.execute(_COUNT, {"run": run_id, "next": next_ordinal, "now": now(), **totals})
+    scores = [
+        {
+            "run_id": run_id,
+            "name": name,
+            "position": position,
+            "score_count": each.score_count,
+            "score_sum": each.score_sum,
+            "success_count": each.success_count,
+        }
+        for position, (name, each) in enumerate(counts.scores.items())
+    ]
+    if scores:
+        connection.execute(_COUNT_SCORES[connection.dialect.name], scores)

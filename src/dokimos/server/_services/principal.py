@@ -42,6 +42,10 @@ class Principal:
             return and_(is_there, table.c.tenant_id.is_(None))
         return and_(is_there, or_(table.c.tenant_id == self.tenant, table.c.tenant_id.is_(None)))
 
+    def sees_tenant(self, tenant_of_row: str | None) -> bool:
+        """Whether it sees rows of a tenant, or with None the shared ones."""
+        return not self.is_restricted or tenant_of_row is None or tenant_of_row == self.tenant
+
     def check_may_write(self, tenant_of_row: str | None, what: str) -> None:
         """Raise `ForbiddenError` where a row that the caller sees is closed to it.
 
