@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, tuple_, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_ids
@@ -134,7 +134,7 @@ _TOTALS: Final = tuple(each.name for each in fields(Counts) if each.name != "sco
 
 
 # The statements of the hot path are built once: building one costs more than SQLite takes to run it.
-_LOCK_RUN: Final = (
+_LOCK_RUN: Final[Select[Any]] = (
     select(
         RUNS.c.id,
         RUNS.c.tenant_id,
