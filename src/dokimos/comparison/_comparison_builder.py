@@ -122,7 +122,7 @@ class _ComparisonBuilder:
         sides = {name: self._scores(name) for name in names}
         deltas = {name: its.with_equal_repeats.exact_deltas for name, its in sides.items()}
         # A single difference gives p = 1 whatever it is; in a family it would only cost the others.
-        testable = {name: found for name, found in deltas.items() if len(found) > 1}
+        testable = {name: by_item for name, by_item in deltas.items() if len(by_item) > 1}
         p_values = _test_metrics(testable, self.config)
         return {name: self._metric(name, sides[name], p_values.get(name)) for name in names}
 
@@ -145,7 +145,7 @@ class _ComparisonBuilder:
 
     def _metric(self, name: str, scores: _Scores, p: _PValues | None) -> MetricChange:
         facts = self._facts(name)
-        found = p or _PValues(1.0, 1.0)
+        p_values = p or _PValues(1.0, 1.0)
         corrected = self.config.correction in ("westfall-young", "holm")
         # What a power calculation has to assume of the family: Westfall-Young has no closed form and is a
         # little better than this.
@@ -156,9 +156,9 @@ class _ComparisonBuilder:
             deltas=scores.deltas,
             baseline_mean=_mean_of_means(scores.before),
             candidate_mean=_mean_of_means(scores.now),
-            p_value=found.marginal,
-            adjusted_p_value=found.adjusted,
-            change=self._change(found.adjusted, scores, facts),
+            p_value=p_values.marginal,
+            adjusted_p_value=p_values.adjusted,
+            change=self._change(p_values.adjusted, scores, facts),
             lower_is_better=facts.lower_is_better,
             deterministic=facts.deterministic,
             design=Design.of(scores.with_equal_repeats.shares, alpha=self.config.alpha, tests=tests),
@@ -284,7 +284,7 @@ def _test_metrics(deltas: Mapping[str, Mapping[str, int]], config: ComparisonCon
     # Adjusting needs the p-values themselves, not only on which side of alpha they lie.
     stop_above = 1.0 if config.correction in ADJUSTMENTS else min(stop_above, 1.0)
     alone = {
-        name: sign_flip_test(found, stop_above=stop_above, **options).p for name, found in deltas.items()
+        name: sign_flip_test(by_item, stop_above=stop_above, **options).p for name, by_item in deltas.items()
     }
     adjust = ADJUSTMENTS.get(config.correction, list)
     adjusted = dict(zip(alone, adjust(list(alone.values())), strict=True))

@@ -104,16 +104,16 @@ def _coverage_notes(comparison: RunComparison) -> dict[str, list[str]]:
 
 
 def _item_blocks(comparison: RunComparison, most: int | None) -> Iterator[Block]:
-    found = [*comparison.most_moved(Change.REGRESSED), *comparison.most_moved(Change.IMPROVED)]
+    changed = [*comparison.most_moved(Change.REGRESSED), *comparison.most_moved(Change.IMPROVED)]
     # Without a significant change, the items whose verdict flipped are the ones to look at.
-    if not found:
-        found = [item for item in comparison.cases(Change.UNCHANGED) if item.pass_flip]
-    items = found if most is None else found[:most]
+    if not changed:
+        changed = [item for item in comparison.cases(Change.UNCHANGED) if item.pass_flip]
+    items = changed if most is None else changed[:most]
     columns = [Column("", left=True, most=20), Column("", left=True), Column("", left=True, rest=True)]
     yield Table(columns, [row for item in items for row in (_item_row(item), *_answer_rows(item))])
-    if len(found) > len(items):
-        yield Line(f"    ... and {len(found) - len(items):,} more", "dim")
-    if found:
+    if len(changed) > len(items):
+        yield Line(f"    ... and {len(changed) - len(items):,} more", "dim")
+    if changed:
         yield Line()
 
 

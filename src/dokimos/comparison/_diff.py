@@ -117,8 +117,8 @@ class MetricChange:
         also where nothing changed. Else a percentile bootstrap, which is too narrow for few items: below
         `FEW_ITEMS` it is that of `mean_estimate`, Student's t widened by skewness.
         """
-        width, found = width_of(self.score_range), self._interval_of_shares()
-        return None if found is None else Interval(found.low * width, found.high * width)
+        width, shares = width_of(self.score_range), self._interval_of_shares()
+        return None if shares is None else Interval(shares.low * width, shares.high * width)
 
     def _interval_of_shares(self) -> Interval | None:
         values = self._shares
@@ -221,9 +221,9 @@ class ItemChange:
 
     @property
     def either(self) -> ItemSnapshot:
-        found = self.candidate or self.baseline
-        assert found is not None, "an item comes from at least one side"
-        return found
+        item = self.candidate or self.baseline
+        assert item is not None, "an item comes from at least one side"
+        return item
 
     @property
     def dataset_item_id(self) -> str | None:
@@ -239,7 +239,7 @@ class ItemChange:
         return _ORDER[self.change], self.either.index
 
 
-_ORDER: Final = {change: place for place, change in enumerate(Change)}
+_ORDER: Final = {change: rank for rank, change in enumerate(Change)}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

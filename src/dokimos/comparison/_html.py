@@ -197,8 +197,8 @@ def _sight_card(rate: MetricChange) -> Html:
 
 def _reach(metric: MetricChange) -> float:
     """How far the change and its interval are from zero, as a share of the range of scores."""
-    found = metric.interval
-    ends: Iterable[float] = (metric.delta or 0.0, *(() if found is None else (found.low, found.high)))
+    bounds = metric.interval
+    ends: Iterable[float] = (metric.delta or 0.0, *(() if bounds is None else (bounds.low, bounds.high)))
     return max(abs(end) for end in ends) / width_of(metric.score_range)
 
 
@@ -233,6 +233,6 @@ def _picture(metric: MetricChange, reach: float, kind: str) -> Html | None:
         return None
     width = width_of(metric.score_range)
     sign = -1.0 if metric.lower_is_better else 1.0
-    found = metric.interval
-    span = None if found is None else sorted((sign * found.low / width, sign * found.high / width))
+    bounds = metric.interval
+    span = None if bounds is None else sorted((sign * bounds.low / width, sign * bounds.high / width))
     return change_bar(sign * metric.delta / width, None if span is None else (span[0], span[1]), reach, kind)

@@ -32,7 +32,7 @@ _LONGEST: Final = 20_000
 _MOST_WORDS: Final = 1_500
 _EXCERPT: Final = 140
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
-_CHANGES: Final = {change: place for place, change in enumerate(Change)}
+_CHANGES: Final = {change: rank for rank, change in enumerate(Change)}
 _KINDS: Final = {Change.REGRESSED: "failed", Change.IMPROVED: "passed"}
 
 
@@ -117,8 +117,8 @@ def _output(side: ItemSnapshot | None) -> str | None:
 
 def _reason(name: str, side: ItemSnapshot | None) -> str:
     results: Iterable[ItemResult] = () if side is None else side.results
-    found = (result for one in results if (result := one.result(name)) is not None)
-    return next((result.reason or result.error or "" for result in found), "")
+    evaluations = (result for one in results if (result := one.result(name)) is not None)
+    return next((result.reason or result.error or "" for result in evaluations), "")
 
 
 def static_items(comparison: RunComparison) -> Html:

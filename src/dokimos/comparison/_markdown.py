@@ -80,14 +80,14 @@ def _p(value: float) -> str:
 
 
 def _items(comparison: RunComparison, kind: Change) -> Iterator[str]:
-    found = comparison.most_moved(kind)
-    if not found:
+    items = comparison.most_moved(kind)
+    if not items:
         return
     yield f"## {kind.value.capitalize()} items\n"
-    for item in found[:MAX_ITEMS]:
+    for item in items[:MAX_ITEMS]:
         yield f"- {code(item.key)} {plain(to_single_line(item.input or '', _NAME), _NAME)}: {_scores(item)}"
-    if len(found) > MAX_ITEMS:
-        yield f"\n… and {len(found) - MAX_ITEMS:,} more; the HTML and JSON reports have them all."
+    if len(items) > MAX_ITEMS:
+        yield f"\n… and {len(items) - MAX_ITEMS:,} more; the HTML and JSON reports have them all."
     yield ""
 
 

@@ -27,27 +27,27 @@ _COLUMNS: Final = (
 )
 
 
-def plan_blocks(found: Plan, detail: Detail) -> Iterator[Block]:
+def plan_blocks(plan: Plan, detail: Detail) -> Iterator[Block]:
     """Yield the lines and tables of a plan."""
-    here = "" if found.items is None else f"{pluralize(found.items, 'item')} at hand. "
-    metrics = pluralize(len(found.assumptions), "metric")
-    yield Line(f"{here}{_goal(found)} ({metrics}):", fit="wrap")
+    here = "" if plan.items is None else f"{pluralize(plan.items, 'item')} at hand. "
+    metrics = pluralize(len(plan.assumptions), "metric")
+    yield Line(f"{here}{_goal(plan)} ({metrics}):", fit="wrap")
     yield Line()
-    yield Table(_COLUMNS, [_row(found, row) for row in found.rows])
+    yield Table(_COLUMNS, [_row(plan, row) for row in plan.rows])
     yield Line()
     if detail != "summary":
-        yield Line(_legend(found), fit="wrap")
-    for text in (found.advice, *found.notes):
+        yield Line(_legend(plan), fit="wrap")
+    for text in (plan.advice, *plan.notes):
         yield Line(text, fit="wrap")
 
 
-def _goal(found: Plan) -> str:
-    return f"To see a drop of {points(found.drop)} with {share(found.power)} power at alpha = {found.alpha:g}"
+def _goal(plan: Plan) -> str:
+    return f"To see a drop of {points(plan.drop)} with {share(plan.power)} power at alpha = {plan.alpha:g}"
 
 
-def _legend(found: Plan) -> str:
-    seen = "" if found.items is None else "sees: the smallest drop that these items show, in points. "
-    affected = share(found.assumptions[0].affected)
+def _legend(plan: Plan) -> str:
+    seen = "" if plan.items is None else "sees: the smallest drop that these items show, in points. "
+    affected = share(plan.assumptions[0].affected)
     return (
         f"{seen}items: how many show the drop asked for; answers: times runs. uneven: scores fall on "
         f"{affected} of the items (on more where so few cannot fall as far), a pass rate on as few as can "
@@ -55,24 +55,24 @@ def _legend(found: Plan) -> str:
     )
 
 
-def _row(found: Plan, row: PlanRow) -> list[Cell]:
+def _row(plan: Plan, row: PlanRow) -> list[Cell]:
     seen = (row.detectable_drop, row.even_detectable_drop)
     return [
-        *_metric_cells(found, row),
+        *_metric_cells(plan, row),
         f"{row.repeats}",
-        *("" if found.items is None else _points(drop) for drop in seen),
+        *("" if plan.items is None else _points(drop) for drop in seen),
         _number(row.items_needed),
         _number(row.even_items_needed),
         _number(row.answers_needed),
-        _price(found, row.answers_needed),
+        _price(plan, row.answers_needed),
     ]
 
 
-def _metric_cells(found: Plan, row: PlanRow) -> tuple[str, str, str]:
+def _metric_cells(plan: Plan, row: PlanRow) -> tuple[str, str, str]:
     """Say what is assumed of a metric, in the first of its rows."""
-    if row.repeats != found.repeats[0]:
+    if row.repeats != plan.repeats[0]:
         return "", "", ""
-    one: Assumption = next(one for one in found.assumptions if one.name == row.metric)
+    one: Assumption = next(one for one in plan.assumptions if one.name == row.metric)
     return title(one.name), format_score(one.mean), share(one.noise_share) + ("" if one.measured else "*")
 
 
@@ -84,10 +84,10 @@ def _number(items: int | None) -> str:
     return UNKNOWN if items is None else f"{items:,}"
 
 
-def _price(found: Plan, answers: int | None) -> str:
-    if found.cost_usd is None:
+def _price(plan: Plan, answers: int | None) -> str:
+    if plan.cost_usd is None:
         return ""
-    return UNKNOWN if answers is None else usd(found.cost_usd * answers)
+    return UNKNOWN if answers is None else usd(plan.cost_usd * answers)
 
 
-VIEW: Final = View.of_blocks(lambda found: f"{_goal(found)}: {found.advice}", plan_blocks)
+VIEW: Final = View.of_blocks(lambda plan: f"{_goal(plan)}: {plan.advice}", plan_blocks)

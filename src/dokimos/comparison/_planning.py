@@ -82,17 +82,17 @@ class Assumption:
         if len(scores) < 2:
             return None
         total = variance(scores)
-        found = Spread.of(repeats)
-        if found is not None and total > 0:
+        spread = Spread.of(repeats)
+        if spread is not None and total > 0:
             # `Spread` has the noise of a difference, which is that of two sides. By chance it may exceed the
             # whole variance.
-            noise_share = min(1.0, found.noise**2 / 2 / total)
+            noise_share = min(1.0, spread.noise**2 / 2 / total)
         return cls(
             name=name,
             mean=fmean(scores),
             deviation=math.sqrt(total),
             noise_share=noise_share,
-            measured=found is not None,
+            measured=spread is not None,
             verdicts=set(scores) <= {0.0, 1.0},
             lower_is_better=lower_is_better,
         )
@@ -221,10 +221,9 @@ def plan(
     for number in repeats:
         checks.require_positive("repeats", number)
     tests = len(assumptions) if metrics is None else checks.require_positive("metrics", metrics)
-    # As if the metrics were independent. Those that move together leave each test more of alpha.
-    level = sidak_level(alpha, tests)
+    level = sidak_level(alpha, tests)  # as if independent: metrics that move together leave each test more
     goal = _Goal(items, drop, power, level)
-    found = Plan(
+    draft = Plan(
         items=items,
         drop=drop,
         power=power,
@@ -235,7 +234,7 @@ def plan(
         cost_usd=cost_usd,
         notes=tuple(_notes(assumptions)),
     )
-    return replace(found, advice=_advice(found))
+    return replace(draft, advice=_advice(draft))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,13 +254,13 @@ class _Goal:
         """
         best: list[float | None] = [None] * 4
         for number in repeats:
-            found = [
+            results = [
                 self._detectable(one, number),
                 self._items_needed(one, number),
                 self._detectable(one, number, even=True),
                 self._items_needed(one, number, even=True),
             ]
-            best = [_smaller(new, old) for new, old in zip(found, best, strict=True)]
+            best = [_smaller(new, old) for new, old in zip(results, best, strict=True)]
             drop, items, even_drop, even_items = best
             yield PlanRow(
                 metric=one.name,
@@ -319,34 +318,34 @@ def assumptions_of(
             for name in sorted(facts)
         },
     }
-    found = (
+    assumptions = (
         Assumption.of(
             name, scores, noise_share, lower_is_better=name in facts and facts[name].lower_is_better
         )
         for name, scores in repeats.items()
     )
-    return [replace(one, affected=affected) for one in found if one is not None]
+    return [replace(one, affected=affected) for one in assumptions if one is not None]
 
 
-def _advice(found: Plan) -> str:
+def _advice(draft: Plan) -> str:
     """Say what shows the drop in every metric with the fewest answers: items, before repeats of them."""
-    needed = {number: items for number in found.repeats if (items := found.items_needed(number))}
+    needed = {number: items for number in draft.repeats if (items := draft.items_needed(number))}
     if not needed:
         return "No number of items up to a million shows this drop in every metric: plan for a larger one."
     least = min(number * items for number, items in needed.items())
     # Two plans of about the same cost differ by the error of the simulation.
     best = min(number for number, items in needed.items() if number * items <= _ABOUT * least)
     cheapest = f"{_count(needed[best], 'item')} with {_count(best, 'run')} on each side"
-    if found.items is None:
+    if draft.items is None:
         return f"The fewest answers: {cheapest} ({_answers(best * needed[best])}).{_other(needed, best)}"
-    return _advise_on_items(found, found.items, needed, best, cheapest)
+    return _advise_on_items(draft, draft.items, needed, best, cheapest)
 
 
-def _advise_on_items(found: Plan, items: int, needed: Mapping[int, int], best: int, cheapest: str) -> str:
+def _advise_on_items(draft: Plan, items: int, needed: Mapping[int, int], best: int, cheapest: str) -> str:
     """Say whether the items at hand show the drop, and whether fewer answers would."""
     enough = min((number for number, count in needed.items() if count <= items), default=None)
     if enough is None:
-        runs = f"with up to {_count(max(found.repeats), 'run')}" if max(found.repeats) > 1 else "with 1 run"
+        runs = f"with up to {_count(max(draft.repeats), 'run')}" if max(draft.repeats) > 1 else "with 1 run"
         negated = "does not show" if items == 1 else "do not show"
         return f"{_count(items, 'item')} {negated} the drop in every metric {runs}: take {cheapest}."
     shows = "shows" if items == 1 else "show"

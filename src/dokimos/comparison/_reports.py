@@ -36,11 +36,11 @@ def writer_for(path: str | Path) -> Callable[[RunComparison], str]:
     Raises:
         ConfigurationError: for an ending that nobody knows.
     """
-    found = FORMATS.get(Path(path).suffix.lower())
-    if found is None:
+    writer = FORMATS.get(Path(path).suffix.lower())
+    if writer is None:
         endings = ", ".join(FORMATS)
         raise ConfigurationError(f"Cannot write a comparison as {str(path)!r}; the formats are {endings}.")
-    return found
+    return writer
 
 
 def export_comparison(comparison: RunComparison, path: str | Path) -> Path:

@@ -116,8 +116,8 @@ class ItemSnapshot:
     @property
     def errors_with_location(self) -> Mapping[str, str]:
         """The errors as in `errors`, each with its place in the user's code where that is known."""
-        found = _first_errors(self.results)
-        locations = {name: append_place(error, detail) for name, (error, detail) in found.items()}
+        first = _first_errors(self.results)
+        locations = {name: append_place(error, detail) for name, (error, detail) in first.items()}
         return {**self.errors, **locations}
 
     @property
@@ -136,8 +136,8 @@ class ItemSnapshot:
         One of several scores also has none where the evaluator that gives them errored as a whole.
         """
         whole = evaluator.rpartition(".")[0]
-        found = (self.errors.get(name) for name in (evaluator, whole, TASK))
-        return next((error for error in found if error is not None), None)
+        errors = (self.errors.get(name) for name in (evaluator, whole, TASK))
+        return next((error for error in errors if error is not None), None)
 
     @property
     def repeats(self) -> int:
@@ -156,14 +156,14 @@ class ItemSnapshot:
 
 def _first_errors(repeats: Iterable[ItemResult]) -> dict[str, tuple[str, ErrorDetail | None]]:
     """Return the first error of the task and of each evaluator, with where it came from."""
-    found: dict[str, tuple[str, ErrorDetail | None]] = {}
+    first: dict[str, tuple[str, ErrorDetail | None]] = {}
     for item in repeats:
         if item.error is not None:
-            found.setdefault(TASK, (item.error, item.error_detail))
+            first.setdefault(TASK, (item.error, item.error_detail))
         for result in item.eval_results:
             if result.error is not None:
-                found.setdefault(result.name, (result.error, result.error_detail))
-    return found
+                first.setdefault(result.name, (result.error, result.error_detail))
+    return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,15 +199,13 @@ class Snapshot:
         several = _require_results(results)
         first, runs = several[0], sum(result.run_count for result in several)
         items = [item for result in several for item in result.item_results]
-        infos = {info.name: info for result in several for info in result.evaluators}
-        names = dict.fromkeys([*(name for result in several for name in result.evaluator_names), *infos])
         # Results of one run have their repeats in the same places. Several runs may differ in the order of
         # their items.
         by_id = len(several) > 1 and all(item.example.id is not None for item in items)
         return cls(
             name=first.name,
             items=_group_repeats(items, by_id=by_id, runs=runs),
-            evaluators={name: _facts(name, infos.get(name), items) for name in names},
+            evaluators=_evaluator_facts(several, items),
             runs=runs,
             dataset_name=first.provenance.dataset_name,
             status=_status(several),
@@ -249,22 +247,31 @@ def _status(results: Iterable[ExperimentResult]) -> RunStatus:
 
 def _facts_of_side(result: ExperimentResult) -> dict[str, str]:
     source, about = result.provenance, result.metadata
-    found = {
+    facts = {
         "prompt": about.get("promptVersion"),
         "model": about.get("model") or result.metrics.model,
         "commit": source.git_commit and f"{source.git_commit[:10]}{' changed' if source.git_dirty else ''}",
         "started": source.started_at and source.started_at[:16].replace("T", " "),
         "run": result.run_id,
     }
-    return {name: str(value) for name, value in found.items() if value}
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def _evaluator_facts(
+    several: Sequence[ExperimentResult], items: Iterable[ItemResult]
+) -> dict[str, EvaluatorFacts]:
+    """Return the facts of each evaluator: those that gave results first, in the order of the results."""
+    infos = {info.name: info for result in several for info in result.evaluators}
+    names = dict.fromkeys([*(name for result in several for name in result.evaluator_names), *infos])
+    return {name: _facts(name, infos.get(name), items) for name in names}
 
 
 def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -> EvaluatorFacts:
     if info is not None:
         return EvaluatorFacts.of(info)
-    found = [result for item in items if (result := item.result(name)) is not None]
-    threshold = next((r.threshold for r in found if r.threshold is not None), None)
-    score_range = next((r.score_range for r in found if r.score_range is not None), None)
+    results = [result for item in items if (result := item.result(name)) is not None]
+    threshold = next((r.threshold for r in results if r.threshold is not None), None)
+    score_range = next((r.score_range for r in results if r.score_range is not None), None)
     return EvaluatorFacts(name=name, threshold=threshold, score_range=score_range)
 
 
@@ -289,26 +296,26 @@ def index_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnap
     Raises:
         ConfigurationError: where ids are missing or shared.
     """
-    found: dict[str, ItemSnapshot] = {}
+    by_id: dict[str, ItemSnapshot] = {}
     without = []
     for item in items:
         if item.id is None:
             without.append(item)
-        elif item.id in found:
+        elif item.id in by_id:
             raise ConfigurationError(
                 f"{label}: two items have the id {item.id!r}, so items cannot be paired by id. Give each "
                 'its own, or pair by position (pairing="positional").'
             )
         else:
-            found[item.id] = item
+            by_id[item.id] = item
     if without:
         raise ConfigurationError(
-            f"{label}: {len(without)} of {pluralize(len(without) + len(found), 'item')} "
+            f"{label}: {len(without)} of {pluralize(len(without) + len(by_id), 'item')} "
             f"{'has' if len(without) == 1 else 'have'} no id, so they cannot be paired by id; the first is "
             f"{without[0].index_key} ({without[0].input!r:.60}). Give each an id, or pair by position "
             '(pairing="positional").'
         )
-    return found
+    return by_id
 
 
 def _not_a_result(given: object) -> ConfigurationError:

@@ -127,5 +127,5 @@ def case_tree(item: ItemChange) -> dict[str, Any]:
 
 def interval_tree(metric: MetricChange) -> list[float] | None:
     """Return the interval of a change as two numbers."""
-    found = metric.interval
-    return None if found is None else [round_half_up(found.low), round_half_up(found.high)]
+    bounds = metric.interval
+    return None if bounds is None else [round_half_up(bounds.low), round_half_up(bounds.high)]

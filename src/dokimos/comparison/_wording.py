@@ -47,11 +47,11 @@ def change(metric: MetricChange) -> str:
 
 def interval(metric: MetricChange) -> str:
     """Write the interval of a change in the metric's unit."""
-    found = metric.interval
-    if found is None:
+    bounds = metric.interval
+    if bounds is None:
         return UNKNOWN
     write = format_points if metric.name == PASS_RATE else format_signed
-    return f"{write(found.low).removesuffix(' pts')} to {write(found.high)}"
+    return f"{write(bounds.low).removesuffix(' pts')} to {write(bounds.high)}"
 
 
 def coverage_note(metric: MetricChange) -> str:

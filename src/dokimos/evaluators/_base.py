@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -32,6 +31,7 @@ from dokimos.evaluators._response_path import check_response_path, with_response
 from dokimos.evaluators._score_values import check_explanation, number_of, outside
 from dokimos.evaluators._setting_names import check_settings
 from dokimos.evaluators._setting_types import check_types
+from dokimos.evaluators._traits import Traits, is_built_in
 from dokimos.evaluators.registry import name_of
 
 ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
@@ -51,35 +51,8 @@ COMMON_FIELDS: Final = (
 )
 
 
-def is_built_in(thing: Any) -> bool:
-    """Return whether a class or a function is part of dokimos."""
-    return str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("dokimos.")
-
-
-class _Traits:
-    """What the runner needs to know about an evaluator. Not settings, so they are outside the dataclass."""
-
-    blocking: bool = False
-    is_async: bool = False
-    gives_several: bool = False
-    """Whether `score` may return several scores; evaluators that users write may."""
-    gets_copies: bool = False
-    """Whether `score` calls users' code, which gets a copy of the case, since it may modify it."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "score" in cls.__dict__ and "is_async" not in cls.__dict__:
-            cls.is_async = inspect.iscoroutinefunction(cls.__dict__["score"])
-        if not is_built_in(cls) and is_built_in(
-            next(base for base in cls.__mro__ if "blocking" in base.__dict__)
-        ):
-            cls.blocking = True
-        if not is_built_in(cls):
-            cls.gets_copies = cls.gives_several = True
-
-
 @dataclass(frozen=True, kw_only=True)
-class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
+class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     """Scores a case in 0..1, or in the `score_range` that its class declares, such as `score_range = (1, 5)`.
 
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
@@ -138,6 +111,8 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     """Whether the run's time limit for evaluators applies to it as a whole, rather than to its parts."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # In `__new__`, since the constructor that dataclasses generate would raise its own, terser TypeError
+        # first.
         if "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} needs the decorator @dataclass(frozen=True, kw_only=True).")
         check_settings(cls, len(args), kwargs)
@@ -170,6 +145,8 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             check_params(self.name, self.evaluation_params)
         if self.response_path is not None:
             check_response_path(self.name, self.response_path)
+        # Built-in evaluators run in the thread of the run and on the case itself, until they call a function
+        # of the user.
         if self._calls_users_code():
             object.__setattr__(self, "gets_copies", True)
             if not self.blocking and not self.stays_in_thread():
@@ -206,6 +183,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         Raises:
             BudgetExceededError: when the run's budget does not allow a call; the case was not scored.
         """
+        # Built-in evaluators are quick: awaiting, a thread and a meter would cost more than they do.
         if not self.is_async and not self.blocking:
             return self.evaluate(case)
         from dokimos.judges._run_scope import counting_usage
@@ -247,6 +225,8 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepare_case(case))))
         except UnusableOutputError as fault:
             return unusable_result(self, fault)
+        # These end the run or the item. Everything else is an error of this evaluator, also what is no
+        # Exception.
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
             raise
         except BaseException as error:
@@ -351,6 +331,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             outcome = number_of(self.name, outcome)
             score = Score(float(outcome))
         value = score.value
+        # The usual score takes this one comparison, which NaN fails; everything else goes the long way.
         if type(value) is not float or not 0.0 <= value <= 1.0 or self.own_range is not None:
             value = self._in_range(outcome, value)
         if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:

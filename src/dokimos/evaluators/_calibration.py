@@ -17,7 +17,13 @@ from dokimos._core.text import format_list, pluralize, quote
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.evaluators._calibration_result import FOLDS, MINIMUM_ROWS, Calibration, shortage
+from dokimos.evaluators._calibration_result import (
+    FOLDS,
+    MINIMUM_ROWS,
+    Calibration,
+    FigureKeywords,
+    shortage,
+)
 from dokimos.evaluators._labelled_verdicts import LabelledVerdict
 
 WORDS: Final[Mapping[str, bool]] = {
@@ -50,6 +56,17 @@ class CalibrationOptions:
             raise ConfigurationError("calibrate() needs at least 2 folds and a parallelism of at least 1.")
         if not 0 < self.confidence < 1:
             raise ConfigurationError(f"confidence must lie between 0 and 1, not {self.confidence!r}.")
+
+    @property
+    def figures(self) -> FigureKeywords:
+        """The options of the statistics, which `Calibration.of` takes."""
+        return {
+            "minimum": self.minimum,
+            "folds": self.folds,
+            "confidence": self.confidence,
+            "resamples": self.resamples,
+            "seed": self.seed,
+        }
 
 
 class CalibrationKeywords(TypedDict, total=False):
@@ -97,8 +114,7 @@ async def calibrate_async(
 
     Raises:
         DatasetError: for a row without a recorded output or with a label that cannot be read.
-        ConfigurationError: for fewer rows than needed, or fewer than one for each fold of either label;
-            before anything is judged.
+        ConfigurationError: before anything is judged, for too few rows, or too few of either label.
         EvaluationError: when errors leave too few rows.
 
     Example:
@@ -119,10 +135,9 @@ async def calibrate_async(
     results = await _judge_examples(evaluator, examples, chosen.parallelism)
     rows, errors = _rows(examples, labels, results)
     if short := shortage([row.label for row in rows], minimum=chosen.minimum, folds=chosen.folds):
-        _, first = errors[0]
         raise EvaluationError(
             f"Calibrating {evaluator.name}: {pluralize(len(errors), 'row')} of {len(results)} errored, and "
-            f"it {short} The first error: {first}"
+            f"it {short} The first error: {errors[0][1]}"
         )
     return Calibration.of(
         rows,
@@ -133,11 +148,7 @@ async def calibrate_async(
         score_range=evaluator.custom_range(),
         errors=errors,
         metrics=_total_metrics(results),
-        minimum=chosen.minimum,
-        folds=chosen.folds,
-        confidence=chosen.confidence,
-        resamples=chosen.resamples,
-        seed=chosen.seed,
+        **chosen.figures,
     )
 
 

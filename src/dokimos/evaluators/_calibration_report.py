@@ -11,34 +11,37 @@ from dokimos._core.text import pluralize
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.evaluators._labelled_verdicts import AgreementFigure, LabelledVerdict
 
+# The result imports this module.
 if TYPE_CHECKING:
     from dokimos.evaluators._calibration_result import Calibration
 
 MAX_LISTED: Final = 20
 
 
-def markdown(found: Calibration) -> str:
+def markdown(calibration: Calibration) -> str:
     """Return the figures, the confusion matrix, the advice on the threshold, and the disagreements."""
     sections = (_head, _figures, _matrix, _threshold, _disagreements, _errors)
-    return "\n".join(line for section in sections for line in section(found)).rstrip() + "\n"
+    return "\n".join(line for section in sections for line in section(calibration)).rstrip() + "\n"
 
 
-def _head(found: Calibration) -> Iterator[str]:
-    yield f"# {_plain(found.evaluator)} against people\n"
+def _head(calibration: Calibration) -> Iterator[str]:
+    yield f"# {_plain(calibration.evaluator)} against people\n"
     errors = (
-        f", {pluralize(len(found.errors), 'row')} errored and counted in no figure" if found.errors else ""
+        f", {pluralize(len(calibration.errors), 'row')} errored and counted in no figure"
+        if calibration.errors
+        else ""
     )
-    yield f"{pluralize(found.n, 'labelled row')} at the threshold {found.threshold:g}{errors}.\n"
+    yield f"{pluralize(calibration.n, 'labelled row')} at the threshold {calibration.threshold:g}{errors}.\n"
 
 
-def _figures(found: Calibration) -> Iterator[str]:
-    yield f"| Figure | Value | {found.confidence * 100:g} % interval |"
+def _figures(calibration: Calibration) -> Iterator[str]:
+    yield f"| Figure | Value | {calibration.confidence * 100:g} % interval |"
     yield "|---|---|---|"
-    yield _row("Agreement", found.agreement, percent)
-    yield _row("Cohen's kappa", found.kappa, format_score)
-    yield _row(f"Krippendorff's alpha ({found.alpha_level})", found.alpha, format_score)
-    yield _row("Sensitivity: passes that the judge passes", found.sensitivity, percent)
-    yield _row("Specificity: fails that the judge fails", found.specificity, percent) + "\n"
+    yield _row("Agreement", calibration.agreement, percent)
+    yield _row("Cohen's kappa", calibration.kappa, format_score)
+    yield _row(f"Krippendorff's alpha ({calibration.alpha_level})", calibration.alpha, format_score)
+    yield _row("Sensitivity: passes that the judge passes", calibration.sensitivity, percent)
+    yield _row("Specificity: fails that the judge fails", calibration.specificity, percent) + "\n"
 
 
 def _row(name: str, estimate: AgreementFigure, write: Callable[[float], str]) -> str:
@@ -48,23 +51,23 @@ def _row(name: str, estimate: AgreementFigure, write: Callable[[float], str]) ->
     return f"| {name} | {value} | {between} |"
 
 
-def _matrix(found: Calibration) -> Iterator[str]:
-    counts = found.confusion
+def _matrix(calibration: Calibration) -> Iterator[str]:
+    counts = calibration.confusion
     yield "| | judge passes | judge fails |"
     yield "|---|---|---|"
     yield f"| people pass | {counts.passes_kept} | {counts.passes_missed} |"
     yield f"| people fail | {counts.fails_missed} | {counts.fails_caught} |\n"
 
 
-def _threshold(found: Calibration) -> Iterator[str]:
-    best = found.best_threshold
+def _threshold(calibration: Calibration) -> Iterator[str]:
+    best = calibration.best_threshold
     yield f"Best threshold: **{best.threshold:.3g}**, with a balanced accuracy of"
     yield f"{percent(best.cross_validated)} on rows that had no part in choosing it"
-    yield f"({percent(best.current)} at {found.threshold:g}).\n"
+    yield f"({percent(best.current)} at {calibration.threshold:g}).\n"
 
 
-def _disagreements(found: Calibration) -> Iterator[str]:
-    rows = found.disagreements
+def _disagreements(calibration: Calibration) -> Iterator[str]:
+    rows = calibration.disagreements
     if not rows:
         return
     yield "| Disagreement | people | judge | score | judge's reason |"
@@ -88,8 +91,8 @@ def _disagreement(row: LabelledVerdict) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _errors(found: Calibration) -> Iterator[str]:
-    for key, error in found.errors[:MAX_LISTED]:
+def _errors(calibration: Calibration) -> Iterator[str]:
+    for key, error in calibration.errors[:MAX_LISTED]:
         yield f"- {_plain(key)}: {_plain(error)}"
 
 

@@ -119,8 +119,7 @@ class Calibration(Printable):
             metrics, options: What the calls cost; those of `FigureKeywords`, such as `confidence=0.9`.
 
         Raises:
-            ConfigurationError: for fewer rows than `minimum` (20), fewer than `folds` (5) of either label, or
-                a row or option that cannot be used.
+            ConfigurationError: for fewer rows than `minimum`, or than `folds` of a label, or unusable input.
 
         Example:
             >>> rows = [LabelledVerdict.of(label=n % 2 == 0, verdict=n % 3 == 0) for n in range(24)]
@@ -129,9 +128,8 @@ class Calibration(Printable):
         """
         settings = FigureOptions(**options)
         valid_rows = _validate_rows(rows)
-        if short := shortage(
-            [row.label for row in valid_rows], minimum=settings.minimum, folds=settings.folds
-        ):
+        labels = [row.label for row in valid_rows]
+        if short := shortage(labels, minimum=settings.minimum, folds=settings.folds):
             raise ConfigurationError(f"Calibrating {evaluator} {short}")
         goodness = _Goodness(check_score_range(evaluator, score_range or USUAL_RANGE), lower_is_better)
         return cls(
@@ -164,10 +162,11 @@ class Calibration(Printable):
         passed = counts.passes_kept + counts.fails_missed
         if judged_passed < passed or judged - judged_passed < self.n - passed:
             raise ConfigurationError(
-                f"Of {judged!r:.80} judged items {judged_passed!r:.80} are said to pass, but of the {self.n} "
-                f"with a label alone {passed} pass and {self.n - passed} fail. Count those with a label, too."
+                f"{judged_passed!r:.80} of {judged!r:.80} judged items cannot have passed: of the {self.n} "
+                f"labelled ones alone, the judge passes {passed} and fails {self.n - passed}. Include the "
+                "labelled items in both counts."
             )
-        found = corrected_rate(
+        rate = corrected_rate(
             VerdictCounts(
                 passed_both=counts.passes_kept,
                 passed_by_judge_only=counts.fails_missed,
@@ -178,8 +177,8 @@ class Calibration(Printable):
             ),
             confidence=self.confidence,
         )
-        assert found is not None  # which only a calibration without rows would be
-        return found
+        assert rate is not None  # which only a calibration without rows would be
+        return rate
 
     @property
     def disagreements(self) -> tuple[LabelledVerdict, ...]:
@@ -240,17 +239,21 @@ class _Figures(TypedDict):
 
 def _figures(rows: Sequence[LabelledVerdict], options: FigureOptions, goodness: _Goodness) -> _Figures:
     """Return how far the verdicts agree with the labels."""
-    found = _confusion(rows)
+    confusion = _confusion(rows)
+    # Grades between 0 and 1 are on a scale: cut to verdicts, a near miss would count as much as a far one.
     level: Level = "nominal" if all(row.grade in (0.0, 1.0) for row in rows) else "interval"
-    passes, fails = found.passes_kept + found.passes_missed, found.fails_caught + found.fails_missed
+    passes, fails = (
+        confusion.passes_kept + confusion.passes_missed,
+        confusion.fails_caught + confusion.fails_missed,
+    )
     return {
-        "confusion": found,
+        "confusion": confusion,
         "agreement": _rate(sum(row.agrees for row in rows), len(rows), options, exact=False),
         "kappa": _bootstrap_figure(rows, _kappa, options),
         "alpha": _bootstrap_figure(rows, _alpha(level, goodness), options),
         "alpha_level": level,
-        "sensitivity": _rate(found.passes_kept, passes, options, exact=True),
-        "specificity": _rate(found.fails_caught, fails, options, exact=True),
+        "sensitivity": _rate(confusion.passes_kept, passes, options, exact=True),
+        "specificity": _rate(confusion.fails_caught, fails, options, exact=True),
     }
 
 
@@ -315,6 +318,7 @@ def _alpha(level: Level, goodness: _Goodness) -> Callable[[Sequence[LabelledVerd
 def _advice(
     rows: Sequence[LabelledVerdict], current: float, options: FigureOptions, goodness: _Goodness
 ) -> ThresholdAdvice:
+    # As goodness, so that one search serves evaluators where lower is better, too.
     scores, labels = list(map(goodness.of_row, rows)), [row.label for row in rows]
     near = goodness.of(current)
     best = best_threshold(scores, labels, near=near)

@@ -62,6 +62,7 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
     if section in (_ITEMS, "contexts"):
         names = (key,) if key else contexts.OF_RANKINGS
         return lambda case: case.find_contexts(names, texts=False)
+    # A task may return its contexts under any of their names, whatever name an evaluator requires.
     if section == "outputs" and key in contexts.NAMES:
         return lambda case: _read_contexts(case, key)
     part = SECTIONS.get(section)

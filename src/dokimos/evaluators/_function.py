@@ -117,6 +117,7 @@ class FunctionEvaluator(Evaluator):
         super().__post_init__()
         object.__setattr__(self, "requires", _find_required_paths(self._parameters))
         object.__setattr__(self, "is_async", is_async(function))
+        # Once more: only now is it known whether the function is async.
         self._check_serial()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -189,6 +190,7 @@ class FunctionEvaluator(Evaluator):
     def _take_settings_of(self, other: FunctionEvaluator) -> None:
         """Keep what a decorator said about the function wherever nothing else is said here."""
         for setting in _SETTINGS:
+            # A setting that is given with its default value cannot be told from one that is not given.
             if getattr(self, setting) == type(self).__dataclass_fields__[setting].default:
                 object.__setattr__(self, setting, getattr(other, setting))
 

@@ -29,6 +29,7 @@ def describe_evaluator(evaluator: Evaluator) -> EvaluatorInfo:
     }
     kind = name_of(type(evaluator)) or f"{type(evaluator).__module__}:{type(evaluator).__qualname__}"
     declared = [] if evaluator.own_range is None else [evaluator.own_range]
+    # With the threshold, which decides about verdicts, although it is not among the parameters.
     identity = json.dumps([kind, parameters, evaluator.threshold, *declared], sort_keys=True)
     return EvaluatorInfo(
         name=evaluator.name,

@@ -19,11 +19,12 @@ def import_object(reference: str, what: str) -> Any:
     if not (module and colon and attribute):
         raise ConfigurationError(f"{what} {reference!r} must be of the form 'module:attribute'.")
     try:
+        # Files are validated without running the code that they name.
         if not may_import():
             return find_in_module(module, attribute)
-        found: Any = import_module(module)
+        target: Any = import_module(module)
         for name in attribute.split("."):
-            found = getattr(found, name)
+            target = getattr(target, name)
     except (ImportError, AttributeError, SyntaxError) as error:
         raise ConfigurationError(f"{what} {reference!r} cannot be imported: {error}.") from error
-    return found
+    return target

@@ -75,6 +75,7 @@ class JsonSchema(Evaluator):
 
 def schema_text(schema: Mapping[str, Any] | bool) -> str:
     """Return the JSON text of a schema, by which `compile_schema` knows it again."""
+    # Sorted, so that equal schemas are compiled once.
     return json.dumps(jsonable(schema), sort_keys=True)
 
 
@@ -88,6 +89,7 @@ def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
     import jsonschema_rs
 
     try:
+        # Schemas come with data sets: one of them must not make the process fetch an address or read a file.
         return jsonschema_rs.validator_for(
             json.loads(schema), validate_formats=check_formats, retriever=_refuse
         )
@@ -97,6 +99,7 @@ def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
 
 def find_violations(validator: Validator, instance: object) -> tuple[str, ...]:
     """Return what is wrong with a JSON value, each with its path; empty when it is valid."""
+    # Listing errors takes longer than validating, and most outputs have none.
     if validator.is_valid(instance):
         return ()
     return tuple(_describe_error(error) for error in validator.iter_errors(instance))
@@ -106,6 +109,7 @@ def _parse_instance(output: object) -> Any:
     if not isinstance(output, str):
         return jsonable(output)
     try:
+        # `json` would accept NaN and Infinity, which are not JSON.
         return jsonable(json.loads(output, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else error

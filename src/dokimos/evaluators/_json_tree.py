@@ -61,10 +61,9 @@ def tree_of(value: Any, depth: int = 0) -> Tree:
         raise ValueError(_too_deep())
     if isinstance(value, Mapping):
         return {_key(key): tree_of(item, depth + 1) for key, item in value.items()}
+    # A named tuple is a record: its fields have names and no order.
     if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
         return [tree_of(item, depth + 1) for item in value]
-    if dataclasses.is_dataclass(value) and not is_wire_type(kind) and not isinstance(value, type):
-        return {f.name: tree_of(getattr(value, f.name), depth + 1) for f in dataclasses.fields(value)}
     return _tree_of_other(value, depth)
 
 
@@ -111,6 +110,7 @@ class Keys:
 
 def scalar_key(tree: Tree) -> Hashable:
     """Return what equal scalars share: numbers compare by value, and a bool is not a number."""
+    # With the kind, since True == 1 in Python and both have the same hash.
     return ("number" if _is_number(tree) else type(tree).__name__, tree)
 
 
@@ -138,6 +138,9 @@ def _exact_decimal(value: float | Decimal) -> Decimal:
 
 
 def _tree_of_other(value: object, depth: int) -> Tree:
+    # Ours have a JSON form of their own, which `jsonable` knows.
+    if dataclasses.is_dataclass(value) and not is_wire_type(type(value)) and not isinstance(value, type):
+        return tree_of({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, depth)
     dump = getattr(value, "model_dump", None) or getattr(value, "_asdict", None)
     simple = dump() if callable(dump) and not isinstance(value, type) else jsonable(value)
     return tree_of(simple, depth if type(simple) is not type(value) else depth + 1)

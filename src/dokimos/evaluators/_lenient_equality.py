@@ -22,7 +22,7 @@ class LenientEquality:
 
     def __init__(self) -> None:
         self._keys = Keys("lenient")
-        self._known: dict[tuple[int, int], bool] = {}
+        self._results: dict[tuple[int, int], bool] = {}
         self._comparisons = 0
 
     def holds(self, expected: Tree, actual: Tree) -> bool:
@@ -30,9 +30,9 @@ class LenientEquality:
         pair = (self._keys.of(expected), self._keys.of(actual))
         if pair[0] == pair[1]:
             return True
-        if pair not in self._known:
-            self._known[pair] = self._compare(expected, actual)
-        return self._known[pair]
+        if pair not in self._results:
+            self._results[pair] = self._compare(expected, actual)
+        return self._results[pair]
 
     def fitting(self, expected: Tree, actual: Sequence[Tree], indexes: Sequence[int]) -> list[int]:
         """Return the places of the elements that have all of `expected`.
@@ -80,6 +80,7 @@ class LenientEquality:
     ) -> dict[int, int]:
         """Pair what is equal; without nulls among the fields expected, some best pairing contains these."""
         indexes_by_key: defaultdict[int, list[int]] = defaultdict(list)
+        # Backwards, so that `pop` takes the first of equal elements.
         for j in reversed(range(len(actual))):
             indexes_by_key[self._keys.of(actual[j])].append(j)
         pairs = {}
@@ -112,8 +113,9 @@ class _Candidates:
         return self._found[number]
 
     def _likely(self, element: Tree) -> Sequence[int]:
-        found = (self._postings.get(trait, []) for trait in _traits(element))
-        return min(found, key=len, default=self._free)
+        candidates = (self._postings.get(trait, []) for trait in _traits(element))
+        # An element must have all traits, so the rarest leaves the fewest to compare.
+        return min(candidates, key=len, default=self._free)
 
 
 def _postings(actual: Sequence[Tree], free: Sequence[int]) -> _Postings:
@@ -133,6 +135,7 @@ def _traits(tree: Tree, path: tuple[str | None, ...] = ()) -> Iterator[_Trait]:
         yield path, ("length", len(tree))
         for child in tree:
             yield from _traits(child, (*path, None))
+    # Null is no trait: a missing field is the same.
     elif tree is not None:
         yield path, scalar_key(tree)
 

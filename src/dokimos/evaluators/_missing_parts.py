@@ -169,13 +169,13 @@ def _suggest(path: str, case: EvalTestCase) -> str:
     section = CONTEXTS if section == RETRIEVED else section
     names = OF_ANSWERS if section == CONTEXTS and not dot else (key or section,)
     entries = {p: v for p, v in _entries(case) if p.partition(".")[0] in _PLACES.get(section, ())}
-    nothing = _explain_unusable(path, names, entries, case)
-    if nothing:
-        return nothing
-    found = _find_similar([p for p, value in entries.items() if value is not None], names)
+    explanation = _explain_unusable(path, names, entries, case)
+    if explanation:
+        return explanation
+    similar = _find_similar([p for p, value in entries.items() if value is not None], names)
     parameter = _PARAMETERS.get(section)
-    advice = f" Then say so: {parameter}={found[0].partition('.')[2]!r}." if found and parameter else ""
-    return f"Is {' or '.join(found)} meant?{advice}" if found else ""
+    advice = f" Then say so: {parameter}={similar[0].partition('.')[2]!r}." if similar and parameter else ""
+    return f"Is {' or '.join(similar)} meant?{advice}" if similar else ""
 
 
 def _explain_unusable(path: str, names: Sequence[str], entries: Mapping[str, Any], case: EvalTestCase) -> str:
@@ -196,6 +196,7 @@ def _find_similar(paths: Sequence[str], names: Sequence[str]) -> list[str]:
     others = [path for path in paths if path not in _SHORT]
     same = [path for path in others if _letters(path.partition(".")[2]) in synonyms]
     near = (path for path in others if difflib.get_close_matches(path.partition(".")[2], names, 1, 0.75))
+    # Synonyms first: a key that merely looks alike is the worse guess.
     return (same or [*near])[:3]
 
 

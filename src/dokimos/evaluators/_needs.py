@@ -15,6 +15,7 @@ _OTHER_NAMES: Final = "context, retrieved, retrieval_context, retrieved_contexts
 _INPUT: Final = ("input", "the question: `Example.of(input, expected)`, or a column `input`")
 _OUTPUT: Final = ("output", "what the task returns")
 _EXPECTED: Final = ("expected output", "`Example.of(input, expected)`, or a column `expected_output`")
+# By the path that an evaluator requires: what it is called, and how a user supplies it.
 _NEEDS: Final[dict[str, tuple[str, str]]] = {
     "input": _INPUT,
     "actual_output": _OUTPUT,

@@ -17,6 +17,7 @@ from dokimos.evaluators._setting_checks import check_not_negative
 
 _SEPARATORS: Final = ",_\u00a0\u202f"
 _ANY_SEPARATOR: Final = re.compile(f"[{_SEPARATORS}]")
+# One separator throughout, and three digits in each group: "12,34" is 12.34 in half of the world.
 _GROUPED: Final = re.compile(
     rf"[+-]?\d{{1,3}}([{_SEPARATORS}])\d{{3}}(?:\1\d{{3}})*(?:\.\d*)?(?:[eE][+-]?\d+)?"
 )
@@ -89,6 +90,7 @@ class Numeric(Evaluator):
             if not self.accept_percent:
                 raise ValueError(f"{original} has a percent sign, which accept_percent would allow")
             body = body[:-1].strip()
+        # Before `float`, which reads the underscores of Python and would let "1_000" pass unasked.
         body = self._strip_separators(body, original)
         try:
             number = float(body)

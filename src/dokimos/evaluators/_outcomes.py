@@ -26,6 +26,7 @@ def several_results(evaluator: Evaluator, scores: Mapping[str, Any]) -> EvalResu
     if not evaluator.gives_several:
         raise EvaluationError(f"{evaluator.name} must return one score, not a mapping of several.")
     check_keys(evaluator.name, scores)
+    # The order of the thresholds, so that the parts of all cases are in one order.
     keys = dict.fromkeys([*(evaluator.thresholds or ()), *scores])
     parts = (_part_result(evaluator, str(key), scores) for key in keys)
     return join_parts(evaluator.name, [part for part in parts if part is not None])

@@ -135,6 +135,7 @@ def validate_parameter(kind: object, key: str, value: object, *, path: str) -> A
     try:
         return adapter.validate_python(value, strict=strict)
     except ValueError as error:
+        # In YAML 1.2 `no` is a text; people who write it mean False.
         word = read_boolean(value)
         if isinstance(word, bool) and word is not value:
             with contextlib.suppress(ValueError):
@@ -203,13 +204,13 @@ def _strings_below_fields(kind: type) -> dict[str, str]:
         return {}
     (definition,) = tree.body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    found = {}
+    described = {}
     for statement, below in pairwise(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             text = _string(below)
             if text:
-                found[statement.target.id] = " ".join(text.split())
-    return found
+                described[statement.target.id] = " ".join(text.split())
+    return described
 
 
 def _string(statement: ast.stmt) -> str | None:

@@ -58,12 +58,12 @@ class Length(Evaluator):
         text = case.actual_output or ""
         length = len(text) if self.unit == "characters" else len(text.split())
         metadata = {"length": length, "unit": self.unit}
-        found = f"The output has {length} {self.unit if length != 1 else self.unit[:-1]}"
+        statement = f"The output has {length} {self.unit if length != 1 else self.unit[:-1]}"
         if self.min is not None and length < self.min:
-            return Score(0.0, f"{found}, fewer than the {self.min} required.", metadata=metadata)
+            return Score(0.0, f"{statement}, fewer than the {self.min} required.", metadata=metadata)
         if self.max is not None and length > self.max:
-            return Score(0.0, f"{found}, more than the {self.max} allowed.", metadata=metadata)
-        return Score(1.0, f"{found}, which is within the limits.", metadata=metadata)
+            return Score(0.0, f"{statement}, more than the {self.max} allowed.", metadata=metadata)
+        return Score(1.0, f"{statement}, which is within the limits.", metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +163,8 @@ class Tokens(Evaluator):
                 f"{self.name}: the task's {what} tokens were not counted; return them in its metrics."
             )
         metadata = {"tokens": measured, "maxTokens": self.max_tokens, "kind": self.kind}
-        found = f"{measured:,} {what} tokens"
-        return _within(measured <= self.max_tokens, found, f"{self.max_tokens:,}", metadata)
+        statement = f"{measured:,} {what} tokens"
+        return _within(measured <= self.max_tokens, statement, f"{self.max_tokens:,}", metadata)
 
 
 def _metrics(case: EvalTestCase) -> CallMetrics:
@@ -176,6 +176,7 @@ def _metrics(case: EvalTestCase) -> CallMetrics:
 
 
 def _sum(left: int | None, right: int | None) -> int | None:
+    # A sum of which one part is unknown would pass limits that the whole exceeds.
     return None if left is None or right is None else left + right
 
 

@@ -49,6 +49,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
                 "each with any number of [index], such as 'order.items[0].price'."
             )
         steps.append(match[1])
+        # Not \d: it matches the digits of all scripts.
         steps.extend(int(index) for index in re.findall(r"[0-9]+", match[2]))
     return tuple(steps)
 

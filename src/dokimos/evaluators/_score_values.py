@@ -31,7 +31,7 @@ def number_of(name: str, outcome: object) -> bool | int | float:
     try:
         number = plain_number(outcome)
         if number is not None:
-            float(number)
+            float(number)  # raises `OverflowError` for a whole number of 400 digits
             return number
     except OverflowError:
         raise EvaluationError(f"{name} gave a score that is too large for a float.") from None

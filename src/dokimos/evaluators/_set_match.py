@@ -69,6 +69,7 @@ class SetMatch(Evaluator):
         elements = self._split(value) if isinstance(value, str) else value
         if not isinstance(elements, list | tuple | Set):
             raise ValueError(f"it is {quote(value)}")
+        # By key: in a set of Python True and 1 are one element, and maps cannot be in it.
         return {identity_key(self._fold_case(element)): element for element in elements}
 
     def _split(self, text: str) -> Any:

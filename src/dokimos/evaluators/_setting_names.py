@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from typing import Any, Final
@@ -23,7 +23,7 @@ def check_settings(kind: Any, positional: int, arguments: Mapping[str, Any]) -> 
     Args:
         kind: The class of an evaluator, whose constructor decides.
         positional: How many settings are given by position.
-        given: Those that are given by name.
+        arguments: Those that are given by name.
     """
     declared = kind.__dataclass_fields__
     if arguments.keys() <= declared.keys() and all(
@@ -33,15 +33,19 @@ def check_settings(kind: Any, positional: int, arguments: Mapping[str, Any]) -> 
     _, *parameters = inspect.signature(kind.__init__).parameters.values()
     settings = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if all(p.kind is not p.VAR_KEYWORD for p in parameters):
-        for setting in arguments:
-            if setting not in settings:
-                near = get_close_matches(setting, settings, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(settings)}."
-                raise TypeError(f"{kind.__name__} has no setting {setting!r}. {hint}")
+        _refuse_unknown(kind.__name__, arguments, settings)
     needed = {p.name for p in parameters[positional:] if p.default is p.empty and p.name in settings}
     missing = [f for f in fields(kind) if f.name in needed and f.name not in arguments]
     if missing:
         raise TypeError(f"{kind.__name__} needs {describe_missing(missing)}.")
+
+
+def _refuse_unknown(owner: str, arguments: Iterable[str], settings: Sequence[str]) -> None:
+    for setting in arguments:
+        if setting not in settings:
+            near = get_close_matches(setting, settings, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(settings)}."
+            raise TypeError(f"{owner} has no setting {setting!r}. {hint}")
 
 
 def describe_missing(parameters: Iterable[Field[Any]]) -> str:

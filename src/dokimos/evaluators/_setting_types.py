@@ -70,13 +70,14 @@ def _kind_of(evaluator: object) -> Any:  # to a type checker a class of evaluato
 
 @cache
 def _rules_of(kind: Any) -> tuple[_Rule, ...]:
+    # What users annotate may mean anything, also types that exist only for checkers.
     ours = [base for base in kind.__mro__ if base.__module__.startswith("dokimos.")]
     declared: dict[str, Any] = {}
     for base in reversed(ours):
         declared |= getattr(base, "__annotations__", {}) if "__annotations__" in base.__dict__ else {}
     fields = kind.__dataclass_fields__.values()  # a class that declares one of ours anew means its own type
-    found = (_rule(field.name, field.type) for field in fields if field.type == declared.get(field.name, ""))
-    return tuple(rule for rule in found if rule is not None)
+    rules = (_rule(field.name, field.type) for field in fields if field.type == declared.get(field.name, ""))
+    return tuple(rule for rule in rules if rule is not None)
 
 
 def _rule(setting: str, annotation: str) -> _Rule | None:

@@ -182,16 +182,16 @@ class Contains(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         text = self._fold_case(case.actual_output or "")
-        found = [value for value in self.values if self._fold_case(value) in text]
+        present = [value for value in self.values if self._fold_case(value) in text]
         missing = [value for value in self.values if self._fold_case(value) not in text]
-        metadata = {"found": found, "missing": missing}
+        metadata = {"found": present, "missing": missing}
         match self.mode:
             case "any":
-                return Score(float(bool(found)), _reason_for_any(found, missing), metadata=metadata)
+                return Score(float(bool(present)), _reason_for_any(present, missing), metadata=metadata)
             case "all":
-                return Score(float(not missing), _reason_for_all(found, missing), metadata=metadata)
+                return Score(float(not missing), _reason_for_all(present, missing), metadata=metadata)
             case "none":
-                return Score(float(not found), _reason_for_none(found, missing), metadata=metadata)
+                return Score(float(not present), _reason_for_none(present, missing), metadata=metadata)
 
     def _fold_case(self, text: str) -> str:
         return text.casefold() if self.ignore_case else text
@@ -224,6 +224,7 @@ class Levenshtein(Evaluator):
             f"{pluralize(distance, 'edit')} between the output of {pluralize(len(actual), 'character')} "
             f"and the expected text of {len(expected)}."
         )
+        # One division, and so one rounding: 9 of 10 is exactly the float 0.9.
         return Score((longer - distance) / longer if longer else 1.0, reason, metadata={"distance": distance})
 
 
@@ -252,19 +253,19 @@ def _excerpt(text: str, at: int) -> str:
     return repr(text[at : at + 20] + ("…" if len(text) > at + 20 else ""))
 
 
-def _reason_for_any(found: Sequence[str], missing: Sequence[str]) -> str:
-    if found:
-        return f"The output contains {format_list(tuple(found))}."
+def _reason_for_any(present: Sequence[str], missing: Sequence[str]) -> str:
+    if present:
+        return f"The output contains {format_list(tuple(present))}."
     return f"The output contains none of {format_list(tuple(missing))}."
 
 
-def _reason_for_all(found: Sequence[str], missing: Sequence[str]) -> str:
+def _reason_for_all(present: Sequence[str], missing: Sequence[str]) -> str:
     if not missing:
-        return f"The output contains {format_list(tuple(found))}."
+        return f"The output contains {format_list(tuple(present))}."
     return f"The output lacks {format_list(tuple(missing))}."
 
 
-def _reason_for_none(found: Sequence[str], missing: Sequence[str]) -> str:
-    if not found:
+def _reason_for_none(present: Sequence[str], missing: Sequence[str]) -> str:
+    if not present:
         return f"The output contains none of {format_list(tuple(missing))}, as it should be."
-    return f"The output contains {format_list(tuple(found))}, which it must not."
+    return f"The output contains {format_list(tuple(present))}, which it must not."

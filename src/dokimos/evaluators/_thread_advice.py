@@ -20,6 +20,7 @@ def thread_advice(error: BaseException) -> str:
         return ""
     from dokimos._runtime.concurrency import is_worker_thread
 
+    # In the thread of the run the advice would be wrong, whatever the text says.
     if not is_worker_thread():
         return ""
     return (

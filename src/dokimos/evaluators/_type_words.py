@@ -62,6 +62,7 @@ def describe_type(hint: object) -> str:
 
 def _union(arguments: Sequence[Any]) -> str:
     words = list(dict.fromkeys(describe_type(each) for each in arguments if each is not type(None)))
+    # Such a union is of a name, an object and a function: one word says it to a person.
     if "judge" in words or "embedder" in words:
         words = [each for each in words if each in ("judge", "embedder")]
     text = " or ".join(words)

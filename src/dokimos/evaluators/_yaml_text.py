@@ -28,6 +28,7 @@ def _restore_text(kind: Any, key: str, value: Any, source: str | None) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if source is None or not is_number or key not in kind.__dataclass_fields__:
         return value
+    # Only where the text fits and the number does not: a limit of 1.10 stays a number.
     wants_text = _accepts(kind, key, source) and not _accepts(kind, key, value)
     return source if wants_text else value
 

@@ -126,6 +126,7 @@ _registered: Final[dict[str, type[Evaluator]]] = {}
 def name_of(kind: type) -> str | None:
     """Return the registry name of an evaluator class, None if it is not registered."""
     target = f"{kind.__module__}:{kind.__qualname__}"
+    # Without the plugins: to find them, all installed packages are searched.
     if target in _name_of or kind.__module__.startswith("dokimos."):
         return _name_of.get(target)
     return next((name for name, plugin in _plugins().items() if plugin.value == target), None)
@@ -138,8 +139,8 @@ def name_of_class(class_name: str) -> str | None:
         >>> name_of_class("ExactMatch")
         'exact_match'
     """
-    found = (name for name, target in BUILT_IN.items() if target.rpartition(":")[2] == class_name)
-    return next(found, None)
+    matches = (name for name, target in BUILT_IN.items() if target.rpartition(":")[2] == class_name)
+    return next(matches, None)
 
 
 def names() -> tuple[str, ...]:
@@ -273,6 +274,7 @@ def _check_registration(name: str, kind: object, target: str) -> None:
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"An evaluator's name must be in snake_case, not {name!r}.")
     _check_kind(name, kind)
+    # The same class again is fine: notebooks run a cell twice, and modules are reloaded.
     is_taken = name in BUILT_IN or (name in _registered and _name_of.get(target) != name)
     if is_taken:
         raise ConfigurationError(f"There is an evaluator {name!r} already; choose another name for {target}.")

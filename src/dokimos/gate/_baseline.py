@@ -106,8 +106,8 @@ def _provenance(result: ExperimentResult) -> dict[str, Any]:
         for info in result.evaluators
         if (judge := info.parameters.get("judge")) is not None
     }
-    found = list(judges.values())
-    judge = {"judge": found[0] if len(found) == 1 else found} if found else {}
+    distinct = list(judges.values())
+    judge = {"judge": distinct[0] if len(distinct) == 1 else distinct} if distinct else {}
     return {"dokimosVersion": __version__, **judge}
 
 
@@ -294,11 +294,11 @@ class _Reading:
         return replace(facts, threshold=threshold)
 
     def items(self, trees: Any, pairing: Pairing) -> Iterator[ItemSnapshot]:
-        found = self.objects(trees, "items")
-        if not found:
+        entries = self.objects(trees, "items")
+        if not entries:
             raise self.problem("it has no items")
         seen = set()
-        for index, tree in enumerate(found):
+        for index, tree in enumerate(entries):
             key = tree.get("key")
             if not isinstance(key, str) or not key.strip():
                 raise self.problem(f"items[{index}] has no key")
@@ -329,10 +329,10 @@ class _Reading:
         )
 
     def position(self, key: str) -> int:
-        found = _POSITIONAL_KEY.fullmatch(key)
-        if found is None:
+        match = _POSITIONAL_KEY.fullmatch(key)
+        if match is None:
             raise self.problem(f"the key {key!r} is not a position such as item-0")
-        return int(found[1])
+        return int(match[1])
 
     def errors(self, tree: Any, key: str) -> dict[str, str]:
         if not isinstance(tree, dict | None):

@@ -363,5 +363,5 @@ def _is_blind(metric: MetricChange, config: GateConfig) -> bool:
 
 
 def _max_if_all_known(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return max(known) if len(known) == len(counts) else None
+    numbers = [count for count in counts if count is not None]
+    return max(numbers) if len(numbers) == len(counts) else None

@@ -34,8 +34,8 @@ def _warn_of_open_intervals(drops: Drops, comparison: RunComparison) -> Iterator
     for metric in comparison.metrics if names else ():
         if metric.name not in {PASS_RATE, *names} or metric.significant or metric.worse <= metric.better:
             continue
-        found = metric.interval
-        if found is not None and min(map(metric.worsening, (found.low, found.high))) > 0:
+        bounds = metric.interval
+        if bounds is not None and min(map(metric.worsening, (bounds.low, bounds.high))) > 0:
             yield (
                 f"The 95 % interval of the change of the {title(metric)} ({interval(metric)}) excludes 0, "
                 f"but the corrected test of guard 1 does not reach alpha = {metric.config.alpha:g} "

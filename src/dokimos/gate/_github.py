@@ -62,10 +62,10 @@ class PullRequest:
 def _event(environment: Mapping[str, str]) -> dict[str, Any]:
     path = environment.get("GITHUB_EVENT_PATH")
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+        event = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     except (OSError, ValueError) as cause:
         raise CommentSkipped(f"the event of this job cannot be read: {cause}") from cause
-    return found if isinstance(found, dict) else {}
+    return event if isinstance(event, dict) else {}
 
 
 def _repository_of(pull: Mapping[str, Any], side: str) -> Any:
@@ -110,8 +110,8 @@ def _comments(pull: PullRequest) -> Iterator[Mapping[str, Any]]:
     for _ in range(_MOST_PAGES):
         if url is None:
             return
-        found, link = _request("GET", url, pull)
-        yield from (one for one in found if isinstance(one, dict))
+        page, link = _request("GET", url, pull)
+        yield from (one for one in page if isinstance(one, dict))
         following = _NEXT.search(link)
         # A token goes to the API that it is for, wherever a reply points.
         url = following[1] if following and following[1].startswith(f"{pull.api_url}/") else None

@@ -261,11 +261,11 @@ class _Chooser:
     @cached_property
     def changes(self) -> dict[str, list[ScoreChange]]:
         """What became of the scores of the items of both sides, by evaluator."""
-        found: dict[str, list[ScoreChange]] = {}
+        by_evaluator: dict[str, list[ScoreChange]] = {}
         for item in self.comparison.items:
             for score in item.evaluators:
-                found.setdefault(score.name, []).append(score)
-        return found
+                by_evaluator.setdefault(score.name, []).append(score)
+        return by_evaluator
 
     def _largest_spread(self, evaluator: str) -> float:
         """Return the largest spread between an item's repeats, in the runs or in the noise measurement."""
@@ -279,10 +279,10 @@ class _Chooser:
 
     def repeats(self, side: int, evaluator: str) -> int:
         """Return how often the shared items of a side were run, at the least."""
-        found = [
+        counts = [
             _repeats(pair[side], evaluator) for pair in self.common_pairs if evaluator in pair[side].scores
         ]
-        return min(found, default=1)
+        return min(counts, default=1)
 
     def counts(self, evaluator: str) -> Iterator[tuple[int, int]]:
         """Return how many scores each shared item has on each side."""

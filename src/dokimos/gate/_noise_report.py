@@ -213,8 +213,8 @@ class _Dealing:
 
     def _find_varying_scores(self, item: ItemSnapshot) -> list[_Scores]:
         """Return the scores of an item that are not the same in all its runs."""
-        found = (_Scores.of(item, facts) for facts in self._snapshot.evaluators.values())
-        return [scores for scores in found if len(set(scores.values)) > 1]
+        all_scores = (_Scores.of(item, facts) for facts in self._snapshot.evaluators.values())
+        return [scores for scores in all_scores if len(set(scores.values)) > 1]
 
     @property
     def gates(self) -> int:
@@ -228,8 +228,8 @@ class _Dealing:
         now = replace(self._snapshot, items=tuple(side[1] for side in sides), runs=1)
         # Guard 1 alone. Both sides have the same items in the same places, also where ids are missing.
         options = replace(config, severity="off", require_power=None, pairing="positional")
-        found = decide(before, now, options)
-        return any(one.guard is Guard.REGRESSION for one in found.findings)
+        decision = decide(before, now, options)
+        return any(one.guard is Guard.REGRESSION for one in decision.findings)
 
     def _deal(self, item: ItemSnapshot) -> tuple[ItemSnapshot, ItemSnapshot]:
         if len(item.results) < 2:
@@ -292,7 +292,7 @@ class _Scores:
 
     @classmethod
     def of(cls, item: ItemSnapshot, facts: EvaluatorFacts) -> Self:
-        scores = [found.score if (found := run.result(facts.name)) else None for run in item.results]
+        scores = [result.score if (result := run.result(facts.name)) else None for run in item.results]
         sign = -1.0 if facts.lower_is_better else 1.0
         return cls(
             tuple(None if score is None else sign * share_of(score, facts.score_range) for score in scores),
@@ -337,5 +337,5 @@ def _same_outputs(item: ItemSnapshot) -> bool:
 
 
 def _share(flags: Iterable[bool]) -> float:
-    found = list(flags)
-    return sum(found) / len(found) if found else 0.0
+    values = list(flags)
+    return sum(values) / len(values) if values else 0.0

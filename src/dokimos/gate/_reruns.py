@@ -46,12 +46,12 @@ def rerun_items(
 
 def _collect_scores(repeats: Sequence[ItemResult], evaluator: str) -> RerunScores:
     results = [(repeat, repeat.result(evaluator)) for repeat in repeats]
-    scores = tuple(found.score for _, found in results if found is not None and found.score is not None)
+    scores = tuple(result.score for _, result in results if result is not None and result.score is not None)
     # An evaluator that skipped the item gave no error, but a result that is missing altogether counts as one.
     errors = sum(
-        item.error is not None or found is None or found.error is not None
-        for item, found in results
-        if found is None or found.score is None
+        item.error is not None or result is None or result.error is not None
+        for item, result in results
+        if result is None or result.score is None
     )
     return RerunScores(times=len(repeats), scores=scores, errors=errors)
 

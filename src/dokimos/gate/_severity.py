@@ -114,16 +114,16 @@ def classify_drops(
     lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
     ranges = {metric.name: metric.score_range for metric in comparison.evaluators}
     watch = _DropFinder(config, level, candidate, lower, ranges)
-    found = [found for item in comparison.items for found in watch.drops(item)]
-    found.sort(key=lambda pair: -pair[0].size)
+    suspects = [pair for item in comparison.items for pair in watch.drops(item)]
+    suspects.sort(key=lambda pair: -pair[0].size)
     judge = _DropClassifier(
         config, guards or ItemGuards(), lower, ranges, reruns or {}, noise, comparison.items
     )
     lists: dict[str, list[Drop]] = {}
-    for drop, item in found:
+    for drop, item in suspects:
         category = judge.category(drop, item)
-        known = replace(drop, cause=judge.cause(drop, item)) if category == "explained" else drop
-        lists.setdefault(category, []).append(known)
+        described = replace(drop, cause=judge.cause(drop, item)) if category == "explained" else drop
+        lists.setdefault(category, []).append(described)
     by_category = {category: tuple(drops) for category, drops in lists.items()}
     return Drops(**by_category, separations=judge.separations)
 
@@ -231,8 +231,8 @@ class _DropClassifier:
 
     def is_one_of_many(self, drop: Drop, item: ItemChange) -> bool:
         """Say whether a drop is one of more fully separated items than chance explains."""
-        found = any(one.evaluator == drop.evaluator for one in self.separations)
-        return found and self.is_apart(drop, *self.scores(item, drop.evaluator))
+        is_separated = any(one.evaluator == drop.evaluator for one in self.separations)
+        return is_separated and self.is_apart(drop, *self.scores(item, drop.evaluator))
 
     def is_confirmed_by_majority(self, drop: Drop, rerun_scores: RerunScores) -> bool:
         """Say whether most of the reruns show the drop."""
@@ -294,9 +294,9 @@ class _DropClassifier:
     def separations(self) -> tuple[Separation, ...]:
         """The evaluators of which more items part exactly than chance explains, all together."""
         judged = self.guards.with_guard(ItemGuard.VARIATION, ItemGuard.UNKNOWN)
-        found = [separation_of(name, self.sides(name), self.config.severity_margin) for name in judged]
+        tests = [separation_of(name, self.sides(name), self.config.severity_margin) for name in judged]
         level = PART_OF_ALPHA * self.config.alpha / max(1, len(judged))
-        return tuple(one for one in found if one.p_value <= level)
+        return tuple(one for one in tests if one.p_value <= level)
 
     def sides(self, evaluator: str) -> Iterator[tuple[list[float], list[float]]]:
         """Yield how good the repeats of each shared item are, before and now."""

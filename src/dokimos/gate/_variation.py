@@ -66,7 +66,7 @@ class NoiseMeasurements:
         return replace(
             self,
             evaluators=tuple(name for name in self.evaluators if name not in excluded),
-            spreads={name: found for name, found in self.spreads.items() if name not in excluded},
+            spreads={name: by_item for name, by_item in self.spreads.items() if name not in excluded},
         )
 
     @classmethod
@@ -156,11 +156,11 @@ class Variation:
 
     def prominence(self, evaluators: Iterable[str]) -> float:
         """Return how far any item's spread exceeds those of the others of its evaluator, 1.0 at least."""
-        found = [1.0]
+        ratios = [1.0]
         for name in evaluators:
             first, second, _ = self._largest[name]
-            found.append(first / max(self.margins[name], _LEAST, second))
-        return max(found)
+            ratios.append(first / max(self.margins[name], _LEAST, second))
+        return max(ratios)
 
     def loudest(self, evaluator: str, key: str, among: Iterable[str]) -> tuple[str, str, float]:
         """Return whose spread speaks most against a fall: the evaluator, the item and the spread."""
@@ -174,12 +174,12 @@ class Variation:
     @cached_property
     def _largest(self) -> Mapping[str, tuple[float, float, str]]:
         """By evaluator: the two largest spreads, and whose the first is."""
-        found = {}
+        largest = {}
         for name, spreads in self.spreads.items():
             ranked = nlargest(2, ((size, key) for key, size in spreads.items()))
             (first, item_key), (second, _) = (*ranked, (0.0, ""), (0.0, ""))[:2]
-            found[name] = (first, second, item_key)
-        return found
+            largest[name] = (first, second, item_key)
+        return largest
 
     def stands_out(self, fall: float, evaluator: str, key: str, among: Iterable[str]) -> bool:
         """Say whether a fall is larger than the measured noise explains.

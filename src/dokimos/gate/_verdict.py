@@ -129,8 +129,8 @@ class GateVerdict(Printable):
         yield from (f"  Guard 2 for {sentence}" for sentence in self.item_guards)
         yield from (f"  Warning: {warning}" for warning in self.warnings)
         if self.status is GateStatus.FAIL and self.accept_command:
-            place = f", then commit {quote(self.baseline)}" if self.baseline else ""
-            yield f"{ACCEPT} {self.accept_command}{place}"
+            commit = f", then commit {quote(self.baseline)}" if self.baseline else ""
+            yield f"{ACCEPT} {self.accept_command}{commit}"
 
     def _select_findings(self) -> list[GuardFinding]:
         return [one for one in self.findings if one.fails or one.is_inconclusive][:MAX_REASONS]
@@ -336,8 +336,8 @@ class _Cases:
 
     @cached_property
     def trees(self) -> list[dict[str, Any]]:
-        found = [self._case(item) for item in self._comparison.items if item.key in self._keys]
-        return [tree for _, _, tree in sorted(found, key=lambda case: case[:2])]
+        cases = [self._case(item) for item in self._comparison.items if item.key in self._keys]
+        return [tree for _, _, tree in sorted(cases, key=lambda case: case[:2])]
 
     def _case(self, item: ItemChange) -> tuple[float, int, dict[str, Any]]:
         drops = []

@@ -145,11 +145,11 @@ def _cards(comparison: RunComparison) -> Html:
 
 def _guards(verdict: GateVerdict) -> Html | None:
     fired = verdict.findings
-    found = {one.guard for one in fired}
+    fired_guards = {one.guard for one in fired}
     rows = [_guard_row(one) for one in fired]
     if verdict.decision is not None:
         decision, severity = verdict.decision, verdict.config.severity
-        rows += [_quiet_row(guard, decision, severity) for guard in _ALWAYS if guard not in found]
+        rows += [_quiet_row(guard, decision, severity) for guard in _ALWAYS if guard not in fired_guards]
     if not rows:
         return None
     head = tag("tr", head_cell("Guard"), head_cell("Verdict"), head_cell("Why"))
@@ -232,9 +232,9 @@ def _commands(verdict: GateVerdict) -> Iterator[tuple[str, str]]:
             f"dokimos gate {shlex.quote(run or 'RESULT')}{against} --rerun TARGET",
         )
     if verdict.accept_command and verdict.status is not GateStatus.PASS:
-        place = f" (then commit {shlex.quote(verdict.baseline)})" if verdict.baseline else ""
+        commit = f" (then commit {shlex.quote(verdict.baseline)})" if verdict.baseline else ""
         accepts = verdict.status is not GateStatus.NO_BASELINE
-        yield f"To {'accept the change' if accepts else 'write the baseline'}{place}", verdict.accept_command
+        yield f"To {'accept the change' if accepts else 'write the baseline'}{commit}", verdict.accept_command
 
 
 def _rests_on(verdict: GateVerdict) -> Html | None:

@@ -87,8 +87,8 @@ def _read(path: Path) -> VerdictFile:
 
 def overall(verdicts: Sequence[VerdictFile]) -> str:
     """Return the status of several gates together: the worst, where PASS outranks NO_BASELINE."""
-    found = {verdict.status for verdict in verdicts}
-    return next(status for status in _SEVERITY if status in found)
+    statuses = {verdict.status for verdict in verdicts}
+    return next(status for status in _SEVERITY if status in statuses)
 
 
 def render_markdown(tree: Tree, name: str | None = None) -> str:
@@ -126,8 +126,8 @@ def _lines(verdict: VerdictFile) -> Iterator[str]:
 
 
 def _missing_baseline(tree: Tree) -> str:
-    found = (str(one["reason"]) for one in tree.get("guards") or [] if one.get("reason"))
-    text = next(found, "There is no baseline, so nothing was compared. Create one and commit it.")
+    reasons = (str(one["reason"]) for one in tree.get("guards") or [] if one.get("reason"))
+    text = next(reasons, "There is no baseline, so nothing was compared. Create one and commit it.")
     return plain(text, _TEXT)
 
 
@@ -137,9 +137,9 @@ def _reasons(tree: Tree) -> Iterator[str]:
         for one in tree.get("guards") or []
         if one.get("inconclusive") and not one.get("fails")
     ]
-    found = [*map(str, tree.get("reasons", [])[:MAX_SHOWN]), *unclear]
-    yield from (f"- {plain(reason, _TEXT)}" for reason in found)
-    if found:
+    reasons = [*map(str, tree.get("reasons", [])[:MAX_SHOWN]), *unclear]
+    yield from (f"- {plain(reason, _TEXT)}" for reason in reasons)
+    if reasons:
         yield ""
     if unclear and tree["status"] == "INCONCLUSIVE":
         yield "An inconclusive gate passes unless power is required (`require_power`).\n"
@@ -177,13 +177,13 @@ def _count(tree: Tree, key: str) -> str:
 
 
 def _render_regressions(tree: Tree) -> Iterator[str]:
-    found = tree.get("regressedEvaluators") or []
-    if not found:
+    regressions = tree.get("regressedEvaluators") or []
+    if not regressions:
         return
     yield "### Regressed evaluators\n"
     yield "| Evaluator | Baseline | Candidate | Change | p | adjusted p |"
     yield "|---|---:|---:|---:|---:|---:|"
-    for entry in found[:MAX_SHOWN]:
+    for entry in regressions[:MAX_SHOWN]:
         yield table_row(
             [
                 plain(str(entry.get("evaluator", "")), _NAME),
@@ -260,8 +260,8 @@ def _evidence(tree: Tree) -> Iterator[str]:
     if "alpha" not in tree:
         return
     pairs, effect = tree.get("discordant") or {}, tree.get("effect") or {}
-    found = effect.get("interval")
-    interval = UNKNOWN if found is None else f"{_pts(found[0])} to {_pts(found[1])} pts"
+    bounds = effect.get("interval")
+    interval = UNKNOWN if bounds is None else f"{_pts(bounds[0])} to {_pts(bounds[1])} pts"
     seen = tree.get("minimumDetectableDrop")
     could = _nothing_seen(tree) if seen is None else f"drops from {points(seen)} on"
     needed = tree.get("itemsNeeded")

@@ -19,43 +19,45 @@ LOOK_FIRST: Final = 10
 _SAID: Final = {True: "pass", False: "fail"}
 
 
-def calibration_blocks(found: Calibration, detail: Detail) -> Iterator[Block]:
+def calibration_blocks(calibration: Calibration, detail: Detail) -> Iterator[Block]:
     """Yield what a calibration shows."""
-    yield Line(f"{found.evaluator} against people: {_rows_text(found)}", "bold", fit="wrap")
+    yield Line(f"{calibration.evaluator} against people: {_rows_text(calibration)}", "bold", fit="wrap")
     yield Line()
-    yield _figures_table(found)
+    yield _figures_table(calibration)
     yield Line()
-    yield _matrix(found)
+    yield _matrix(calibration)
     yield Line()
-    yield Line(_advice(found), fit="wrap")
+    yield Line(_advice(calibration), fit="wrap")
     if detail == "summary":
         return
     most = None if detail == "verbose" else LOOK_FIRST
-    yield from _disagreements(found.disagreements, most)
-    for key, error in found.errors[:most]:
+    yield from _disagreements(calibration.disagreements, most)
+    for key, error in calibration.errors[:most]:
         yield Line(f"  ! {key}: {error}", "yellow", fit="wrap")
-    yield from _more(len(found.errors), most)
+    yield from _more(len(calibration.errors), most)
 
 
-def _rows_text(found: Calibration) -> str:
+def _rows_text(calibration: Calibration) -> str:
     errors = (
-        f", {pluralize(len(found.errors), 'row')} errored and counted in no figure" if found.errors else ""
+        f", {pluralize(len(calibration.errors), 'row')} errored and counted in no figure"
+        if calibration.errors
+        else ""
     )
-    return f"{pluralize(found.n, 'labelled row')} at the threshold {found.threshold:g}{errors}"
+    return f"{pluralize(calibration.n, 'labelled row')} at the threshold {calibration.threshold:g}{errors}"
 
 
-def _figures_table(found: Calibration) -> Table:
+def _figures_table(calibration: Calibration) -> Table:
     columns = [
         Column("figure", left=True),
         Column("value"),
-        Column(f"{found.confidence * 100:g} % interval"),
+        Column(f"{calibration.confidence * 100:g} % interval"),
     ]
     rows = [
-        _figure("agreement", found.agreement, percent),
-        _figure("Cohen's kappa", found.kappa, format_score),
-        _figure(f"Krippendorff's alpha ({found.alpha_level})", found.alpha, format_score),
-        _figure("sensitivity: passes that the judge passes", found.sensitivity, percent),
-        _figure("specificity: fails that the judge fails", found.specificity, percent),
+        _figure("agreement", calibration.agreement, percent),
+        _figure("Cohen's kappa", calibration.kappa, format_score),
+        _figure(f"Krippendorff's alpha ({calibration.alpha_level})", calibration.alpha, format_score),
+        _figure("sensitivity: passes that the judge passes", calibration.sensitivity, percent),
+        _figure("specificity: fails that the judge fails", calibration.specificity, percent),
     ]
     return Table(columns, rows)
 
@@ -66,15 +68,18 @@ def _figure(name: str, estimate: AgreementFigure, write: Callable[[float], str])
     return [name, UNKNOWN if estimate.value is None else write(estimate.value), between]
 
 
-def _matrix(found: Calibration) -> Table:
-    counts = found.confusion
+def _matrix(calibration: Calibration) -> Table:
+    counts = calibration.confusion
     columns = [Column("", left=True), Column("judge passes"), Column("judge fails")]
     people_pass = ["people pass", f"{counts.passes_kept}", f"{counts.passes_missed}"]
     return Table(columns, [people_pass, ["people fail", f"{counts.fails_missed}", f"{counts.fails_caught}"]])
 
 
-def _advice(found: Calibration) -> str:
-    best, now = found.best_threshold, f"{percent(found.best_threshold.current)} at {found.threshold:g}"
+def _advice(calibration: Calibration) -> str:
+    best, now = (
+        calibration.best_threshold,
+        f"{percent(calibration.best_threshold.current)} at {calibration.threshold:g}",
+    )
     return (
         f"  Best threshold: {best.threshold:.3g}, with a balanced accuracy of "
         f"{percent(best.cross_validated)} on rows that had no part in choosing it ({now})."
@@ -111,9 +116,10 @@ def _more(count: int, most: int | None) -> Iterator[Block]:
         yield Line(f"    ... and {count - most} more", "dim")
 
 
-def _headline(found: Calibration) -> str:
-    agreement = UNKNOWN if found.agreement.value is None else percent(found.agreement.value)
-    return f"{found.evaluator!r:.60}: {agreement} agreement with people on {pluralize(found.n, 'row')}"
+def _headline(calibration: Calibration) -> str:
+    agreement = UNKNOWN if calibration.agreement.value is None else percent(calibration.agreement.value)
+    rows = pluralize(calibration.n, "row")
+    return f"{calibration.evaluator!r:.60}: {agreement} agreement with people on {rows}"
 
 
 VIEW: Final = View.of_blocks(_headline, calibration_blocks)

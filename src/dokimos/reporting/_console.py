@@ -133,12 +133,12 @@ class _View:
         self.line()
 
     def print_evaluators(self) -> None:
-        found = [self.summary.evaluator(name) for name in self.result.evaluator_names]
-        rows = [self._evaluator_row(summary) for summary in found if summary is not None]
+        summaries = [self.summary.evaluator(name) for name in self.result.evaluator_names]
+        rows = [self._evaluator_row(summary) for summary in summaries if summary is not None]
         if not rows:
             return
         print_table(Table(self._columns(), rows), self.console)
-        for summary in found:
+        for summary in summaries:
             if summary is not None and summary.labels:
                 self.line(f"  {summary.name}: {describe_labels(summary.labels)}", _QUIET)
         self.line()

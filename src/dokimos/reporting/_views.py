@@ -116,13 +116,13 @@ def result_html(result: ExperimentResult) -> str:
 
 def _evaluator_rows(result: ExperimentResult) -> Iterable[Sequence[str]]:
     for name in result.evaluator_names:
-        found = result.evaluator_summary(name)
-        if found is None:
+        summary = result.evaluator_summary(name)
+        if summary is None:
             continue
         mean = result.average_score(name)
-        rate = found.pass_rate
-        passed = _NONE if rate is None else f"{percent(rate)} ({found.passed}/{found.judged})"
-        yield name, _NONE if mean is None else f"{mean:.2f}", passed, str(found.errors or _NONE)
+        rate = summary.pass_rate
+        passed = _NONE if rate is None else f"{percent(rate)} ({summary.passed}/{summary.judged})"
+        yield name, _NONE if mean is None else f"{mean:.2f}", passed, str(summary.errors or _NONE)
 
 
 def _worst_rows(entries: Iterable[Entry], lower_is_better: frozenset[str]) -> Iterable[Sequence[str]]:

@@ -114,6 +114,6 @@ def _reply(outputs: Mapping[str, Any]) -> Message:
     calls = tool_calls_from(outputs.get(TOOL_CALLS) or (), key=TOOL_CALLS)
     if output is None and not calls:
         raise TypeError(f"it must return text or a message, not {quote(dict(outputs))}")
-    known = (OUTPUT, TOOL_CALLS, REASONING_STEPS)
-    more = {key: value for key, value in outputs.items() if key not in known}
+    own_keys = (OUTPUT, TOOL_CALLS, REASONING_STEPS)
+    more = {key: value for key, value in outputs.items() if key not in own_keys}
     return Message(Role.ASSISTANT, text_form(output) or "", tool_calls=calls, metadata=more)

@@ -127,12 +127,12 @@ class GoalDrivenUser:
 
     def prompt(self, trajectory: ConversationTrajectory) -> str:
         """Return what the model is asked."""
-        known = _format_facts(self.facts)
+        facts_text = _format_facts(self.facts)
         next_message = _next_message_part(trajectory)
-        facts = known and (
+        facts = facts_text and (
             "The human knows this, and the assistant does not. The human tells each of these when the "
             "assistant asks for it or cannot go on without it, never all at once, and makes nothing up "
-            f"beside them:\n{known}"
+            f"beside them:\n{facts_text}"
         )
         parts = (
             part_prompt(self.persona, self.guidelines),
@@ -176,8 +176,8 @@ def part_prompt(persona: str, guidelines: str) -> str:
 def strip_label(text: str) -> str:
     """Return a message without the label and the quotes that models put around it."""
     text = _LABEL.sub("", text.strip(), count=1).strip()
-    found = _QUOTED.fullmatch(text)
-    return (found[1] or found[2] or "").strip() if found else text
+    match = _QUOTED.fullmatch(text)
+    return (match[1] or match[2] or "").strip() if match else text
 
 
 def _prepare(user: LLMSimulatedUser | GoalDrivenUser) -> None:

@@ -80,10 +80,10 @@ def krippendorff_alpha(units: Sequence[Sequence[Any]], *, level: Level = "nomina
 def _place_distance(order: Sequence[Any], weights: Weights | None) -> Callable[[Any, Any], float]:
     if weights is None:
         return lambda a, b: float(a != b)
-    place = {category: float(number) for number, category in enumerate(order)}
+    rank = {category: float(number) for number, category in enumerate(order)}
     if weights == "linear":
-        return lambda a, b: abs(place[a] - place[b])
-    return lambda a, b: (place[a] - place[b]) ** 2
+        return lambda a, b: abs(rank[a] - rank[b])
+    return lambda a, b: (rank[a] - rank[b]) ** 2
 
 
 def _nominal_spread(everything: Sequence[Any]) -> Spread:

@@ -43,8 +43,8 @@ def bootstrap_interval(
     if len(sample) < 2:
         return None
     draw = random.Random(seed).choices
-    found = (statistic(draw(sample, k=len(sample))) for _ in range(resamples))
-    values = sorted(value for value in found if value is not None)
+    statistics = (statistic(draw(sample, k=len(sample))) for _ in range(resamples))
+    values = sorted(value for value in statistics if value is not None)
     if len(values) * 2 < resamples:
         return None
     tail = (1 - confidence) / 2
@@ -83,8 +83,8 @@ def _grid_of(values: Sequence[float]) -> Fraction | None:
         near[value] = Fraction(value).limit_denominator(_FINEST)
         if abs(value - near[value]) > _SAME:
             return None
-    unit = math.lcm(*(found.denominator for found in near.values()))
-    step = Fraction(math.gcd(*(int(found * unit) for found in near.values())) or 1, unit)
+    unit = math.lcm(*(fraction.denominator for fraction in near.values()))
+    step = Fraction(math.gcd(*(int(fraction * unit) for fraction in near.values())) or 1, unit)
     bits = _sum_bits(len(values)) * len(values) * int((max(near.values()) - min(near.values())) / step)
     return step if bits <= _MOST_BITS else None
 
@@ -127,7 +127,7 @@ def _mean_quantile(values: Sequence[float], share: float) -> float:
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which `share` of sorted values lies, interpolated between the nearest two."""
-    place = share * (len(values) - 1)
-    below = int(place)
+    position = share * (len(values) - 1)
+    below = int(position)
     above = min(below + 1, len(values) - 1)
-    return values[below] + (place - below) * (values[above] - values[below])
+    return values[below] + (position - below) * (values[above] - values[below])

@@ -72,8 +72,8 @@ def corrected_rate(counts: VerdictCounts, *, confidence: float = 0.95) -> Correc
     Example:
         >>> counts = VerdictCounts(passed_both=36, passed_by_judge_only=3, passed_by_people_only=2,
         ...                        failed_both=9, judged_passed=380, judged=500)
-        >>> found = corrected_rate(counts)
-        >>> round(found.value, 2), round(found.interval.low, 2), round(found.interval.high, 2)
+        >>> estimate = corrected_rate(counts)
+        >>> round(estimate.value, 2), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
         (0.74, 0.65, 0.81)
     """
     passes = counts.passed_both + counts.passed_by_people_only

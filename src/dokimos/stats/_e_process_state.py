@@ -42,10 +42,10 @@ def members(state: object, kind: str, own: Sequence[str]) -> Mapping[str, Any]:
         )
     # Members that are not known are refused: a state of a later version, read in part, would give wrong
     # evidence.
-    known = {"kind", "version", *_SETTINGS, *own, *_PLAYERS}
-    if missing := sorted(known - set(state)):
+    expected = {"kind", "version", *_SETTINGS, *own, *_PLAYERS}
+    if missing := sorted(expected - set(state)):
         raise ValueError(f"The state is damaged: it lacks {', '.join(missing)}.")
-    if unknown := sorted(str(name) for name in set(state) - known):
+    if unknown := sorted(str(name) for name in set(state) - expected):
         raise ValueError(f"The state is damaged: {', '.join(unknown):.80} is unknown.")
     return state
 

@@ -19,13 +19,13 @@ def standardised_mean_difference(deltas: Sequence[float]) -> float | None:
 
 def hedges_g(deltas: Sequence[float]) -> float | None:
     """Return the standardised mean difference without its bias in small samples (L. V. Hedges, 1981)."""
-    found, freedom = standardised_mean_difference(deltas), len(deltas) - 1
-    if found is None:
+    difference, freedom = standardised_mean_difference(deltas), len(deltas) - 1
+    if difference is None:
         return None
     # In logarithms, since the gamma function itself overflows from 172 on; with one degree of freedom the
     # correction is 0.
     log_ratio = math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2) if freedom > 1 else -math.inf
-    return found * math.exp(log_ratio) / math.sqrt(freedom / 2)
+    return difference * math.exp(log_ratio) / math.sqrt(freedom / 2)
 
 
 def cohens_h(before: float, after: float) -> float:

@@ -103,10 +103,10 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
         low, high = (value, high) if missed < 0 else (low, value)
         log_density = log_front + (a - 1) * math.log(value) + (b - 1) * math.log1p(-value)
         is_steep = abs(log_density) < _LARGEST_LOG and steps < _MOST_NEWTON_STEPS
-        found = value - missed / math.exp(log_density) if is_steep else -1.0
-        if abs(found - value) <= _FINEST * value:
+        candidate = value - missed / math.exp(log_density) if is_steep else -1.0
+        if abs(candidate - value) <= _FINEST * value:
             return value
-        value = found if low < found < high else (low + high) / 2
+        value = candidate if low < candidate < high else (low + high) / 2
         if value in (low, high):
             return value
     raise AssertionError("a bisection ends")

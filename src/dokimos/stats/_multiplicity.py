@@ -12,11 +12,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     They hold under any dependence of the tests.
     """
     adjusted, floor = [1.0] * len(p_values), 0.0
-    for step, place in enumerate(_ascending(p_values)):
+    for step, index in enumerate(_ascending(p_values)):
         # Step-down: where one hypothesis is not rejected, none with a larger p-value is. So values may only
         # rise.
-        floor = max(floor, min(1.0, (len(p_values) - step) * p_values[place]))
-        adjusted[place] = floor
+        floor = max(floor, min(1.0, (len(p_values) - step) * p_values[index]))
+        adjusted[index] = floor
     return adjusted
 
 
@@ -27,11 +27,11 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     of any false alarm is bounded only where nothing changed at all.
     """
     adjusted, ceiling = [1.0] * len(p_values), 1.0
-    for rank, place in reversed(list(enumerate(_ascending(p_values), start=1))):
+    for rank, index in reversed(list(enumerate(_ascending(p_values), start=1))):
         # Step-up: a larger p-value that is rejected takes all smaller ones along. So, from the largest on,
         # values may only fall.
-        ceiling = min(ceiling, len(p_values) / rank * p_values[place])
-        adjusted[place] = ceiling
+        ceiling = min(ceiling, len(p_values) / rank * p_values[index])
+        adjusted[index] = ceiling
     return adjusted
 
 

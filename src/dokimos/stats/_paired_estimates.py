@@ -45,8 +45,8 @@ def mean_estimate(
         within: The range that the values could have; values outside it have an interval without bounds.
 
     Example:
-        >>> found = mean_estimate([1.0, 1.0, 0.9, 1.0, 0.4, 1.0, 0.8, 1.0])
-        >>> round(found.interval.low, 2), round(found.interval.high, 2), found.coverage
+        >>> estimate = mean_estimate([1.0, 1.0, 0.9, 1.0, 0.4, 1.0, 0.8, 1.0])
+        >>> round(estimate.interval.low, 2), round(estimate.interval.high, 2), estimate.coverage
         (0.64, 0.99, 0.9)
     """
     n = len(values)

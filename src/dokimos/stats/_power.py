@@ -128,8 +128,10 @@ def detectable_effect(n: int, deviation: float, *, alpha: float = 0.05, power: f
     most = 1.0
     while paired_power(n, most * deviation, deviation, alpha=alpha) < power:
         most *= 2
-    found = smallest(lambda size: paired_power(n, size * deviation, deviation, alpha=alpha), most, power)
-    return None if found is None else found * deviation
+    effect_size = smallest(
+        lambda size: paired_power(n, size * deviation, deviation, alpha=alpha), most, power
+    )
+    return None if effect_size is None else effect_size * deviation
 
 
 def mcnemar_items_needed(
@@ -173,12 +175,12 @@ def stratified_counts(n: int, share: float, draws: int) -> Iterator[int]:
     Simulations take them instead of random ones: they vary less, and more with `n` is always more.
     """
     weights = _binomial_weights(n, share)
-    reached, place = weights[0][1], 0
+    reached, index = weights[0][1], 0
     for draw in range(draws):
-        while place < len(weights) - 1 and reached < (draw + 0.5) / draws:
-            place += 1
-            reached += weights[place][1]
-        yield weights[place][0]
+        while index < len(weights) - 1 and reached < (draw + 0.5) / draws:
+            index += 1
+            reached += weights[index][1]
+        yield weights[index][0]
 
 
 def _log_probability(count: int, n: int, share: float) -> float:

@@ -77,8 +77,8 @@ def ppi_mean(sample: JudgedSample, *, confidence: float = 0.95, folds: int = FOL
         return PpiEstimate(rate.value, rate.standard_error, rate.interval, rate.weight, rate.label_only)
     passed, n = int(sum(sample.labels)), len(sample.labels)
     own = clopper_pearson_interval(passed, n, confidence=confidence)
-    found = _mean(sample, confidence, folds, (0.0, 1.0))
-    return _at_most(found, own, sample, min(passed, n - passed))
+    estimate = _mean(sample, confidence, folds, (0.0, 1.0))
+    return _at_most(estimate, own, sample, min(passed, n - passed))
 
 
 def ppi_paired_difference(
@@ -100,12 +100,12 @@ def ppi_paired_difference(
     deltas = JudgedSample(labels=labels, judged=judged, unlabelled=unlabelled)
     if len(labels) < 2 or len(unlabelled) < 2:
         return None
-    found = _mean(deltas, confidence, folds, (-1.0, 1.0))
+    estimate = _mean(deltas, confidence, folds, (-1.0, 1.0))
     if not _are_verdicts([*baseline.labels, *candidate.labels]):
-        return found
+        return estimate
     worse, better = labels.count(-1.0), labels.count(1.0)
     own = paired_rate_interval(worse, better, len(labels), confidence=confidence)
-    return _at_most(found, own, deltas, min(worse + better, len(labels) - worse - better))
+    return _at_most(estimate, own, deltas, min(worse + better, len(labels) - worse - better))
 
 
 def ppi_difference(
@@ -160,14 +160,14 @@ def _mean(sample: JudgedSample, confidence: float, folds: int, within: tuple[flo
     return PpiEstimate(value, summary.error, summary.interval(confidence, within), weight)
 
 
-def _at_most(found: PpiEstimate, own: Interval, sample: JudgedSample, fewest: int) -> PpiEstimate:
+def _at_most(estimate: PpiEstimate, own: Interval, sample: JudgedSample, fewest: int) -> PpiEstimate:
     """Return an estimate whose interval is the labels' own one where the judge does not make it narrower.
 
     With few labels of a kind it is the labels' own one too: how far they spread is then hardly known.
     """
-    narrower = found.interval.high - found.interval.low < own.high - own.low
+    narrower = estimate.interval.high - estimate.interval.low < own.high - own.low
     if narrower and fewest >= LEAST_OF_A_KIND:
-        return replace(found, label_only=own)
+        return replace(estimate, label_only=own)
     value, error = fmean(sample.labels), math.sqrt(sample_variance(sample.labels) / len(sample.labels))
     return PpiEstimate(value, error, own, 0.0, own)
 

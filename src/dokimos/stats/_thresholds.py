@@ -24,9 +24,9 @@ def best_threshold(scores: Sequence[float], labels: Sequence[bool], *, near: flo
     differ a little from those seen.
     """
     candidates = [(low + high) / 2 for low, high in pairwise(sorted(set(scores)))]
-    found = [Threshold(cut, balanced_accuracy(scores, labels, cut)) for cut in {*candidates, near}]
+    thresholds = [Threshold(cut, balanced_accuracy(scores, labels, cut)) for cut in {*candidates, near}]
     # The last key is for cuts equally far from `near`: a set has no order that repeats.
-    return max(found, key=lambda t: (t.balanced_accuracy, -abs(t.value - near), -t.value))
+    return max(thresholds, key=lambda t: (t.balanced_accuracy, -abs(t.value - near), -t.value))
 
 
 def cross_validated_accuracy(

@@ -69,11 +69,11 @@ def uneven_power(
     # The smallest p-value that n sign flips can give, both ways.
     if 2.0 ** (1 - n) >= alpha or drop.mean <= 0:
         return 0.0
-    found, noise_to_size = 0, deviation / drop.size
+    detections, noise_to_size = 0, deviation / drop.size
     counts = stratified_counts(n, min(1.0, drop.affected), simulations)
     for fallen, noise in zip(counts, _draws(simulations, seed), strict=True):
-        found += _is_found(_Sample.of(n, fallen, noise_to_size, noise), alpha)
-    return found / simulations
+        detections += _is_found(_Sample.of(n, fallen, noise_to_size, noise), alpha)
+    return detections / simulations
 
 
 class _Noise(NamedTuple):
@@ -147,13 +147,13 @@ def _is_found(sample: _Sample, alpha: float) -> bool:
 def _p_of_few(sample: _Sample) -> float:
     """Return the p-value over all sign flips of the items that fell; the others' are taken to be normal."""
     fallen, goal, p = sample.fallen, -sample.total, 0.0
-    for kept in range(fallen + 1):
+    for unflipped in range(fallen + 1):
         # What the noise of the items that fell adds is nothing where all of them have the same sign.
-        mixed = 4 * kept * (fallen - kept) / (fallen * (fallen - 1)) if fallen > 1 else 0.0
+        mixed = 4 * unflipped * (fallen - unflipped) / (fallen * (fallen - 1)) if fallen > 1 else 0.0
         spread = math.sqrt(sample.squares + mixed * sample.within)
-        missing = goal - abs(sample.mean) * (2 * kept - fallen)
+        missing = goal - abs(sample.mean) * (2 * unflipped - fallen)
         tail = _upper(missing / spread) if spread > 1e-12 else float(missing <= 1e-12)
-        p += math.comb(fallen, kept) * tail
+        p += math.comb(fallen, unflipped) * tail
     return p / 2.0 ** (fallen - 1)
 
 

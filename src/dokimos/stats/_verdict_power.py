@@ -42,14 +42,18 @@ class VerdictDesign:
         """
         # An item cannot lose more passes than it has.
         affected = max(self.affected, drop / self.rate)
-        kept = max(0.0, 1 - drop / (affected * self.rate)) if affected else 1.0
+        kept_share = max(0.0, 1 - drop / (affected * self.rate)) if affected else 1.0
         chances: defaultdict[int, float] = defaultdict(float)
         for before in range(self.repeats + 1):
             for unchanged in range(self.repeats + 1):
                 both = self._chance_of_both(before, unchanged)
                 chances[unchanged - before] += (1 - affected) * both
                 for after in range(unchanged + 1):
-                    thinned = math.comb(unchanged, after) * kept**after * (1 - kept) ** (unchanged - after)
+                    thinned = (
+                        math.comb(unchanged, after)
+                        * kept_share**after
+                        * (1 - kept_share) ** (unchanged - after)
+                    )
                     chances[after - before] += affected * both * thinned
         return dict(chances)
 
@@ -99,10 +103,10 @@ def verdict_power(
     # The same draws for every drop and every n: the power is then smooth, and the bisections above it end
     # where it crosses the target and not where chance does.
     draw, sizes, weights = random.Random(seed), list(changes), list(changes.values())
-    found = 0
+    detections = 0
     for changed in stratified_counts(n, min(1.0, sum(weights)), simulations):
-        found += _significant_drop(Counter(draw.choices(sizes, weights, k=changed)), alpha)
-    return found / simulations
+        detections += _significant_drop(Counter(draw.choices(sizes, weights, k=changed)), alpha)
+    return detections / simulations
 
 
 def detectable_verdict_drop(

@@ -328,7 +328,7 @@ def test_the_pass_rate_of_people_is_reached_from_a_calibration():
 def test_judged_items_hold_those_with_a_label(passed, judged):
     found = Calibration.of(rows_of(36, 2, 3, 9), resamples=100)
 
-    with pytest.raises(ConfigurationError, match="Count those with a label, too"):
+    with pytest.raises(ConfigurationError, match="Include the labelled items in both counts"):
         found.corrected_rate(judged_passed=passed, judged=judged)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -198,6 +199,16 @@ class TestMatching:
 
     def test_field_matching_takes_one_map_for_one_item(self):
         assert score(Recall, [{"id": 7, "text": "x"}], {"id": 7}, matching={"field": "id"}) == 1.0
+
+    def test_an_object_that_is_callable_and_not_hashable_is_a_strategy(self):
+        @dataclass
+        class SamePrefix:
+            length: int
+
+            def __call__(self, retrieved: str, relevant: str) -> bool:
+                return retrieved[: self.length] == relevant[: self.length]
+
+        assert score(Recall, ["doc-1b"], ["doc-1a"], matching=SamePrefix(5)) == 1.0
 
     def test_a_strategy_that_matches_many_never_exceeds_1(self):
         def always(retrieved: Any, relevant: Any) -> bool:

@@ -64,6 +64,7 @@ def read_expected(call: ToolCall) -> ToolCall:
     Raises:
         EvaluationError: for a form that accepts nothing, or `optional` where nothing can be left out.
     """
+    # A search of the text first: hardly any data set uses the forms, and walking all arguments takes longer.
     if not call.mentions(ONE_OF) or not _hold_form(call.arguments.values()):
         return call
     try:
@@ -100,6 +101,7 @@ def read_value(value: object, location: str, *, may_be_absent: bool = False) -> 
         if not may_be_absent:
             raise ConfigurationError(f'{location}: "{OPTIONAL}" has no meaning here; {_HINT}.')
         return AcceptedValues(_options(content[ONE_OF], location), may_be_absent=True)
+    # A named tuple is a record, not a list.
     if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
         return [read_value(each, f"{location}[{index}]") for index, each in enumerate(value)]
     return value
@@ -149,6 +151,7 @@ def alternatives(value: object, most: int) -> list[Any] | None:
     None where there would be more than `most`. `ABSENT` stands for what may be left out.
     """
     if isinstance(value, AcceptedValues):
+        # One more than allowed is enough to know that there are too many.
         parts = [alternatives(each, most) for each in value.values[: most + 1]]
         return _merge_alternatives(parts, value.may_be_absent, most)
     if not isinstance(value, dict | list):
@@ -166,13 +169,13 @@ def every_alternative(value: object) -> list[Any]:
     Raises:
         EvaluationError: where there would be more than 1000.
     """
-    found = alternatives(value, _MOST_ASKED)
-    if found is None:
+    expanded = alternatives(value, _MOST_ASKED)
+    if expanded is None:
         raise EvaluationError(
             f"The accepted values of an expected call combine in more than {_MOST_ASKED} ways, and a "
             "function is asked about each; compare single arguments with functions, or accept fewer values."
         )
-    return found
+    return expanded
 
 
 def _merge_alternatives(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:

@@ -136,6 +136,7 @@ class ArgumentMatcher:
     def identity(self) -> str:
         """The data form as text, the same from run to run."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        # Two words for one mode must not look like two configurations.
         values["mode"] = self._canonical_mode
         values["arguments"] = {
             name: _describe_matching(matching) for name, matching in self.arguments.items()
@@ -156,6 +157,7 @@ class ArgumentMatcher:
         matched_names = set()
         for name, matcher in self._matchers.items():
             expected_value, actual_value = expected.get(name, ABSENT), actual.get(name, ABSENT)
+            # Nothing to compare with: the mode decides whether the argument may be there.
             if expected_value is ABSENT and matcher.needs_expected:
                 continue
             matched_names.add(name)

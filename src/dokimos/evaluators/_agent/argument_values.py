@@ -44,6 +44,8 @@ _NUMBERS: Final = frozenset({int, float, Decimal})
 _PLAIN: Final = frozenset({str, bool, type(None), dict, list, _Absent}) | _NUMBERS
 _WITHOUT_KEY: Final = _PLAIN | {AcceptedValues}
 """Kinds that `value_key` has no key for, once it has seen to those that it has one for."""
+_OWN_KEY: Final = frozenset({str, int, float, type(None)})
+"""Kinds whose values are keys themselves: 1 and 1.0 are equal and share a hash."""
 _SIMPLE: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -110,19 +112,20 @@ def value_key(value: Any, normalise: Normalise | None = None) -> Hashable:
     from each other.
     """
     kind = type(value)
-    plain: Hashable = value
-    if kind is str:
-        return plain if normalise is None else normalise(value)
+    if kind is str and normalise is not None:
+        return normalise(value)
+    if kind is float and math.isnan(value):
+        return float, "nan"
+    if kind in _OWN_KEY:
+        plain: Hashable = value
+        return plain
+    # True and 1 are equal in Python, and would share a key.
+    if kind is bool:
+        return bool, value
     if kind is dict:
         return dict, frozenset([(key, value_key(each, normalise)) for key, each in value.items()])
     if kind is list:
         return list, tuple([value_key(each, normalise) for each in value])
-    if kind is bool:
-        return bool, value
-    if kind is int or value is None:
-        return plain
-    if kind is float:
-        return (float, "nan") if math.isnan(value) else plain
     if kind in _WITHOUT_KEY:
         raise TypeError(f"A {kind.__name__} has no key.")
     return value_key(_plain(value), normalise)
@@ -171,6 +174,7 @@ def _same_number(expected: object, actual: object) -> bool:
     if type(expected) is type(actual) is float:
         return math.isnan(expected) and math.isnan(actual)
     if type(expected) is Decimal and type(actual) is float:
+        # Through repr: the float 0.1 is meant as 0.1, not as the binary fraction next to it.
         return expected == Decimal(repr(actual))
     if type(expected) is float and type(actual) is Decimal:
         return Decimal(repr(expected)) == actual

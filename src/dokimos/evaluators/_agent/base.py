@@ -124,13 +124,13 @@ def require_tools(
         MissingInputError: where there are none to be found.
         EvaluationError: where they cannot be read.
     """
-    found = find_tools(case, key, tools)
-    if found is None:
+    available = find_tools(case, key, tools)
+    if available is None:
         raise MissingInputError(
             f"The agent's tools are unknown: there is no {key!r} in the metadata, nor in the outputs; "
             f"the case has: {list_parts(case)}. Put them there, or give them to the evaluator: tools=[...]."
         )
-    return found
+    return available
 
 
 def find_tools(
@@ -161,14 +161,15 @@ def read_tools(owner: object, tools: object) -> tuple[ToolDefinition, ...] | Non
     what = f"{name}: the tool"
     items = [import_object(tool, what) if isinstance(tool, str) else tool for tool in tools]
     try:
-        found = tool_definitions_from(items, key="tools")
+        definitions = tool_definitions_from(items, key="tools")
     except EvaluationError as error:
         raise ConfigurationError(f"{name}: {error}") from None
     by_name: dict[str, ToolDefinition] = {}
-    for tool in found:
+    for tool in definitions:
+        # The same tool twice does no harm.
         if by_name.setdefault(tool.name, tool) != tool:
             raise ConfigurationError(f"{name}: two tools have the same name, {tool.name!r}.")
-    return found
+    return definitions
 
 
 def require_arguments(calls: Iterable[ToolCall]) -> None:

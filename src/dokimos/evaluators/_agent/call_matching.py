@@ -143,9 +143,9 @@ def pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int
     """Pair as many calls as possible whatever their order; returns expected -> actual, by index."""
     # The usual case, a handful of equal calls, needs neither keys nor a matching.
     if len(expected) <= _FEW >= len(actual):
-        found = _equal_pairs(expected, actual, matcher)
-        if len(found) == min(len(expected), len(actual)):
-            return found
+        equal = _equal_pairs(expected, actual, matcher)
+        if len(equal) == min(len(expected), len(actual)):
+            return equal
     return _most_pairs(expected, actual, matcher)
 
 
@@ -171,16 +171,16 @@ def explain_nearest(expected: Calls, actual: Calls, matcher: CallMatcher) -> str
 def _equal_pairs(expected: Calls, actual: Calls, check: CallCheck) -> dict[int, int]:
     """Pair the calls that are equal in Python: a fast path that mostly pairs all of them."""
     free: list[Any] = [(call.name, call.arguments) for call in actual]
-    found: dict[int, int] = {}
+    paired: dict[int, int] = {}
     for index, call in enumerate(expected):
         try:
             match_index = free.index((call.name, call.arguments))
         except Exception:  # there is none, or a value of somebody else's cannot be compared
             continue
         if check(call, actual[match_index]):
-            found[index] = match_index
+            paired[index] = match_index
             free[match_index] = None
-    return found
+    return paired
 
 
 def _most_pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int]:
@@ -188,13 +188,13 @@ def _most_pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[in
     index = _Index(actual, matcher)
     keys = [index.key(call) for call in expected]
     unkeyed = {call.name for call, key in zip(expected, keys, strict=True) if key is None}
-    found: dict[int, int] = {}
+    paired: dict[int, int] = {}
     for by_name in (False, True):
         for position, (call, key) in enumerate(zip(expected, keys, strict=True)):
             if call.name not in unkeyed and isinstance(key, str) is by_name:
-                index.take(key, position, found)
+                index.take(key, position, paired)
     rest = [position for position, call in enumerate(expected) if call.name in unkeyed]
-    return {**found, **maximum_matching(rest, lambda position: index.fitting(expected[position]))}
+    return {**paired, **maximum_matching(rest, lambda position: index.fitting(expected[position]))}
 
 
 class _Index:
@@ -245,20 +245,21 @@ class _Index:
         """Return the same positions as a bit mask."""
         key = self.key(expected)
         if key is None:
+            # Unique while the expected calls live, which is longer than this index.
             key = id(expected)
         cached_bits = self._bits.get(key)
         if cached_bits is None:
             cached_bits = self._bits[key] = sum(1 << position for position in self.fitting(expected))
         return cached_bits
 
-    def take(self, key: Hashable, expected_index: int, found: dict[int, int]) -> None:
+    def take(self, key: Hashable, expected_index: int, paired: dict[int, int]) -> None:
         """Pair an expected call with the first unpaired call under a key, if there is one."""
         positions = self._places.get(key, ())
         for number in range(self._next.get(key, 0), len(positions)):
             self._next[key] = number + 1
             if positions[number] not in self._taken:
                 self._taken.add(positions[number])
-                found[expected_index] = positions[number]
+                paired[expected_index] = positions[number]
                 return
 
 

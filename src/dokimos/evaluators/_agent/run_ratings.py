@@ -63,6 +63,8 @@ class PlanQuality(RatedRun):
         0.75
     """
 
+    # Questions and levels are parts of prompts: with another word cached replies do not match, and
+    # calibrations no longer hold.
     question = (
         "Is the plan of the agent a good plan for what the user asked: complete, in a workable order, "
         "without needless steps, and possible with the available tools (where they are shown)? Whether it "

@@ -74,10 +74,10 @@ class ToolCallValidity(CallsEvaluator):
             return Score(1.0, "There are no tool calls to check.", metadata={"validationResults": []})
         errors = [find_call_errors(call, tools, strict=self.strict) for call in calls]
         results = [
-            {"toolName": call.name, "valid": not found, "errors": list(found)}
-            for call, found in zip(calls, errors, strict=True)
+            {"toolName": call.name, "valid": not call_errors, "errors": list(call_errors)}
+            for call, call_errors in zip(calls, errors, strict=True)
         ]
-        valid = sum(not found for found in errors)
+        valid = sum(not call_errors for call_errors in errors)
         return Score(valid / len(calls), _reason(calls, errors), metadata={"validationResults": results})
 
 
@@ -95,6 +95,7 @@ def find_call_errors(
         return (f"there is no tool {call.name!r}{others}",)
     if call.invalid_arguments is not None:
         return (f"the arguments are not a JSON object: {quote(call.invalid_arguments)}",)
+    # A tool without parameters has nothing that a record could lack.
     if call.metadata and _takes_arguments(tool):
         require_arguments((call,))
     validator = _validator_of(tool, strict)
@@ -132,6 +133,8 @@ def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema that forbids what it does not declare, unless it says what others may be."""
     if isinstance(schema.get("additionalProperties"), Mapping):
         return dict(schema)
+    # `unevaluatedProperties`, which looks into subschemas, exists from draft 2019-09 on; draft-07 and older
+    # do not know it.
     if _COMPOSING.isdisjoint(schema) or "draft-0" in str(schema.get("$schema", "")):
         return {**schema, "additionalProperties": False}
     return {**_without_additional(schema), "unevaluatedProperties": False}
@@ -142,11 +145,11 @@ def _without_additional(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reason(calls: Sequence[ToolCall], errors: Sequence[tuple[str, ...]]) -> str:
-    wrong = [(call, found) for call, found in zip(calls, errors, strict=True) if found]
+    wrong = [(call, call_errors) for call, call_errors in zip(calls, errors, strict=True) if call_errors]
     if not wrong:
         return (
             "The only tool call is valid." if len(calls) == 1 else f"All {len(calls)} tool calls are valid."
         )
-    examples = "; ".join(f"{call.name}: {found[0]}" for call, found in wrong[:_SHOWN_CALLS])
+    examples = "; ".join(f"{call.name}: {call_errors[0]}" for call, call_errors in wrong[:_SHOWN_CALLS])
     more = f"; and {len(wrong) - _SHOWN_CALLS} more" if len(wrong) > _SHOWN_CALLS else ""
     return f"{len(wrong)} of {pluralize(len(calls), 'tool call')} not valid: {examples}{more}."

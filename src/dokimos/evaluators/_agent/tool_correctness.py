@@ -87,12 +87,12 @@ class ToolCorrectness(ExpectedCallsEvaluator):
 def _by_names(expected: Calls, actual: Calls) -> Score:
     expected_names, used = dict.fromkeys(names_of(expected)), dict.fromkeys(names_of(actual))
     correct = [name for name in used if name in expected_names]
-    found = _differences(expected_names, used)
+    differences = _differences(expected_names, used)
     value = f1(len(correct), len(used), len(expected_names))
     return Score(
         value,
-        _reason(found["missingTools"], found["redundantTools"]),
-        metadata={"correctTools": correct, **found},
+        _reason(differences["missingTools"], differences["redundantTools"]),
+        metadata={"correctTools": correct, **differences},
     )
 
 
@@ -100,16 +100,16 @@ def _by_order(expected: Calls, actual: Calls) -> Score:
     expected_names, used = names_of(expected), names_of(actual)
     length = call_matching.in_order(expected, actual, CallMatcher(BY_NAME))
     longest = max(len(expected_names), len(used))
-    found = _differences(dict.fromkeys(expected_names), dict.fromkeys(used))
+    differences = _differences(dict.fromkeys(expected_names), dict.fromkeys(used))
     value = length / longest if longest else 1.0
-    if value == 1 or any(found.values()):
-        reason = _reason(found["missingTools"], found["redundantTools"])
+    if value == 1 or any(differences.values()):
+        reason = _reason(differences["missingTools"], differences["redundantTools"])
     else:
         reason = (
             f"The order or number of the calls differs: {length} of {pluralize(longest, 'call')} in common "
             f"order; called {format_list(used)}, expected {format_list(expected_names)}."
         )
-    return Score(value, reason, metadata={"lcsLength": length, **found})
+    return Score(value, reason, metadata={"lcsLength": length, **differences})
 
 
 def _differences(expected: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -70,6 +70,7 @@ class ToolErrors(CallsEvaluator):
         """
         reported = call.metadata.get(CALL_ERROR)
         if reported:
+            # Some frameworks only flag a failed call; its result then says what went wrong.
             return f"an error was reported: {quote(reported if reported is not True else call.result)}"
         # Reported errors come first: frameworks often leave the result of a failed call empty.
         if call.result is None or not call.result.strip():
@@ -112,6 +113,7 @@ def _json_error(result: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     error = content.get("error") if isinstance(content, dict) else None
+    # APIs commonly send the field with success, too.
     if error is None or error is False or error == "":
         return None
     return f'the result has an "error": {quote(error)}'

@@ -230,6 +230,7 @@ def _last(names: Sequence[str], name: str) -> int:
     return len(names) - 1 - names[::-1].index(name)
 
 
+# A tool that returns nothing has not failed: only what reports an error can require a reaction.
 _FAILURES: Final = ToolErrors(treat_blank_as_error=False)
 _RULES: Final[dict[str, Callable[[Sequence[str], Calls], str | None]]] = {
     "before": _must_come_before,

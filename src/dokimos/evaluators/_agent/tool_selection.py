@@ -108,7 +108,8 @@ def _check(answer: ChoiceVerdicts, count: int, tools: Sequence[ToolDefinition]) 
     tool_names = {tool.name for tool in tools}
     unknown = [name for name in answer.missing if name not in tool_names]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is none of the available tools")
+        # The judge answers again: a tool that does not exist would lower the score for nothing.
+        raise ValueError(f"{unknown[0]!r} is not one of the available tools")
 
 
 def _reason(count: int, wrong: list[str], missing: list[str]) -> str:

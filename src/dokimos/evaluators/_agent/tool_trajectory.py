@@ -155,6 +155,7 @@ def subset(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float,
 
 def precision(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score the share of the calls made that were expected."""
+    # 0 / 0: nothing made is right only where nothing was expected.
     if not actual:
         return float(not expected), 0
     return _share(len(call_matching.pairs(expected, actual, matcher)), len(actual))

@@ -105,6 +105,7 @@ def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
             return same_value(expected, actual, normalise)
         left, right = (text if normalise is None else normalise(text) for text in (expected, actual))
         longest = max(len(left), len(right))
+        # One division, so that a similarity of exactly 0.8 reaches 0.8.
         return longest == 0 or (longest - edit_distance(left, right)) / longest >= least
 
     return ValueMatcher(_of_each(similar))
@@ -127,6 +128,7 @@ def _contains(content: object, normalise: Normalise | None) -> ValueMatcher:
     """An actual text contains another, or an actual list has an element."""
     if content == "":
         raise ConfigurationError('"contains" takes a text that is not blank: every text contains "".')
+    # {"contains": true} is about the expected value itself.
     if content is True:
         return ValueMatcher(_of_each(lambda expected, actual: _is_in(expected, actual, normalise)))
     return ValueMatcher(lambda expected, actual: _is_in(content, actual, normalise), needs_expected=False)
@@ -199,6 +201,7 @@ def _combine(
     return ValueMatcher(
         lambda expected, actual: join(bool(matcher.check(expected, actual)) for matcher in inner),
         needs_expected=any(matcher.needs_expected for matcher in inner),
+        # As the matchers combine: "any_of" needs one that allows it, "all_of" needs all.
         allows_absent=bool(inner) and join(matcher.allows_absent for matcher in inner),
     )
 

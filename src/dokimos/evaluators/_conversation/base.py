@@ -40,6 +40,7 @@ class ConversationEvaluator(JudgedEvaluator):
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         trajectory = conversation_of(case, self.trajectory_key)
+        # Without the judge, who would have to make something up.
         if not trajectory.messages:
             return Score(1.0 if self.lower_is_better else 0.0, EMPTY, metadata={TURN_COUNT: 0})
         return await self.judge_conversation(trajectory, case, sample=sample)

@@ -43,6 +43,7 @@ class Criterion:
             )
 
 
+# Parts of prompts: with another word cached replies do not match, and calibrations no longer hold.
 CRITERIA: Final[Mapping[str, Criterion]] = {
     "user_satisfaction": Criterion(
         "User Satisfaction",
@@ -110,6 +111,7 @@ def as_criteria(owner: str, items: Sequence[Any]) -> tuple[Criterion, ...]:
     criteria = tuple(_criterion(owner, criterion) for criterion in items)
     names = [criterion.name for criterion in criteria]
     for name in names:
+        # Scores are recorded by name.
         if names.count(name) > 1:
             raise ConfigurationError(f"{owner}: two criteria have the same name, {name!r}.")
     return criteria

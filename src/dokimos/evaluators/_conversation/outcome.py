@@ -16,6 +16,7 @@ from dokimos.evaluators._llm.verdicts import build_reason, verdict_prompt, verdi
 from dokimos.judges._ask import ask
 from dokimos.judges._fencing import fence_rule
 
+# Upside down, since judges give the best conversation the highest number.
 FRUSTRATION: Final = Scale(
     5,
     1,
@@ -38,7 +39,7 @@ class Intentions:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationCompleteness(ConversationEvaluator):
-    """Share of what the user wanted that the assistant fulfilled by the end; 1 where the user wanted nothing.
+    """Share of what the user wanted that the assistant fulfilled by the end; 1 where nothing was asked.
 
     The judge lists what the user wants, then says of each whether it was fulfilled. Two calls. The definition
     is DeepEval's.
@@ -59,11 +60,11 @@ class ConversationCompleteness(ConversationEvaluator):
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
         conversation = self.render_transcript(trajectory)
-        found = await ask(self.lm, intentions_prompt(conversation), Intentions, sample=sample)
-        wishes = [text for text in (" ".join(wish.split()) for wish in found.intentions) if text]
+        answer = await ask(self.lm, intentions_prompt(conversation), Intentions, sample=sample)
+        wishes = [text for text in (" ".join(wish.split()) for wish in answer.intentions) if text]
         count = {TURN_COUNT: trajectory.turn_count}
         if not wishes:
-            return Score(1.0, "The user wanted nothing.", metadata={**count, "intentions": []})
+            return Score(1.0, "The user asked for nothing.", metadata={**count, "intentions": []})
         prompt = fulfilment_prompt(conversation, wishes)
         verdicts = await verdicts_on(self.lm, prompt, len(wishes), sample=sample)
         failed = [wish for wish, entry in zip(wishes, verdicts, strict=True) if entry.verdict == "no"]

@@ -66,6 +66,7 @@ class PerTurn(Evaluator):
     requires: ClassVar[tuple[str, ...]] = (f"outputs.{TRAJECTORY}",)
 
     def __post_init__(self) -> None:
+        # Before the base class checks name, range and threshold, which come from the inner evaluator.
         inner = self._inner
         if not self.name:
             object.__setattr__(self, "name", f"{inner.name} per Turn")

@@ -49,6 +49,7 @@ class RepliesEvaluator(ConversationEvaluator):
         verdicts: list[Verdict] = []
         for first in range(0, len(replies), self.replies_per_call):
             end = min(first + self.replies_per_call, len(replies))
+            # Up to the last reply asked about: what came later must not count for it, and costs tokens.
             conversation = transcript(trajectory, tool_calls=self.include_tool_calls, first=first, end=end)
             prompt = verdict_prompt(self.question, *more, conversation, count=end - first, noun="reply")
             verdicts += await verdicts_on(self.lm, prompt, end - first, sample=sample)

@@ -120,6 +120,7 @@ def _mean(scores: Sequence[CriterionScore]) -> float:
 
 def _weighted_mean(scores: Sequence[CriterionScore]) -> float:
     weights = [criterion.weight for criterion, _ in scores]
+    # Weights of 0 throughout say that no criterion counts more than another.
     return exact_mean([*map(_value_of, scores)], weights) if any(weights) else _mean(scores)
 
 

@@ -82,5 +82,6 @@ def aggregate_scores(
     if how == "majority":
         limit = DEFAULT_THRESHOLD if threshold is None else threshold
         content = sum(value <= limit if lower_is_better else value >= limit for value in values)
+        # Where lower is better, a content majority means 0.
         return float((content > len(values) / 2) is not lower_is_better)
     return exact_mean(values) if how == "mean" else exact_median(values)

@@ -48,6 +48,7 @@ def render_value(value: object) -> str:
 
 def label_of(path: str) -> str:
     """Return `Actual Output` for `actual_output`, `Context` for `outputs.context`."""
+    # Keys of users, such as orderId, keep their spelling.
     return path.rpartition(".")[2].replace("_", " ").title() if path.islower() else path.rpartition(".")[2]
 
 

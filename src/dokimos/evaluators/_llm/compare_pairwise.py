@@ -203,6 +203,7 @@ async def compare_pairwise_async(
             result = await evaluator.evaluate_async(_case(ours[key], theirs[key], run_index=key[0]))
         return PairwiseItem(key=key[1], run_index=key[0], result=result)
 
+    # Errors of judges come back as results, so that one pair does not end the others.
     items = await asyncio.gather(*map(judge_pair, shared))
     everything = {*_keys(baseline), *_keys(candidate)}
     return PairwiseReport(items=tuple(items), unpaired=len(everything) - len(shared))

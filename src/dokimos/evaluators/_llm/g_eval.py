@@ -127,6 +127,7 @@ class GEval(JudgedEvaluator):
 
     @cached_property
     def _grader(self) -> JudgeLM:
+        # A strict score is 0 or 1: a weighted mean would hardly ever reach the threshold of 1.
         return self.lm if self.strict_mode else with_logprobs(self.lm, TOP_LOGPROBS)
 
     @property
@@ -187,6 +188,7 @@ def _find_in_tokens(tokens: Sequence[TokenLogprob], text: str, position: int) ->
     before = text[:position]
     before = before[len(before.rstrip(_ASCII)) :]
     fragment = before + text[position : len(text) - len(text[position:].lstrip(_ASCII))]
+    # Found twice is as bad as not found: the wrong token would weigh the score.
     return written.index(fragment) + len(before) if written.count(fragment) == 1 else None
 
 

@@ -49,6 +49,7 @@ class Preset(JudgedEvaluator):
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
 
     def _parts(self, case: EvalTestCase) -> tuple[str, ...]:
+        # What a user names is shown, whatever the preset would show.
         if self.evaluation_params is None and not self.shows_expected:
             return self.requires
         return select_parts(case, self.evaluation_params, self.requires)

@@ -173,6 +173,7 @@ def rating_request(scale: Scale, *, reasoned: bool) -> str:
     """Return the sentence that asks for a score of a scale."""
     task = "Give a brief reason of one or two sentences, then the score" if reasoned else "Give the score"
     kind = "whole number" if scale.whole else "number"
+    # "0.0" and "1.0" show that fractions are welcome.
     low, high = (f"{end:g}" if scale.whole else f"{end}" for end in (scale.low, scale.high))
     if scale.levels:
         return f"{task}: a {kind} between {low} and {high}, by the meanings above."

@@ -20,6 +20,7 @@ MOST_QUOTED: Final = 3
 class Verdict:
     """Yes or no to one thing."""
 
+    # The order of the fields is that of the reply: a verdict that comes after its reason follows from it.
     number: int = 0
     """Which one; 0 where the judge left it out."""
     reason: str = ""

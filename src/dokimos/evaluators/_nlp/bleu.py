@@ -53,10 +53,10 @@ class Bleu(Evaluator):
             return Score(0.0, "The output is empty.")
         bleu = _bleu(self.lowercase, self.tokenize).sentence_score(output, references)
         lengths = f"{pluralize(bleu.sys_len, 'word')} against {bleu.ref_len}"
-        found = " / ".join(f"{precision:.0f}" for precision in bleu.precisions)
+        precisions = " / ".join(f"{precision:.0f}" for precision in bleu.precisions)
         return Score(
             _share(bleu.score),
-            f"Of the output's n-grams of 1 to 4 words, {found} % are expected; "
+            f"Of the output's n-grams of 1 to 4 words, {precisions} % are expected; "
             f"its {lengths} give a brevity penalty of {bleu.bp:.2f}.",
         )
 

@@ -93,7 +93,7 @@ def _reason(shared: int, size: int, expected_size: int, missing: list[str], surp
         return f"No words were expected, but the output has {format_list(surplus)}."
     if not size:
         return f"The output has no words; expected {format_list(missing)}."
-    found = f"The output has {shared} of {pluralize(expected_size, 'expected word')} among its {size}"
-    found += f"; missing: {format_list(missing)}" if missing else ""
-    found += f"; surplus: {format_list(surplus)}" if surplus else ""
-    return f"{found}."
+    statement = f"The output has {shared} of {pluralize(expected_size, 'expected word')} among its {size}"
+    statement += f"; missing: {format_list(missing)}" if missing else ""
+    statement += f"; surplus: {format_list(surplus)}" if surplus else ""
+    return f"{statement}."

@@ -53,15 +53,15 @@ def _compare(output: list[str], expected: list[str]) -> Score:
     edits = edit_distance(*_as_characters(output, expected))
     metadata = {"edits": edits, "expected_words": len(expected)}
     if not expected:
-        found = f"No words were expected, and the output has {len(output) or 'none'}."
-        return Score(1.0 if output else 0.0, found, metadata=metadata)
+        statement = f"No words were expected, and the output has {len(output) or 'none'}."
+        return Score(1.0 if output else 0.0, statement, metadata=metadata)
     rate = edits / len(expected)
     capped = f", counted as 1 instead of {rate:.2f}" if rate > 1 else ""
-    found = (
+    statement = (
         f"The output is {pluralize(edits, 'word edit')} away from {pluralize(len(expected), 'expected word')}"
     )
     first = _first_difference(output, expected)
-    return Score(min(1.0, rate), f"{found}{capped}{first}.", metadata=metadata)
+    return Score(min(1.0, rate), f"{statement}{capped}{first}.", metadata=metadata)
 
 
 def _first_difference(output: list[str], expected: list[str]) -> str:
@@ -76,5 +76,6 @@ def _first_difference(output: list[str], expected: list[str]) -> str:
 def _as_characters(output: list[str], expected: list[str]) -> tuple[str, str]:
     """Turn equal words into equal characters, so that the distance of words is one of strings."""
     distinct = dict.fromkeys(chain(output, expected))
+    # Any characters will do, also surrogates: the texts are only compared, and never written.
     character_of = dict(zip(distinct, map(chr, range(len(distinct))), strict=True)).__getitem__
     return "".join(map(character_of, output)), "".join(map(character_of, expected))

@@ -133,10 +133,11 @@ def _line_of(content: Content, key: bytes) -> bytes:
         start = content.rfind(b"\n", low, (low + high) // 2) + 1 or low
         end = content.find(b"\n", start, high) + 1 or high
         line = content[start:end]
-        found = line.partition(b" ")[0]
-        if found == key:
+        first_column = line.partition(b" ")[0]
+        if first_column == key:
+            # The licence at the top has an empty first column, which sorts before every word.
             return line if key else b""
-        if found < key:
+        if first_column < key:
             low = end
         else:
             high = start

@@ -55,10 +55,10 @@ class ContextEvaluator(RagEvaluator):
             EvaluationError: when there are none, or they cannot be read.
         """
         own = self.contexts_key
-        found = case.find_contexts(self.context_names if own is None else (own,), texts=own is None)
-        if found is None:
+        contexts = case.find_contexts(self.context_names if own is None else (own,), texts=own is None)
+        if contexts is None:
             raise missing_part(self.name, CONTEXTS if own is None else f"{CONTEXTS}.{own}", case)
-        return chunks_of(found)
+        return chunks_of(contexts)
 
     def contexts(self, case: EvalTestCase) -> tuple[str, ...]:
         """Return the texts of the contexts; raises `EvaluationError` as `chunks` does."""

@@ -21,6 +21,7 @@ from dokimos.evaluators._llm.verdicts import (
 )
 from dokimos.evaluators._rag.base import ContextEvaluator
 
+# At most 100 characters: a bracketed passage is not a citation.
 _CITATION: Final = re.compile(r"\[([^\[\]\n]{1,100})\]")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])((?:\s*\[[^\[\]\n]{1,100}\])*)\s+(?=\S)|\n+")
 
@@ -58,9 +59,9 @@ class CitationFaithfulness(ContextEvaluator):
     """Count sentences without a citation as not supported."""
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
-        found = self.chunks(case)
-        chunks = [chunk.text for chunk in found]
-        sentences = citing_sentences(case.actual_output or "", _numbers(found))
+        retrieved = self.chunks(case)
+        chunks = [chunk.text for chunk in retrieved]
+        sentences = citing_sentences(case.actual_output or "", _numbers(retrieved))
         counting = [s for s in sentences if s.chunks or self.require_citations]
         # An answer without citations cannot be supported by them: 0, without a call.
         if not any(s.chunks for s in sentences):

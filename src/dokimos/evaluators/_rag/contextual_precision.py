@@ -59,7 +59,7 @@ class ContextualPrecision(RetrieverEvaluator):
 
 def average_precision(ranks: Sequence[int]) -> float:
     """Return the mean of the precision at each of the ranks (1-based, ascending); 0 without any."""
-    return exact_mean([found / rank for found, rank in enumerate(ranks, 1)]) if ranks else 0.0
+    return exact_mean([count / rank for count, rank in enumerate(ranks, 1)]) if ranks else 0.0
 
 
 def _reason(ranks: Sequence[int], total: int) -> str:

@@ -47,10 +47,10 @@ class ContextualRecall(RetrieverEvaluator):
             return Score(1.0, reason, metadata={"claims": []})
         verdicts = await self._verdicts(chunks, claims, sample)
         missing = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
-        found = len(claims) - len(missing)
-        share = f"The context holds {found} of {pluralize(len(claims), 'claim')} of the expected output"
+        covered = len(claims) - len(missing)
+        share = f"The context holds {covered} of {pluralize(len(claims), 'claim')} of the expected output"
         return Score(
-            found / len(claims),
+            covered / len(claims),
             build_reason(share, missing, but="missing", enabled=self.include_reason),
             metadata={"claims": verdicts_metadata("claim", claims, verdicts)},
         )

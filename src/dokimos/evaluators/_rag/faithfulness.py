@@ -54,6 +54,7 @@ class Faithfulness(ContextEvaluator):
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
+        # The facts without sight of the output: an answer must not suggest what to find in its context.
         truths = await truths_of(self.lm, chunks, self.window, sample=sample)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         if not claims:

@@ -88,11 +88,18 @@ class NoiseSensitivity(RetrieverEvaluator):
         # Only wrong claims need a source; an answer without any costs two calls.
         sources = await self._sources(chunks, wrong, sample)
         counting = await self._counting(case, chunks, sources, sample)
-        noisy = [claim for claim, found in zip(wrong, sources, strict=True) if counting & set(found)]
+        noisy = [
+            claim
+            for claim, chunk_numbers in zip(wrong, sources, strict=True)
+            if counting & set(chunk_numbers)
+        ]
         share = f"Wrong and from the context: {len(noisy)} of {pluralize(len(claims), 'claim')}"
         metadata: dict[str, Any] = {
             "claims": list(claims),
-            "wrong": [{"claim": c, "chunks": list(found)} for c, found in zip(wrong, sources, strict=True)],
+            "wrong": [
+                {"claim": c, "chunks": list(chunk_numbers)}
+                for c, chunk_numbers in zip(wrong, sources, strict=True)
+            ],
         }
         reason = build_reason(share, noisy, but="namely", enabled=self.include_reason)
         return Score(len(noisy) / len(claims) if claims else 0.0, reason, metadata=metadata)

@@ -29,16 +29,17 @@ async def claims_of(judge: JudgeLM, text: str, *, sample: int) -> tuple[str, ...
     """Return the claims that a text makes: one call, shared by the evaluators of an item."""
     if not text.strip():
         return ()
+    # With the sample: independent samples must not share their claims.
     key = ("claims", identity_of(judge), text, sample)
     return await once_per_item(key, lambda: _extract(judge, claims_prompt(text), sample))
 
 
 async def truths_of(judge: JudgeLM, chunks: Sequence[str], window: int, *, sample: int) -> tuple[str, ...]:
     """Return the facts that a context states: a call for each window, shared by the evaluators of an item."""
-    found: list[str] = []
+    truths: list[str] = []
     for group in in_windows([chunk for chunk in chunks if chunk.strip()], window):
-        found += await _truths_of_group(judge, tuple(group), sample)
-    return tuple(found)
+        truths += await _truths_of_group(judge, tuple(group), sample)
+    return tuple(truths)
 
 
 def claims_prompt(text: str) -> str:

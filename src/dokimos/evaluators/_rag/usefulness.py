@@ -18,11 +18,11 @@ async def useful_chunks(
     key = ("useful", identity_of(judge), question, expected, tuple(chunks), window, sample)
 
     async def work_out() -> tuple[Verdict, ...]:
-        found: list[Verdict] = []
+        verdicts: list[Verdict] = []
         for group in in_windows(chunks, window):
             prompt = usefulness_prompt(question, expected, group)
-            found += await verdicts_on(judge, prompt, len(group), sample=sample)
-        return tuple(found)
+            verdicts += await verdicts_on(judge, prompt, len(group), sample=sample)
+        return tuple(verdicts)
 
     return await once_per_item(key, work_out)
 

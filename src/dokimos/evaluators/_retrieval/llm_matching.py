@@ -47,8 +47,8 @@ class LlmMatching:
 
 def _first_word(reply: str) -> SameMeaning | None:
     """Read a reply that begins with yes or no, as judges write that keep to no form."""
-    found = _YES_OR_NO.match(reply)
-    return None if found is None else SameMeaning("yes" if found[1].casefold() == "yes" else "no")
+    match = _YES_OR_NO.match(reply)
+    return None if match is None else SameMeaning("yes" if match[1].casefold() == "yes" else "no")
 
 
 def matching_prompt(retrieved: object, relevant: object) -> str:

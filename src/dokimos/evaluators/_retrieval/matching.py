@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos._core.jsonable import text_form
 from dokimos._core.text import quote
@@ -61,10 +61,10 @@ class Containment:
     """Whether case and runs of white space make no difference."""
 
     def __call__(self, retrieved: object, relevant: object) -> bool:
-        found, relevant_text = _text(retrieved, self.normalize), _text(relevant, self.normalize)
-        if not found or not relevant_text:
-            return found == relevant_text
-        return found in relevant_text or relevant_text in found
+        text, relevant_text = _text(retrieved, self.normalize), _text(relevant, self.normalize)
+        if not text or not relevant_text:
+            return text == relevant_text
+        return text in relevant_text or relevant_text in text
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,10 @@ def key_of(strategy: Strategy) -> Callable[[Any], Hashable] | None:
     """Return the function whose equal results are matches, None for a strategy that must see each pair."""
     if isinstance(strategy, KeyMatching):
         return strategy.key
-    return {equality: identity_key, ignore_case: _caseless_key}.get(cast("Any", strategy))
+    # By identity and not in a dict: an object of the user's may be callable without being hashable.
+    if strategy is equality:
+        return identity_key
+    return _caseless_key if strategy is ignore_case else None
 
 
 def _caseless_key(item: object) -> Hashable:
@@ -271,6 +274,7 @@ def _field(item: object, name: str, otherwise: object) -> Any:
 def _fields_key(item: object, names: tuple[str, ...]) -> Hashable:
     absent = object()
     values = [_field(item, name, absent) for name in names]
+    # A plain value has none of the fields, a map has all of them or None.
     if values[0] is absent:
         return identity_key(item)
     return None if None in values else tuple([identity_key(value) for value in values])

@@ -9,7 +9,7 @@ miss and the score is 1 (of precision, only where nothing was retrieved either).
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Coroutine, Hashable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -22,8 +22,15 @@ from dokimos._core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._case_parts import relevant_items
-from dokimos.evaluators._json_tree import identity_key
 from dokimos.evaluators._missing_parts import missing_part
+from dokimos.evaluators._retrieval.findings import (
+    Findings,
+    RelevantItems,
+    build_findings,
+    deduplicate,
+    find_hits,
+    find_hits_async,
+)
 from dokimos.evaluators._retrieval.matching import (
     MATCHING_SCHEMA,
     Matching,
@@ -32,31 +39,9 @@ from dokimos.evaluators._retrieval.matching import (
     asks_judge,
     compares_fields,
     is_async,
-    key_of,
-    matches,
 )
 from dokimos.evaluators._retrieval.retrieved_items import comparable_items
 from dokimos.evaluators._setting_checks import check_text, check_whole
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What one case's metrics are computed from."""
-
-    retrieved_count: int
-    """Items retrieved (within k), repeated ones included."""
-    relevant_count: int
-    """Items relevant, repeated ones included."""
-    retrieved: tuple[Any, ...]
-    """Distinct items in the order of their first rank."""
-    ranks: tuple[int, ...]
-    """The 1-based rank of each, counted with the repeated ones."""
-    relevant: tuple[Any, ...]
-    """Distinct items."""
-    gains: tuple[float, ...]
-    """The gain of each relevant item, 1 unless they are graded."""
-    hits: tuple[frozenset[int], ...]
-    """For each retrieved item, the relevant ones that it matches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,21 +80,21 @@ class RetrievalEvaluator(Evaluator):
         """Match the items, and compute; the result must be awaited where the strategy is async."""
         graded = self._read_relevant(relevant_items(case, self.expected_key))
         retrieved = self._read_retrieved(case, graded.items)[: self.k]
-        distinct = _deduplicate(retrieved)
+        distinct = deduplicate(retrieved)
         if self.is_async:
             return self._score_async(retrieved, distinct, graded)
-        hits = _hits(self._strategy, list(distinct.values()), list(graded.items))
-        return self.compute(_findings(retrieved, distinct, graded, hits))
+        hits = find_hits(self._strategy, list(distinct.values()), list(graded.items))
+        return self.compute(build_findings(retrieved, distinct, graded, hits))
 
     def compute(self, found: Findings) -> Score:
         """Score what was found."""
         raise NotImplementedError(f"{type(self).__name__} must implement compute(found).")
 
     async def _score_async(
-        self, retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: _RelevantItems
+        self, retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: RelevantItems
     ) -> Score:
-        hits = await _hits_async(self._strategy, list(distinct.values()), list(graded.items))
-        return self.compute(_findings(retrieved, distinct, graded, hits))
+        hits = await find_hits_async(self._strategy, list(distinct.values()), list(graded.items))
+        return self.compute(build_findings(retrieved, distinct, graded, hits))
 
     @cached_property
     def _strategy(self) -> Strategy:
@@ -120,21 +105,22 @@ class RetrievalEvaluator(Evaluator):
 
     def _read_retrieved(self, case: EvalTestCase, relevant: Sequence[Any]) -> list[Any]:
         names = OF_RANKINGS if self.contexts_key is None else (self.contexts_key,)
-        found = case.find_contexts(names, texts=False)
-        if found is None:
+        contexts = case.find_contexts(names, texts=False)
+        if contexts is None:
             raise missing_part(self.name, self.requires[0], case)
-        items = [found.value] if isinstance(found.value, int | float) else items_of(found)
+        items = [contexts.value] if isinstance(contexts.value, int | float) else items_of(contexts)
         return comparable_items(items, relevant, self._strategy)
 
-    def _read_relevant(self, value: object) -> _RelevantItems:
+    def _read_relevant(self, value: object) -> RelevantItems:
         strategy = self._strategy
+        # A map of numbers grades items by id. Where fields are compared, a single document may look the same.
         if isinstance(value, Mapping) and not compares_fields(strategy) and _are_gains(value.values()):
             _check_gains(value, self.expected_key)
             relevant = {item: float(gain) for item, gain in value.items() if gain > 0}
-            return _RelevantItems(len(relevant), tuple(relevant), tuple(relevant.values()))
+            return RelevantItems(len(relevant), tuple(relevant), tuple(relevant.values()))
         items = _items(value)
-        distinct = tuple(_deduplicate(items).values())
-        return _RelevantItems(len(items), distinct, (1.0,) * len(distinct))
+        distinct = tuple(deduplicate(items).values())
+        return RelevantItems(len(items), distinct, (1.0,) * len(distinct))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,36 +241,16 @@ class NDCG(RetrievalEvaluator):
         actual = _sum_discounted(_credit_gains(found), found.ranks)
         value = min(1.0, actual / ideal)
         where = f"within the first {self.k}" if self.k else "in all"
+        hit_count = pluralize(sum(map(bool, found.hits)), "relevant item")
         reason = (
             f"The ranking gains {actual:.3f} of the {ideal:.3f} of the best one: "
-            f"{pluralize(sum(map(bool, found.hits)), 'relevant item')} of {len(found.relevant)} {where}."
+            f"{hit_count} of {len(found.relevant)} {where}."
         )
         return Score(value, reason, metadata={"dcg": actual, "idealDcg": ideal})
 
 
-@dataclass(frozen=True, slots=True)
-class _RelevantItems:
-    """The relevant items with their gains, and how many there were before repeated ones went."""
-
-    count: int
-    items: tuple[Any, ...]
-    gains: tuple[float, ...]
-
-
 def _items(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple | Set) else [value]
-
-
-def _deduplicate(items: Sequence[Any]) -> dict[int, Any]:
-    """Return the first of each set of equal items, by its 1-based rank."""
-    seen: set[Hashable] = set()
-    first = {}
-    for rank, item in enumerate(items, 1):
-        key = identity_key(item)
-        if key not in seen:
-            seen.add(key)
-            first[rank] = item
-    return first
 
 
 def _are_gains(values: Any) -> bool:
@@ -300,66 +266,18 @@ def _check_gains(gains: Mapping[Any, float], key: str) -> None:
             )
 
 
-def _findings(
-    retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: _RelevantItems, hits: list[frozenset[int]]
-) -> Findings:
-    return Findings(
-        retrieved_count=len(retrieved),
-        relevant_count=graded.count,
-        retrieved=tuple(distinct.values()),
-        ranks=tuple(distinct),
-        relevant=graded.items,
-        gains=graded.gains,
-        hits=tuple(hits),
-    )
+def _first_hit(findings: Findings) -> int | None:
+    return next((rank for rank, hits in zip(findings.ranks, findings.hits, strict=True) if hits), None)
 
 
-def _hits(strategy: Strategy, retrieved: Sequence[Any], relevant: Sequence[Any]) -> list[frozenset[int]]:
-    key = key_of(strategy)
-    if key is None:
-        return [frozenset([j for j, r in enumerate(relevant) if strategy(item, r)]) for item in retrieved]
-    indexes_by_key: dict[Hashable, list[int]] = {}
-    for j, item in enumerate(relevant):
-        indexes_by_key.setdefault(key(item), []).append(j)
-    indexes_by_key.pop(None, None)
-    return [frozenset(indexes_by_key.get(key(item), ())) for item in retrieved]
-
-
-async def _hits_async(
-    strategy: Strategy, retrieved: Sequence[Any], relevant: Sequence[Any]
-) -> list[frozenset[int]]:
-    pairs = [matches(strategy, item, other) for item in retrieved for other in relevant]
-    answers = await _all(pairs)
-    width = len(relevant)
-    rows = [answers[i * width : (i + 1) * width] for i in range(len(retrieved))]
-    return [frozenset([j for j, matched in enumerate(row) if matched]) for row in rows]
-
-
-async def _all(calls: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
-    """Await all together; the first error ends the others."""
-    import asyncio
-
-    # gather alone would let the other calls run on, and be paid for, after the first error.
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _first_hit(found: Findings) -> int | None:
-    return next((rank for rank, hits in zip(found.ranks, found.hits, strict=True) if hits), None)
-
-
-def _credit_gains(found: Findings) -> list[float]:
+def _credit_gains(findings: Findings) -> list[float]:
     """The gain of each retrieved item: that of the best relevant one it matches that none before it did."""
     credited: set[int] = set()
     gains = []
-    for hits in found.hits:
+    for hits in findings.hits:
         # Each relevant item once: duplicates at several ranks must not gain twice.
-        best = max(hits - credited, key=lambda j: (found.gains[j], -j), default=None)
-        gains.append(0.0 if best is None else found.gains[best])
+        best = max(hits - credited, key=lambda j: (findings.gains[j], -j), default=None)
+        gains.append(0.0 if best is None else findings.gains[best])
         if best is not None:
             credited.add(best)
     return gains
@@ -369,8 +287,8 @@ def _sum_discounted(gains: Sequence[float], ranks: Sequence[int]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for gain, rank in zip(gains, ranks, strict=True))
 
 
-def _counts(retrieved: int, found: Findings, right: int) -> dict[str, Any]:
-    return {"retrieved": retrieved, "relevant": found.relevant_count, "truePositives": right}
+def _counts(retrieved: int, findings: Findings, right: int) -> dict[str, Any]:
+    return {"retrieved": retrieved, "relevant": findings.relevant_count, "truePositives": right}
 
 
 def _precision_reason(right: int, wrong: Sequence[Any]) -> str:
@@ -387,15 +305,17 @@ def _recall_reason(total: int, missed: Sequence[Any]) -> str:
         return f"Everything relevant ({pluralize(total, 'item')}) was retrieved: perfect recall."
     if len(missed) == total:
         return f"{_none_of(total, 'relevant')} was retrieved: {format_list(tuple(missed))}."
-    found = total - len(missed)
-    return f"Found {found} of {total} relevant items ({len(missed)} missed: {format_list(tuple(missed))})."
+    retrieved = total - len(missed)
+    return (
+        f"Found {retrieved} of {total} relevant items ({len(missed)} missed: {format_list(tuple(missed))})."
+    )
 
 
-def _first_hit_reason(found: Findings, rank: int | None) -> str:
+def _first_hit_reason(findings: Findings, rank: int | None) -> str:
     if rank is not None:
-        item = cast("Any", found.retrieved[found.ranks.index(rank)])
+        item = cast("Any", findings.retrieved[findings.ranks.index(rank)])
         return f"The first relevant item, {quote(item)}, is at rank {rank}."
-    return f"{_none_of(found.retrieved_count, 'retrieved')} is relevant."
+    return f"{_none_of(findings.retrieved_count, 'retrieved')} is relevant."
 
 
 def _none_of(count: int, kind: str) -> str:

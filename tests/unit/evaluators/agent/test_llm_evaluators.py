@@ -196,7 +196,8 @@ class TestToolSelection:
 
     def test_a_missing_tool_that_does_not_exist_is_a_bad_reply(self, scripted):
         assert (
-            "'fly' is none of the available tools" in self.evaluate(scripted, ("yes", "yes"), ["fly"]).error
+            "'fly' is not one of the available tools"
+            in self.evaluate(scripted, ("yes", "yes"), ["fly"]).error
         )
 
 

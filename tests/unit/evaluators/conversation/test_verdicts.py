@@ -162,7 +162,11 @@ class TestCompleteness:
 
         result = ConversationCompleteness(judge=judge).evaluate(case_of())
 
-        assert (result.score, result.reason, judge.asked) == (1.0, "The user wanted nothing.", ["intentions"])
+        assert (result.score, result.reason, judge.asked) == (
+            1.0,
+            "The user asked for nothing.",
+            ["intentions"],
+        )
 
     def test_an_empty_conversation_needs_no_call(self, scripted):
         judge = scripted()
