@@ -24,6 +24,7 @@ PAGES_FOR_USERS = [page for page in PAGES if page.suffix == ".md"]
 ALLOWED = {
     "dokimos.datasets._resolver.FileResolver": "a built-in resolver, which has the contract of all",
     "dokimos.datasets._resolver.PackageResolver": "the same",
+    "dokimos.datasets._resolver.ServerResolver": "the same",
     "dokimos.exporters._base.BUILT_IN": "the built-in exporters, which have the contract of all",
     "dokimos.exporters._base.exporter": "the same",
     "dokimos.judges._capabilities.forget_capabilities": "tests begin without knowledge of endpoints",

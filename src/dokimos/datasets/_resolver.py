@@ -76,6 +76,24 @@ class PackageResolver:
         return loaders.stream_source(_package_source(uri), format_or_json(uri), columns)
 
 
+class ServerResolver:
+    """`dataset://name@version`: a data set on the server that `DOKIMOS_SERVER_URL` names."""
+
+    def supports(self, uri: str) -> bool:
+        # Without a server it claims nothing, so that the error says what to set.
+        return _scheme(uri) == "dataset" and bool(os.environ.get("DOKIMOS_SERVER_URL", "").strip())
+
+    def load(self, uri: str, columns: Mapping[str, str] | None = None) -> Dataset:
+        from dokimos.datasets._remote import load_remote
+
+        return load_remote(uri, columns)
+
+    def stream(self, uri: str, columns: Mapping[str, str] | None = None) -> DatasetStream:
+        from dokimos.datasets._remote import stream_remote
+
+        return stream_remote(uri, columns)
+
+
 class StandardInputResolver:
     """`-`: JSON, JSONL, CSV or Parquet on standard input, told apart by their first line, also gzipped."""
 
@@ -91,7 +109,9 @@ class StandardInputResolver:
         return loaders.stream_source(source, sniff(source), columns)
 
 
-_BUILT_IN: Final[tuple[DatasetResolver, ...]] = (StandardInputResolver(), PackageResolver(), FileResolver())
+_BUILT_IN: Final[tuple[DatasetResolver, ...]] = (
+    StandardInputResolver(), PackageResolver(), ServerResolver(), FileResolver(),
+)  # fmt: skip
 _registered: list[DatasetResolver] = []
 _plugins: list[DatasetResolver] | None = None
 _broken_plugins: list[str] = []
