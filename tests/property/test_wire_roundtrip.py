@@ -98,7 +98,12 @@ items = st.builds(
     metrics=st.none() | metrics,
     error=maybe_text,
 )
-runs = st.builds(RunResult, index=st.integers(0, 9), item_results=st.lists(items, max_size=2))
+runs = st.builds(
+    RunResult,
+    index=st.integers(0, 9),
+    item_results=st.lists(items, max_size=2),
+    server_run_ids=st.lists(texts, max_size=2).map(tuple),
+)
 evaluator_infos = st.builds(
     EvaluatorInfo,
     name=texts,
@@ -113,6 +118,12 @@ provenances = st.builds(
     Provenance,
     run_id=maybe_text,
     git_dirty=st.none() | st.booleans(),
+    git_branch=st.none() | texts,
+    pull_request=st.none() | texts,
+    trigger=st.none() | texts,
+    build_url=st.none() | texts,
+    dataset_uri=st.none() | texts,
+    dataset_version=st.none() | st.integers(0, 9),
     seed=counts,
     command=st.lists(texts).map(tuple),
 )

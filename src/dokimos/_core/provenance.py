@@ -86,7 +86,7 @@ def _sort_by_declaration(keys: Collection[str], info: EvaluatorInfo) -> list[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a result comes from. The environment is never recorded.
+    """Where a result comes from. Of the environment, only what a CI system says of its build is recorded.
 
     Example:
         >>> Provenance(run_id="r-1", dataset_name="capitals").dataset_name
@@ -97,8 +97,24 @@ class Provenance:
     dokimos_version: str | None = None
     python_version: str | None = None
     git_commit: str | None = None
+    """In a CI build of a pull request, the last commit of its own branch."""
     git_dirty: bool | None = None
+    git_branch: str | None = None
+    """In a CI build of a pull request, its own branch."""
+    target_branch: str | None = None
+    """Of a pull request: the branch that it is to be merged into."""
+    pull_request: str | None = None
+    """Its number."""
+    trigger: str | None = None
+    """What started a CI build: `push`, `pull_request`, `schedule`, `manual`, `api`, `pipeline` or
+    `merge_queue`, else in a word of the system; None where it does not say, and outside of CI."""
+    build_url: str | None = None
+    """The page of the CI build."""
     dataset_name: str | None = None
+    dataset_uri: str | None = None
+    """The path or URI that the data set was loaded from, without user and password."""
+    dataset_version: int | None = None
+    """Its version there, None where it has none."""
     dataset_fingerprint: str | None = None
     dataset_size: int | None = None
     """Examples in the whole data set, of which a shard runs only some."""

@@ -251,6 +251,8 @@ def _facts_of_side(result: ExperimentResult) -> dict[str, str]:
         "prompt": about.get("promptVersion"),
         "model": about.get("model") or result.metrics.model,
         "commit": source.git_commit and f"{source.git_commit[:10]}{' changed' if source.git_dirty else ''}",
+        "branch": source.git_branch,
+        "pull request": source.pull_request,
         "started": source.started_at and source.started_at[:16].replace("T", " "),
         "run": result.run_id,
     }

@@ -1,16 +1,19 @@
-"""Where a result comes from: versions, commit, command line. Never the environment."""
+"""Where a result comes from: versions, commit, CI build, command line. Never the whole environment."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypedDict
 
+from dokimos.experiment._ci_environment import clean_url, read_ci_build
 from dokimos.experiment._task import unwrap
 
 _SECRET_WORD: Final = r"(?:key|token|secret|pass|pwd|credential|auth|bearer|cookie|sig)"
@@ -23,6 +26,7 @@ _SECRET_VALUE: Final = re.compile(
     r"\b(sk-|sk_live_|gh[a-z]_|github_pat_|glpat-|hf_|xox[a-z]-|AKIA|AIza|eyJ)[A-Za-z0-9_\-.]{8,}"
 )
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@\s:]+):[^/\s]+@")
+_USERINFO: Final = re.compile(r"(?<=://)[^/\s]*@")
 REDACTED: Final = "***"
 
 
@@ -43,19 +47,75 @@ def scrub_command(argv: Sequence[str] | None = None) -> tuple[str, ...]:
     return tuple(scrubbed)
 
 
+def scrub_source(uri: str) -> str:
+    """Return the path or address of a data set without user, password and query of an address."""
+    if uri.startswith(("http://", "https://")):
+        return clean_url(uri) or REDACTED
+    return _scrub_value(_USERINFO.sub("", uri))
+
+
 def _scrub_value(argument: str) -> str:
     without_passwords = _URL_PASSWORD.sub(rf"\1:{REDACTED}@", argument)
     return _SECRET_VALUE.sub(REDACTED, _SECRET_MEMBER.sub(rf"\1{REDACTED}", without_passwords))
 
 
-def git_state() -> tuple[str | None, bool | None]:
-    """Return (commit, whether tracked files differ from it); (None, None) outside a repository."""
-    commit = _git("rev-parse", "HEAD")
-    if not commit:
-        return None, None
-    # To look for untracked files, git would walk through the whole tree, data and environments included.
-    status = _git("status", "--porcelain", "--untracked-files=no")
-    return commit, None if status is None else bool(status)
+class CodeOrigin(TypedDict, total=False):
+    """The fields of `Provenance` about the code that ran, and what made it run."""
+
+    git_commit: str | None
+    git_dirty: bool | None
+    git_branch: str | None
+    target_branch: str | None
+    pull_request: str | None
+    trigger: str | None
+    build_url: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitState:
+    """The working copy, as git sees it."""
+
+    commit: str | None = None
+    branch: str | None = None
+    """None where no branch is checked out."""
+    dirty: bool | None = None
+    """Whether tracked files differ from the commit."""
+
+
+def code_origin(variables: Mapping[str, str] | None = None) -> CodeOrigin:
+    """Return which code runs and why, by the variables of a CI system and by git.
+
+    In a build of a pull request it is the last commit of its own branch, and not the merge that the system
+    made to test it.
+    """
+    git = git_state()
+    build = read_ci_build(os.environ if variables is None else variables)
+    if build is None:
+        return CodeOrigin(git_commit=git.commit, git_dirty=git.dirty, git_branch=git.branch)
+    commit, branch = build.identify(git.commit)
+    return CodeOrigin(
+        git_commit=commit,
+        git_dirty=git.dirty,
+        git_branch=branch or git.branch,
+        target_branch=build.target_branch,
+        pull_request=build.pull_request,
+        trigger=build.trigger,
+        build_url=build.url,
+    )
+
+
+def git_state() -> GitState:
+    """Return the state of the repository around the current folder; nothing is known outside of one."""
+    found = (_git("rev-parse", "HEAD", "--abbrev-ref", "HEAD") or "").splitlines()
+    if len(found) != 2:
+        return GitState()
+    commit, branch = found
+    status = _git("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+    return GitState(
+        commit=commit,
+        branch=None if branch == "HEAD" else branch.removeprefix("heads/"),
+        dirty=None if status is None else bool(status),
+    )
 
 
 def _git(*arguments: str) -> str | None:
@@ -63,7 +123,8 @@ def _git(*arguments: str) -> str | None:
         done = subprocess.run(
             ["git", *arguments],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=5,
             check=False,
             stdin=subprocess.DEVNULL,

@@ -37,7 +37,7 @@ from dokimos.experiment._run_journal import (
     write_manifest,
 )
 from dokimos.experiment._run_lock import RunLock
-from dokimos.experiment._run_provenance import git_state, python_version
+from dokimos.experiment._run_provenance import CodeOrigin, code_origin, python_version, scrub_source
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
 from dokimos.reporting._reporter_state import ReporterState
 
@@ -71,7 +71,7 @@ class RunRecord:
         self._journal_problem: str | None = None
         """Why there is no journal although one was requested."""
         # In a thread: git takes seconds in a large repository, and what it says is needed only at the end.
-        self._git: Future[tuple[str | None, bool | None]] = start_in_thread(git_state)
+        self._code_origin: Future[CodeOrigin] = start_in_thread(code_origin)
 
     @property
     def has_journal(self) -> bool:
@@ -233,16 +233,16 @@ class RunRecord:
 
     def provenance(self) -> Provenance:
         """Describe where the result comes from, as of now."""
-        commit, dirty = self._git_state()
         shard = self.shard
         dataset = self._plan.dataset
+        source = getattr(dataset, "source", None)
         return Provenance(
             run_id=self.lasting_run_id if self._journal_problem is None else None,
             dokimos_version=__version__,
             python_version=python_version(),
-            git_commit=commit,
-            git_dirty=dirty,
             dataset_name=dataset.name,
+            dataset_uri=self._redact(None if source is None else scrub_source(source.uri)),
+            dataset_version=None if source is None else source.version,
             dataset_fingerprint=dataset.fingerprint,
             dataset_size=len(dataset) if isinstance(dataset, Dataset) else self._seen,
             duplicate_ids=self._duplicate_ids(),
@@ -255,6 +255,7 @@ class RunRecord:
             resumed_at=None if self._stored_run is None else self._started.isoformat(timespec="milliseconds"),
             ended_at=datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
             command=self.description.command,
+            **self._origin(),
         )
 
     def close(self, result: ExperimentResult) -> None:
@@ -354,8 +355,16 @@ class RunRecord:
     def _duplicate_ids(self) -> int:
         return getattr(self._plan.dataset, "duplicate_ids", 0)
 
-    def _git_state(self) -> tuple[str | None, bool | None]:
+    def _origin(self) -> CodeOrigin:
         try:
-            return self._git.result(timeout=10)
+            origin = self._code_origin.result(timeout=10).copy()
         except Exception:
-            return None, None
+            return CodeOrigin()
+        if self.redact is not None:
+            origin["git_branch"] = self._redact(origin.get("git_branch"))
+            origin["target_branch"] = self._redact(origin.get("target_branch"))
+            origin["build_url"] = self._redact(origin.get("build_url"))
+        return origin
+
+    def _redact(self, text: str | None) -> str | None:
+        return text if text is None or self.redact is None else self.redact(text)

@@ -81,7 +81,13 @@ def _properties(run: RunResult, result: ExperimentResult) -> ET.Element:
         "run id": source.run_id,
         "dokimos version": source.dokimos_version,
         "git commit": source.git_commit,
+        "git branch": source.git_branch,
+        "pull request": source.pull_request,
+        "trigger": source.trigger,
+        "build": source.build_url,
         "dataset": source.dataset_name,
+        "dataset source": source.dataset_uri,
+        "dataset version": None if source.dataset_version is None else str(source.dataset_version),
         "dataset fingerprint": source.dataset_fingerprint,
     }
     for found in run.summary.evaluators:

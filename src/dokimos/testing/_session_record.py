@@ -24,7 +24,7 @@ from dokimos._version import __version__
 from dokimos.errors import ConfigurationError, DokimosError
 from dokimos.experiment._reporters import Handles, Reporters
 from dokimos.experiment._required_levels import compare, parse_levels
-from dokimos.experiment._run_provenance import git_state, python_version, scrub_command
+from dokimos.experiment._run_provenance import code_origin, python_version, scrub_command
 from dokimos.exporters._base import export, exporter_for
 from dokimos.reporting._protocol import Reporter
 from dokimos.reporting._reported_run import RunEnd, RunOutcome, RunStart
@@ -187,14 +187,12 @@ class SessionRecord:
 
     @cached_property
     def _provenance(self) -> Provenance:
-        commit, dirty = git_state()
         return Provenance(
             dokimos_version=__version__,
             python_version=python_version(),
-            git_commit=commit,
-            git_dirty=dirty,
             started_at=self._started,
             command=scrub_command(),
+            **code_origin(),
         )
 
     def write_summary(self, terminal: pytest.TerminalReporter) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dokimos.evaluators._function import evaluator
 from dokimos.evaluators._text import ExactMatch
 from dokimos.experiment._experiment import Experiment
 from dokimos.experiment._run_loading import load_run
-from dokimos.experiment._run_provenance import git_state, scrub_command, source_hash
+from dokimos.experiment._run_provenance import GitState, git_state, scrub_command, source_hash
 from dokimos.reporting._memory import MemoryReporter
 
 Numbers = Callable[..., Dataset]
@@ -104,7 +105,7 @@ def test_nothing_of_the_environment_is_ever_recorded(
 
 
 def test_the_commit_and_whether_files_differ_from_it_are_known(tmp_path: Path) -> None:
-    assert git_state() == (None, None)
+    assert git_state() == GitState()
 
     def git(*arguments: str) -> None:
         names = ("-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
@@ -114,13 +115,13 @@ def test_the_commit_and_whether_files_differ_from_it_are_known(tmp_path: Path) -
     (tmp_path / "file").write_text("1")
     git("add", "file")
     git("commit", "-m", "first")
-    commit, dirty = git_state()
-    assert len(commit or "") == 40
-    assert dirty is False
+    clean = git_state()
+    assert len(clean.commit or "") == 40
+    assert clean.dirty is False
     (tmp_path / "untracked").write_text("1")
-    assert git_state() == (commit, False)
+    assert git_state() == clean
     (tmp_path / "file").write_text("2")
-    assert git_state() == (commit, True)
+    assert git_state() == replace(clean, dirty=True)
 
 
 def test_the_source_of_a_partial_is_that_of_its_function() -> None:

@@ -172,6 +172,30 @@ def test_sections_are_one_blank_line_apart(make_result):
         assert re.search(r"[^\n]\n\n## Provenance\n\n\| \| \|\n", text)
 
 
+def test_the_build_and_the_data_set_that_it_comes_from_are_shown(make_result):
+    source = Provenance(
+        git_branch="feature/x", target_branch="main", pull_request="7", trigger="pull_request",
+        build_url="https://ci.example/7", dataset_uri="dataset://capitals@latest", dataset_version=3,
+    )  # fmt: skip
+    facts = (
+        "feature/x",
+        "7 into main",
+        "pull_request",
+        "https://ci.example/7",
+        "capitals@latest (version 3)",
+    )
+    for format in ("markdown", "html"):
+        text = render(replace(make_result(), provenance=source), format).replace("\\", "")
+        assert [fact for fact in facts if fact not in text] == []
+    properties = render(replace(make_result(), provenance=source), "junit")
+    for name, value in (("git branch", "feature/x"), ("pull request", "7"), ("dataset version", "3")):
+        assert f'name="{name}" value="{value}"' in properties
+    alone = replace(source, target_branch=None, dataset_version=None)
+    text = render(replace(make_result(), provenance=alone), "markdown")
+    assert "into" not in text
+    assert "(version" not in text
+
+
 def test_where_it_comes_from_is_told_whole(make_result):
     source = Provenance(
         run_id="r1", resumed_at="2026-11-22T02:00:00+00:00", duplicate_ids=2, parallelism=4, git_commit="abc",
