@@ -51,6 +51,8 @@ def scrub_source(uri: str) -> str:
     """Return the path or address of a data set without user, password and query of an address."""
     if uri.startswith(("http://", "https://")):
         return clean_url(uri) or REDACTED
+    if uri.startswith("dataset://"):  # the sign before the version is not one after a user
+        return uri
     return _scrub_value(_USERINFO.sub("", uri))
 
 

@@ -235,7 +235,7 @@ class RunRecord:
         """Describe where the result comes from, as of now."""
         shard = self.shard
         dataset = self._plan.dataset
-        source = getattr(dataset, "source", None)
+        source = dataset.source
         return Provenance(
             run_id=self.lasting_run_id if self._journal_problem is None else None,
             dokimos_version=__version__,

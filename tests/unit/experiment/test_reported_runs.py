@@ -529,3 +529,20 @@ def test_an_identity_that_raises_is_not_the_end(numbers: Numbers) -> None:
     odd = Odd()
     assert run(numbers(1), odd).warnings == ()
     assert len(odd.runs[0].items) == 1
+
+
+def test_the_source_of_the_data_set_and_the_build_are_in_the_provenance(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD", "BITBUCKET_BUILD_NUMBER", "BUILDKITE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"CIRCLECI": "true", "CIRCLE_BRANCH": "secret/x", "CIRCLE_PR_NUMBER": "7"}.items():
+        monkeypatch.setenv(name, value)
+    numbers(2).save("numbers.jsonl")
+    memory = MemoryReporter()
+    result = run(Dataset.load("numbers.jsonl"), memory, redact=lambda text: text.replace("secret", "***"))
+    found = result.provenance
+    assert (found.dataset_uri, found.dataset_version) == ("numbers.jsonl", None)
+    assert (found.git_branch, found.pull_request, found.trigger) == ("***/x", "7", "pull_request")
+    assert memory.runs[0].start is not None
+    assert memory.runs[0].start.provenance.git_branch == "***/x"
