@@ -70,3 +70,18 @@ def server(scripted):
     """A model server on this machine, with nothing wrong with it yet."""
     with scripted.ScriptedServer() as running:
         yield running
+
+
+@pytest.fixture
+def live():
+    """The module that starts a dokimos server in a thread; the test is skipped without the extra."""
+    pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
+    pytest.importorskip("sqlalchemy", reason="the extra 'server' is not installed")
+    return load_server("live")
+
+
+@pytest.fixture
+def live_server(live, tmp_path):
+    """The address of a dokimos server that is open and empty."""
+    with live.serving(data_dir=tmp_path / "server") as address:
+        yield address

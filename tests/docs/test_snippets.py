@@ -1,8 +1,11 @@
 """Runs every snippet of the documentation, so that none can go stale.
 
 The blocks of a page run in order in one namespace and one temporary folder. `python` blocks are executed,
-lines of `console` blocks that start with `$ dokimos` or `$ pytest` are run. A comment line before a block
-changes that: `<!-- not executed: reason -->` leaves it out, `<!-- file: NAME -->` writes it to a file.
+lines of `console` blocks that start with `$ dokimos` or `$ pytest` are run, and so are the `bash` blocks of
+the pages on the server. A comment line before a block changes that: `<!-- not executed: reason -->` leaves it
+out, `<!-- file: NAME -->` writes it to a file.
+
+The pages on the server are run against one: its address takes the place of the one that they name.
 """
 
 import ast
@@ -11,6 +14,7 @@ import inspect
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import types
@@ -22,6 +26,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+SERVER_PAGES = [page for page in PAGES if page.name.startswith("server")]
+ADDRESS_ON_PAGES = "http://localhost:8080"
 OPENING = re.compile(r"^[ \t>]*```+[ \t]*\w", re.MULTILINE)
 """Where any reader would see a block begin, indented or quoted too."""
 DIRECTIVE = re.compile(r"<!-- (not executed|file): (.+?) -->\s*\Z")
@@ -73,6 +79,22 @@ def run_block(page, block, namespace, folder):
         run_python(page, block, namespace)
     elif block.language == "console":
         run_console(page, block, folder)
+    elif block.language == "bash":
+        run_script(page, block, folder)
+
+
+def run_script(page, block, folder):
+    outcome = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.code],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    problem = f"{page.name}:{block.line}: exit {outcome.returncode}\n{outcome.stdout}{outcome.stderr}"
+    assert outcome.returncode == 0, problem
 
 
 def run_python(page, block, namespace):
@@ -113,11 +135,18 @@ def run_module(*command, folder):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_every_snippet_of_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_every_snippet_of_a_page_runs(page, request, tmp_path, monkeypatch):
+    folder = tmp_path / "page"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     text = page.read_text(encoding="utf-8")
+    code = text
+    if page in SERVER_PAGES:
+        if shutil.which("curl") is None or shutil.which("bash") is None:
+            pytest.skip("needs curl and bash")
+        code = text.replace(ADDRESS_ON_PAGES, request.getfixturevalue("live_server"))
 
-    run_page(page, text, tmp_path)
+    run_page(page, code, folder)
 
     found = [block.line - 1 for block in blocks_of(text) if block.language]
     assert found == [text.count("\n", 0, opening.end()) + 1 for opening in OPENING.finditer(text)]

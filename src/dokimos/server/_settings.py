@@ -44,7 +44,7 @@ class ServerSettings:
     """The port to bind to, 1 to 65,535; 0 lets the system choose one."""
     data_dir: Path = field(default_factory=lambda: Path.home() / ".dokimos")
     """The folder of the SQLite files, where no other database is named."""
-    database_url: str | None = None
+    database_url: str | None = field(default=None, repr=False)
     """`postgresql://user:password@host:port/name`, or None for SQLite in `data_dir`."""
     pool_size: int = 10
     """Connections to PostgreSQL at most."""
@@ -52,7 +52,7 @@ class ServerSettings:
     """Seconds to wait for a connection of the pool."""
     keep_alive: float = 20.0
     """Seconds after which an idle connection of a client is closed."""
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     """The one key of simple set-ups: with it, writing needs a key, and this one may do everything."""
     require_auth_for_reads: bool = False
     """Whether reading needs a key too."""

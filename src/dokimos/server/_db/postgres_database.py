@@ -41,6 +41,7 @@ class PostgresDatabase:
             max_overflow=0,
             pool_timeout=self._settings.pool_timeout,
             pool_pre_ping=True,
+            hide_parameters=True,  # neither logs nor errors quote what users sent
             connect_args={"ssl": mode} if mode else {},
         )
         try:

@@ -195,6 +195,7 @@ def _engine(path: Path, *, begin: str) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         poolclass=NullPool,
+        hide_parameters=True,  # neither logs nor errors quote what users sent
         connect_args={"check_same_thread": False, "isolation_level": None},
     )
 
