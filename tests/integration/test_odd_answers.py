@@ -124,7 +124,10 @@ def test_a_harmless_header_is_not_cut_out_of_answers(server):
 @pytest.mark.parametrize(
     ("proxy", "reason"),
     [
-        ("socks5://127.0.0.1:1080", "the proxy that the environment names speaks socks5, not HTTP"),
+        (
+            "socks5://127.0.0.1:1080",
+            "the proxy that the environment names speaks socks5; only HTTP proxies are supported",
+        ),
         ("http://name:pass@127.0.0.1:99999", "the proxy that the environment names is not a URL"),
     ],
 )

@@ -208,7 +208,7 @@ def test_a_command_ends_whose_event_loop_never_comes_back(folder: Path) -> None:
     status, _, errors = end(start(folder, "run", "evals.py:blocked", "--timeout", "1"))
     assert status == 3
     assert f"blocks ({folder / 'evals.py'}, line " in errors
-    assert "held up the event loop for more than 3 s. To continue: dokimos resume " in errors
+    assert "blocked the event loop for more than 3 s. To continue: dokimos resume " in errors
     [run] = (folder / ".dokimos" / "runs").iterdir()
     kinds = [json.loads(line)["t"] for line in (run / "journal.jsonl").read_text().splitlines()]
     assert kinds == ["item", "eval"] * FIRST + ["done"]

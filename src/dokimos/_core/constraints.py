@@ -16,6 +16,8 @@ _BOUND_OF: Final = {
     "less_than_equal": "le",
 }
 
+# For each type of error that pydantic has. Its own messages name Python's types ("a valid dictionary"), which
+# whoever writes a suite in YAML or rows in JSON need not know.
 _SENTENCES: Final = {
     "arguments_type": "must be a list or a map",
     "assertion_error": "is not as it has to be: {error}",

@@ -36,7 +36,7 @@ def units_of(number: float) -> int:
         return number * UNIT
     value = float(number)
     if not isfinite(value):
-        raise ValueError(f"The mean of {number!r} and others is not a number.")
+        raise ValueError(f"There is no mean of numbers with {number!r} among them; leave it out.")
     digits, _, exponent = repr(value).partition("e")
     whole, _, rest = digits.partition(".")
     if len(rest) > _SHORT and (terms := _small_terms(value)) is not None:

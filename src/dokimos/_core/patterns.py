@@ -31,9 +31,9 @@ def search_within_limit(pattern: re.Pattern[str], text: str, *, whole: bool = Fa
         return _search(pattern, text, whole)
     except TimeoutError:
         raise EvaluationError(
-            f"The pattern {pattern.pattern[:80]!r} was still not decided after {LIMIT_SECONDS:g} s on a "
-            f"text of {len(text)} characters: it has too many ways to divide the text. Make its "
-            "inner repeats possessive, such as (a++)+, or put them into an atomic group, such as (?>a+)."
+            f"The search for {pattern.pattern[:80]!r} was stopped after {LIMIT_SECONDS:g} s on a text of "
+            f"{len(text)} characters: the pattern backtracks too much. Make its inner repeats possessive, "
+            "such as (a++)+, or put them into an atomic group, such as (?>a+)."
         ) from None
 
 

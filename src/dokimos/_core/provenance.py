@@ -47,6 +47,7 @@ class EvaluatorInfo:
     def part(self, key: str) -> EvaluatorInfo:
         """Describe one of several scores that the evaluator gives."""
         threshold = (self.thresholds or {}).get(key, self.threshold)
+        # With the threshold, which may differ from key to key: a changed one is another configuration.
         identity = json.dumps([self.fingerprint, key, threshold])
         return replace(
             self,

@@ -114,6 +114,7 @@ class ExperimentResult(Printable):
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
         names = dict.fromkeys(found.name for run in self.runs for found in run.summary.evaluators)
+        # Only the scores of an evaluator that gives several have a dot in their names.
         if any("." in name for name in names):
             object.__setattr__(self, "evaluators", expand_parts(self.evaluators, names))
 
@@ -267,6 +268,7 @@ class ExperimentResult(Printable):
     def filter(self, keep: Callable[[ItemResult], bool]) -> ExperimentResult:
         """Return the result with only the items for which `keep` is true."""
         self._require_items("filter()")
+        # Without a summary: it is counted again from the items that stay.
         runs = (
             RunResult(index=run.index, item_results=tuple(i for i in run.item_results if keep(i)))
             for run in self.runs
@@ -306,6 +308,7 @@ class ExperimentResult(Printable):
             return 0
         total = sum(count(run.summary) for run in self.runs)
         whole, rest = divmod(total, len(self.runs))
+        # A whole number stays an int, so that reports say 3 and not 3.0.
         return whole if rest == 0 else total / len(self.runs)
 
     def _require_items(self, what: str) -> None:

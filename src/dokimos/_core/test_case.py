@@ -146,6 +146,7 @@ class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
 
     def input_as(self, target: type[T] | str, key: str | type[T] = INPUT) -> T | None:
         """Return an input as `target`; None when absent. Raises `TypeConversionError`."""
+        # "query" stands for "input" here as well.
         inputs = self.inputs if INPUT in self.inputs else {**self.inputs, INPUT: input_of(self.inputs)}
         return convert_entry(inputs, target, key, what="input")
 

@@ -224,7 +224,9 @@ def _proxy_for(url: str) -> URL | None:
     except ValueError:
         raise Unsendable("the proxy that the environment names is not a URL") from None
     if proxy.scheme not in ("http", "https"):
-        raise Unsendable(f"the proxy that the environment names speaks {proxy.scheme}, not HTTP")
+        raise Unsendable(
+            f"the proxy that the environment names speaks {proxy.scheme}; only HTTP proxies are supported"
+        )
     return proxy
 
 

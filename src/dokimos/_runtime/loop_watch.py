@@ -145,16 +145,16 @@ class LoopWatch:
         if key in self._warnings:
             return
         advice = "" if location.is_built_in else (
-            " What is async must not block: let it await, or make it a plain def, which runs in a thread."
+            " Async code must not block: let it await, or make it a plain def, which runs in a thread."
         )  # fmt: skip
         self._warnings[key] = (
-            f"The event loop was held up for more than {STALL_SECONDS:g} s by {location}.{advice}"
+            f"The event loop was blocked for more than {STALL_SECONDS:g} s by {location}.{advice}"
         )
         with contextlib.suppress(Exception):  # nobody may read it any more
             print_line(f"! {self._warnings[key]}")
 
     def _end(self, location: BlockedLocation, errors: int, limit: float) -> None:
-        message = f"{location} held up the event loop for more than {max(limit, STALL_SECONDS):g} s"
+        message = f"{location} blocked the event loop for more than {max(limit, STALL_SECONDS):g} s"
         if errors > MOST_ERRORS:
             if self._give_up is not None:
                 self._give_up(message)

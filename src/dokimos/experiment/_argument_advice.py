@@ -80,7 +80,7 @@ def _advice_on_mapping(error: BaseException, task: object, inputs: Mapping[str, 
     keys = [key for key in inputs if str(key).isidentifier()]
     return (
         f"The task was called with a mapping of the inputs {format_list(list(inputs))}; name its parameters "
-        f"like them, {format_header(task, ', '.join(keys[:3]))}, or take the whole example, "
+        f"after them, {format_header(task, ', '.join(keys[:3]))}, or take the whole example, "
         f"{format_header(task, 'example: Example')}."
     )
 

@@ -28,7 +28,7 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
         2
     """
     if not shards:
-        raise ConfigurationError("There is nothing to merge.")
+        raise ConfigurationError("There is nothing to merge: give the results of all shards.")
     first = shards[0]
     for shard in shards:
         _check_has_items(shard)
@@ -163,6 +163,7 @@ def _still_true(warning: str, status: RunStatus) -> bool:
 
 
 def _worst_status(shards: Sequence[ExperimentResult]) -> RunStatus:
+    # Not if only some are: a shard may happen to hold all items that fail.
     if all(shard.status is RunStatus.BROKEN for shard in shards):
         return RunStatus.BROKEN
     for status in (

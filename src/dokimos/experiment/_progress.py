@@ -197,6 +197,7 @@ class NotebookProgress:
         self._ipython = ipython
         self._every = every
         self._next = 0.0
+        # An id of its own: bars of other runs in the same notebook stay.
         self._id = f"dokimos-{secrets.token_hex(8)}"
 
     def __enter__(self) -> Self:

@@ -113,6 +113,7 @@ def redact_item(
 ) -> ItemResult:
     """Redact an item, except what was read from a journal and hence is redacted already."""
     outputs, error, detail = item.actual_outputs, item.error, item.error_detail
+    # Once only: applied again, it could cut into what it has put in the place of a secret.
     if not known_outputs:
         outputs = redact_map(outputs, redact)
         error = None if error is None else redact(error)

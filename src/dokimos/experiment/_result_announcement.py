@@ -35,7 +35,7 @@ def warn_that_loop_waits() -> None:
         return
     _Announced.loop_waits = True
     print_line(
-        "An event loop is running here, and waits until this run has ended. To let it go on: "
+        "An event loop is running here, and is blocked until this run has ended. To keep it free: "
         "await evaluate_async(...), or await experiment.run_async()."
     )
 

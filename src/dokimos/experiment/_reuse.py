@@ -62,13 +62,13 @@ class EarlierRun:
         if target is not None and self.target != target:
             return f"it was a run of {self.target or 'an experiment in Python'}"
         if self.record is None:
-            return "it does not say of which files its application was made"
+            return "it has no record of the files that its application was made of"
         changes = self.record.code_changes()
         if changes:
             return f"changed since: {format_list([Path(each).name for each in changes])}"
         if self.record.programs and not is_requested:
             programs = format_list(list(self.record.programs))
-            return f"it started {programs}, and nobody here can see what that has read"
+            return f"it started {programs}, and what a program reads is not recorded"
         return None
 
 

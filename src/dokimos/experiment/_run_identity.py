@@ -169,6 +169,7 @@ def _format_evaluator(info: EvaluatorInfo) -> str:
 
 
 def _evaluator_sources(evaluators: Sequence[Evaluator]) -> dict[str, str | None]:
+    # Ours change with the version only; the function of a function evaluator is the user's.
     own = "dokimos.evaluators."
     return {
         e.name: source_hash(getattr(e, "function", type(e)))

@@ -193,7 +193,7 @@ class Journal:
                 self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        self.problem = f"The journal in {self.folder} could not be written any more: {error}."
+        self.problem = f"The journal in {self.folder} can no longer be written: {error}."
 
 
 @dataclass(frozen=True, slots=True)

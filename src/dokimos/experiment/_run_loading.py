@@ -95,6 +95,7 @@ def _listing(folder: Path) -> RunListing:
     status, problem = None, ""
     try:
         manifest = read_manifest(folder)
+        # Not the whole journal: a list of runs reads hundreds of them.
         outcome = last_record(folder / "journal.jsonl")
         status = None if outcome is None else RunStatus(str(outcome.get("status")))
     except (JournalError, ValueError, OSError) as error:

@@ -61,11 +61,11 @@ class RunOptions:
     run_dir: str | Path | None = None
     """The folder that holds the run folders; `.dokimos/runs` unless given."""
     resume: str | Path | None = None
-    """A run id or run folder to go on with."""
+    """The id or the folder of a run to continue."""
     retry_errors: bool = False
     """With `resume`: repeat the parts that errored."""
     force: bool = False
-    """With `resume`: go on although the data set or the configuration changed. Changed examples run again,
+    """With `resume`: continue although the data set or the configuration changed. Changed examples run again,
     changed evaluators score again."""
     keep_results: bool = True
     """Keep every item in the result; without it only the totals are kept."""
@@ -190,8 +190,10 @@ def _check_resuming(options: RunOptions) -> None:
     if options.resume is None and options.retry_errors:
         raise ConfigurationError("retry_errors needs resume=RUN: it repeats the errored parts of that run.")
     if options.resume is None and options.force:
-        raise ConfigurationError("force needs resume=RUN: it goes on with a run that no longer fits.")
+        raise ConfigurationError(
+            "force needs resume=RUN: it resumes a run whose data or configuration changed."
+        )
     if options.resume is not None and not options.journal:
         raise ConfigurationError(
-            "resume goes on with a journal, so journal=False cannot be combined with it."
+            "resume continues the journal of a run, so journal=False cannot be combined with it."
         )

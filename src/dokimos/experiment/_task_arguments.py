@@ -104,7 +104,7 @@ def example_arguments(task: Callable[..., Any]) -> TaskArguments | None:
     if more and not parameters.is_wrapped:
         raise ConfigurationError(
             f"The task {_format_signature(task, parameters)} takes the example and also needs "
-            f"{format_list(more)}, which nothing gives it. Write a default, or bind it with "
+            f"{format_list(more)}, which nothing provides. Give it a default, or bind it with "
             "functools.partial."
         )
     return TaskArguments(form=ArgumentForm.EXAMPLE, parameter=keyword_of(first))
@@ -247,7 +247,7 @@ def _explain_misfit(task: Callable[..., Any], parameters: Parameters, keys: Coll
     needs = f"needs {format_list(required)}" if required else "takes none of them as its first argument"
     return (
         f"The task {_format_signature(task, parameters)} {needs}, and the examples have {available}. "
-        "Call its parameters like the inputs, bind the others with functools.partial, or let it take the "
+        "Name its parameters after the inputs, bind the others with functools.partial, or let it take the "
         "whole example: "
         f"{format_header(task, 'example: Example')}."
     )

@@ -127,7 +127,7 @@ class TaskCaller:
             calls = pluralize(self._abandoned, "call")
             sentences.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
         if self._retried:
-            sentences.append(f"Repeated {pluralize(self._retried, 'call')} of the task that had failed.")
+            sentences.append(f"Retried {pluralize(self._retried, 'call')} of the task that had failed.")
         if self._price_problem:
             sentences.append(self._price_problem)
         return sentences

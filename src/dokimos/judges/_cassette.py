@@ -123,14 +123,16 @@ class Cassette:
         requested = Recording.of(request, JudgeReply(""), self._clean)
         requested = replace(requested, prompt=requested.prompt.replace(MARKER, SHOWN_MARKER))
         head = f"The cassette {self.path} has no recording of this call of {requested.judge}"
-        advice = "record it anew with mode='record', or mode='auto' to add what is missing"
+        advice = "record it again with mode='record', or mode='auto' to add what is missing"
         self._misses += 1
         if self._misses > MOST_DIFFS:
             return f"{head}; {advice}. The first misses show the nearest recordings."
         nearest = _nearest(requested, self._recorded.values())
         if nearest is None:
             return f"{head}: it is empty; {advice}."
-        return f"{head}; {advice}. The nearest recording differs so:\n{_difference(nearest, requested)}"
+        return (
+            f"{head}; {advice}. The nearest recording differs as follows:\n{_difference(nearest, requested)}"
+        )
 
 
 class _OwnCassette(Cassette):
@@ -220,7 +222,7 @@ def _read(path: Path, lines: Iterable[bytes]) -> Iterator[Recording]:
             recording = Recording.from_line(line)
         except ValueError as problem:
             raise ConfigurationError(
-                f"{path}:{number}: this line of the cassette cannot be read ({problem}); record it anew."
+                f"{path}:{number}: this line of the cassette cannot be read ({problem}); record it again."
             ) from None
         yield recording
 

@@ -256,7 +256,7 @@ class _Calls:
         if len(lengths) > 1:
             raise JudgeReplyError(
                 f"{self._identity} gave vectors of different lengths: {', '.join(map(str, lengths))}. "
-                "If the model was changed under the same name, record its cassette or build its index anew."
+                "If the model was changed under the same name, record its cassette or build its index again."
             )
 
     def _parse_stored(self, text: str) -> Vector:

@@ -123,7 +123,7 @@ def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
     near = difflib.get_close_matches(kind, kinds, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ConfigurationError(
-        f"Unknown provider {kind!r}; there are {', '.join(kinds)} and http://host:port/v1#model.{hint}"
+        f"Unknown provider {kind!r}; the providers are {', '.join(kinds)} and http://host:port/v1#model.{hint}"
     )
 
 

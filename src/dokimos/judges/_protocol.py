@@ -127,7 +127,7 @@ def as_judge(judge: JudgeLike) -> JudgeLM:
         from dokimos.judges._factory import judge as from_name
 
         return from_name(judge)
-    if isinstance(judge, type):
+    if isinstance(judge, type):  # it has the methods of its objects, and would pass for one of them below
         raise ConfigurationError(f"{judge.__name__} is a class; give an instance of it as the judge.")
     if isinstance(judge, JudgeLM):
         return judge

@@ -94,7 +94,7 @@ class HttpJudge(ABC):
         for name in self.lacks:
             if getattr(self, name) is not None:
                 raise ConfigurationError(
-                    f"{type(self).__name__} has no {name}; its protocol does not know it."
+                    f"{type(self).__name__} has no {name}; its protocol does not have it."
                 )
         _check_numbers(self)
         url = (self.base_url or self.default_url()).rstrip("/")
@@ -282,7 +282,7 @@ class HttpJudge(ABC):
             return None
         value = os.environ.get(variable)
         if not value:
-            raise ConfigurationError(f"{self.label} needs a key: set {variable}, or give api_key=....")
+            raise ConfigurationError(f"{self.label} needs a key: set {variable}, or pass api_key='...'.")
         return _key_of(value)
 
     def _identity(self, url: str) -> str:

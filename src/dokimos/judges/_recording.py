@@ -154,6 +154,7 @@ def _redact_text(text: str, clean: Redactor) -> str:
         tree = json.loads(text)
     except ValueError:
         return cleaned
+    # Text by text: cut out of the JSON, a key could take a quote or a backslash along.
     return _encoded(_redact_strings(tree, clean))
 
 

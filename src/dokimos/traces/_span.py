@@ -150,6 +150,7 @@ def _parents(spans: Sequence[Span]) -> dict[str, Span]:
     indexes = {span.span_id: index for index, span in enumerate(spans)}
     by_id = {span.span_id: span for span in spans}
     parents = {span.span_id: by_id[span.parent_id] for span in spans if span.parent_id in by_id}
+    # A span is looked at once, whichever path comes to it, so this takes linear time.
     checked: set[str] = set()
     for each in by_id:
         path: list[str] = []

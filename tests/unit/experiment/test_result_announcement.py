@@ -142,7 +142,7 @@ def test_a_loop_that_waits_is_told_of_once(
         assert capsys.readouterr().err == ""
         evaluate(EXAMPLES, echo, [ExactMatch()], journal=False)
         assert capsys.readouterr().err.startswith(
-            "An event loop is running here, and waits until this run has ended."
+            "An event loop is running here, and is blocked until this run has ended."
         )
         evaluate(EXAMPLES, echo, [ExactMatch()], journal=False)
         await evaluate_async(EXAMPLES, echo, [ExactMatch()], journal=False)

@@ -516,7 +516,7 @@ def test_a_failed_call_is_repeated_with_growing_pauses(numbers: Numbers, pauses:
     assert len(attempts) == 4
     assert len(pauses) == 3
     assert all(0.5 * full <= pause <= full for pause, full in zip(pauses, [0.5, 1.0, 2.0], strict=True))
-    assert "Repeated 3 calls of the task that had failed." in result.warnings
+    assert "Retried 3 calls of the task that had failed." in result.warnings
 
 
 def test_pauses_do_not_grow_without_end(numbers: Numbers, pauses: list[float]) -> None:

@@ -169,7 +169,7 @@ def test_a_damaged_cassette_is_named_by_its_line(tmp_path):
     experiment(FakeJudge()).run(cassette=path)
     path.write_text(path.read_text() + "<<<<<<< HEAD\n")
 
-    with pytest.raises(ConfigurationError, match=r"evals.jsonl:4: this line .* record it anew"):
+    with pytest.raises(ConfigurationError, match=r"evals.jsonl:4: this line .* record it again"):
         experiment(FakeJudge()).run(cassette=path)
 
 

@@ -119,7 +119,7 @@ def test_a_package_whose_provider_is_broken_is_named(entry_points, place, messag
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("opnai:m", "Unknown provider 'opnai'; there are openai, .* Did you mean 'openai'"),
+        ("opnai:m", "Unknown provider 'opnai'; the providers are openai, .* Did you mean 'openai'"),
         ("gpt-5-mini", "'gpt-5-mini' does not name a model"),
         ("http://box/v1", "does not name a model"),
         ("openai:", "does not name a model"),

@@ -55,8 +55,8 @@ def test_what_blocks_is_named_once_with_file_line_and_function(capfd: pytest.Cap
     assert result.pass_count == 3
     [warning] = [text for text in result.warnings if "blocks (" in text]
     assert warning == (
-        f"The event loop was held up for more than 0.2 s by {blocks.__qualname__} ({__file__}, line "
-        f"{blocks.__code__.co_firstlineno + 1}). What is async must not block: let it await, or make it a "
+        f"The event loop was blocked for more than 0.2 s by {blocks.__qualname__} ({__file__}, line "
+        f"{blocks.__code__.co_firstlineno + 1}). Async code must not block: let it await, or make it a "
         "plain def, which runs in a thread."
     )
     assert capfd.readouterr().err.count(f"! {warning}\n") == 1
@@ -74,7 +74,7 @@ def test_an_async_task_that_blocks_for_ever_is_an_error_of_its_item() -> None:
     error = result.item_results[1].error
     assert error.startswith("TimeoutError: ")
     assert f"blocks ({__file__}, line {blocks.__code__.co_firstlineno + 2})" in error
-    assert error.endswith("held up the event loop for more than 0.3 s; the call was broken off")
+    assert error.endswith("blocked the event loop for more than 0.3 s; the call was broken off")
     assert result.pass_count == 2
 
 
@@ -96,7 +96,7 @@ def test_any_way_of_blocking_ends(how: str) -> None:
         return str(example.input)
 
     result = run(blocks, timeout=0.3)
-    assert "held up the event loop" in result.item_results[1].error
+    assert "blocked the event loop" in result.item_results[1].error
     assert result.pass_count == 2
 
 
@@ -118,7 +118,7 @@ def test_an_evaluator_that_blocks_the_loop_for_ever_is_an_error_of_its_item(kind
     errors = [item.eval_results[0].error for item in result.item_results]
     assert errors[0] is None
     assert errors[2] is None
-    assert "held up the event loop" in errors[1]
+    assert "blocked the event loop" in errors[1]
 
 
 def test_without_a_time_limit_nothing_is_broken_off() -> None:
@@ -148,7 +148,7 @@ def test_many_that_block_for_a_short_while_are_not_broken_off() -> None:
         return str(example.input)
 
     result = Experiment(data(24), blocks, [ExactMatch()], parallelism=24, timeout=0.4, progress=False).run()
-    assert not [item.error for item in result.item_results if "held up" in (item.error or "")]
+    assert not [item.error for item in result.item_results if "blocked the event loop" in (item.error or "")]
 
 
 def test_a_call_that_blocks_in_many_small_steps_is_broken_off() -> None:
@@ -161,7 +161,7 @@ def test_a_call_that_blocks_in_many_small_steps_is_broken_off() -> None:
         return str(example.input)
 
     result = run(blocks, timeout=0.3)
-    assert "held up the event loop" in result.item_results[1].error
+    assert "blocked the event loop" in result.item_results[1].error
     assert result.pass_count == 2
 
 
@@ -203,5 +203,5 @@ def test_what_swallows_its_error_is_handed_on() -> None:
 
     run_sync(main())
     assert told
-    assert told[0].endswith("held up the event loop for more than 0.2 s")
+    assert told[0].endswith("blocked the event loop for more than 0.2 s")
     assert "stubborn" in told[0]
