@@ -157,8 +157,8 @@ def _earlier_results(
     from dokimos.errors import DokimosError
     from dokimos.experiment._reuse import MOST_RUNS, EarlierRun
     from dokimos.experiment._run_identity import RunIdentity
-    from dokimos.experiment._run_journal import read_manifest
     from dokimos.experiment._run_loading import load_run
+    from dokimos.experiment._run_manifest import read_manifest
 
     now = RunIdentity.of(experiment)
     for folder in islice(list_target_runs(target, root), MOST_RUNS):

@@ -147,7 +147,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
 def _previous_run(target: str, settings: RunSettings) -> Path | None:
     """Return the newest whole run of a target."""
     from dokimos.experiment._run_folders import runs_root
-    from dokimos.experiment._run_journal import read_manifest
+    from dokimos.experiment._run_manifest import read_manifest
 
     folders = list_target_runs(target, runs_root(settings.extra.get("run_dir")))
     return next((folder for folder in folders if not read_manifest(folder).get("part")), None)
@@ -203,7 +203,8 @@ def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:
     from dokimos._cli.targets import absolute_target
     from dokimos.errors import JournalError
     from dokimos.experiment._run_folders import list_run_folders
-    from dokimos.experiment._run_journal import JOURNAL_FILE, read_manifest
+    from dokimos.experiment._run_journal import JOURNAL_FILE
+    from dokimos.experiment._run_manifest import read_manifest
 
     absolute = None if target is None else absolute_target(target)
     for folder in reversed(list_run_folders(root)):
@@ -222,7 +223,7 @@ def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:
 
 
 def _read_launch(folder: Path) -> Any:
-    from dokimos.experiment._run_journal import read_manifest
+    from dokimos.experiment._run_manifest import read_manifest
 
     return read_manifest(folder).get("launch")
 
@@ -301,7 +302,7 @@ def _usable(
 def _nothing_changed(target: str, failed: Path, earlier: list[Any], experiment: Experiment) -> bool:
     from dokimos._cli.targets import absolute_target
     from dokimos.experiment._run_identity import RunIdentity
-    from dokimos.experiment._run_journal import read_manifest
+    from dokimos.experiment._run_manifest import read_manifest
 
     run = next(one for one in earlier if one.folder == failed)
     now = RunIdentity.of(experiment)

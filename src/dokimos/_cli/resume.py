@@ -53,7 +53,7 @@ def resume(
     from dokimos._cli.target_run import execute_target
     from dokimos.errors import ConfigurationError
     from dokimos.experiment._run_folders import find_run, runs_root
-    from dokimos.experiment._run_journal import read_manifest
+    from dokimos.experiment._run_manifest import read_manifest
 
     folder = find_run(run, runs_root(run_dir))
     launch = read_manifest(folder).get("launch")

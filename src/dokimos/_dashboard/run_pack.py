@@ -14,8 +14,9 @@ from typing import Any, Final
 from dokimos._core.jsonable import JsonValue
 from dokimos._dashboard.overview import build_overview, collect_verdicts
 from dokimos._version import __version__
-from dokimos.experiment._run_journal import JOURNAL_FILE, MANIFEST_FILE
+from dokimos.experiment._run_journal import JOURNAL_FILE
 from dokimos.experiment._run_loading import load_run
+from dokimos.experiment._run_manifest import MANIFEST_FILE
 from dokimos.exporters._html_data import Packer
 from dokimos.exporters._item_runs import items_of, tag_keys
 

@@ -11,8 +11,8 @@ from dokimos._core.item_result import ItemResult
 from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import JournalError
 from dokimos.experiment._run_folders import find_run
-from dokimos.experiment._run_journal import read_manifest
 from dokimos.experiment._run_loading import load_items
+from dokimos.experiment._run_manifest import read_manifest
 from dokimos.experiment._run_part import Part, hash_examples
 
 TASK: Final = "the application"

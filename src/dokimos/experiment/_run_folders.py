@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from dokimos.errors import JournalError
-from dokimos.experiment._run_journal import MANIFEST_FILE
+from dokimos.experiment._run_manifest import MANIFEST_FILE
 
 HOME: Final = ".dokimos"
 

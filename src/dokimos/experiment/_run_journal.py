@@ -33,7 +33,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
 from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.jsonable import compact_json, jsonable, wire_object
@@ -43,10 +43,9 @@ from dokimos._core.wire import from_json
 from dokimos.errors import JournalError, ReporterError
 from dokimos.experiment._journal_lines import ReporterRecords, read_record, with_checksum
 from dokimos.experiment._run_lock import RunLock
+from dokimos.experiment._run_manifest import read_manifest
 
-FORMAT: Final = 1
 JOURNAL_FILE: Final = "journal.jsonl"
-MANIFEST_FILE: Final = "run.json"
 MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
 """At most so much of the journal is lost with the power; a killed process loses nothing."""
@@ -366,35 +365,6 @@ class StoredRun:
         self._file.seek(offset)
         record: dict[str, Any] = json.loads(self._file.readline())
         return record
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read `run.json`. Raises `JournalError` if it is missing, damaged or of a newer format."""
-    path = folder / MANIFEST_FILE
-    try:
-        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise JournalError(f"{folder} is not a run folder: it has no {MANIFEST_FILE}.") from None
-    except (ValueError, RecursionError) as error:
-        raise JournalError(f"{path} is damaged: {error}") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("format", FORMAT), int):
-        raise JournalError(f"{path} is damaged: it does not hold a run.")
-    if manifest.get("format", FORMAT) > FORMAT:
-        raise JournalError(f"{path} was written by a newer dokimos (format {manifest['format']}).")
-    return cast("dict[str, Any]", manifest)
-
-
-def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write `run.json` atomically."""
-    path = folder / MANIFEST_FILE
-    temporary = path.with_suffix(".tmp")
-    text = json.dumps({"format": FORMAT, **jsonable(manifest)}, ensure_ascii=False, indent=2)
-    with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text + "\n")
-        file.flush()
-        # Without this a loss of power could leave the new name with an empty file.
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def truncate_torn_line(folder: Path, intact_size: int) -> None:

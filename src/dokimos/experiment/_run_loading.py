@@ -18,8 +18,9 @@ from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment._fail_fast import NOT_RUN
 from dokimos.experiment._item_errors import CHOICE
 from dokimos.experiment._run_folders import list_run_folders
-from dokimos.experiment._run_journal import MANIFEST_FILE, Position, StoredRun, read_manifest
+from dokimos.experiment._run_journal import Position, StoredRun
 from dokimos.experiment._run_lock import RunLock
+from dokimos.experiment._run_manifest import MANIFEST_FILE, read_manifest
 from dokimos.experiment._run_part import Part
 
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."

@@ -28,15 +28,9 @@ from dokimos.experiment._reuse import resumes_same_code
 from dokimos.experiment._run_description import Launch, RunDescription
 from dokimos.experiment._run_folders import create_run_folder, find_run, new_run_id, runs_root
 from dokimos.experiment._run_identity import RunIdentity, check_examples, check_same
-from dokimos.experiment._run_journal import (
-    MANIFEST_FILE,
-    Journal,
-    Position,
-    StoredRun,
-    truncate_torn_line,
-    write_manifest,
-)
+from dokimos.experiment._run_journal import Journal, Position, StoredRun, truncate_torn_line
 from dokimos.experiment._run_lock import RunLock
+from dokimos.experiment._run_manifest import MANIFEST_FILE, write_manifest
 from dokimos.experiment._run_provenance import CodeOrigin, code_origin, python_version, scrub_source
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
 from dokimos.reporting._reporter_state import ReporterState

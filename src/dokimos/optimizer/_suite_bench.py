@@ -213,7 +213,7 @@ def parse_measured(tree: Mapping[str, Any]) -> Measured:
 def find_unfinished_runs(root: Path, search: str) -> dict[tuple[int, Split], Path]:
     """Find the runs of a search that are stored, by trial and split; of several the last one."""
     from dokimos.experiment._run_folders import list_run_folders
-    from dokimos.experiment._run_journal import read_manifest
+    from dokimos.experiment._run_manifest import read_manifest
 
     found: dict[tuple[int, Split], Path] = {}
     for folder in list_run_folders(root):

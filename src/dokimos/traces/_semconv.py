@@ -100,8 +100,8 @@ OUTPUT_TEXT: Final = (
 )
 FINAL_RESULT: Final = "final_result"
 
-# Of each list the first name counts that a span has: those of the conventions, then those of libraries, and last
-# those that any span may have for something else, such as `input`.
+# Of each list the first name counts that a span has: those of the conventions, then those of libraries, and
+# last those that any span may have for something else, such as `input`.
 TOOL_NAME: Final = ("gen_ai.tool.name", "tool.name", "tool_call.function.name", "mcp.tool.name")
 CALL_ID: Final = ("gen_ai.tool.call.id", "tool_call.id", "tool.id")
 ARGUMENTS: Final = (

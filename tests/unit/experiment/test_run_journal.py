@@ -26,9 +26,9 @@ from dokimos.evaluators._text import Contains, ExactMatch
 from dokimos.experiment import _run_journal as journal_module
 from dokimos.experiment._experiment import Experiment
 from dokimos.experiment._run_folders import find_run, list_run_folders
-from dokimos.experiment._run_journal import read_manifest
 from dokimos.experiment._run_loading import UNFINISHED, list_runs, load_run, prune_runs
 from dokimos.experiment._run_lock import RunLock
+from dokimos.experiment._run_manifest import read_manifest
 from dokimos.exporters._base import export
 from dokimos.exporters._json import load_result
 
