@@ -246,7 +246,7 @@ def test_a_part_of_a_run_is_no_whole_run(capsys):
     assert dokimos("plan", part) == 2
     capsys.readouterr()
     assert dokimos("compare", whole, part) == 0
-    assert "The candidate is not a whole run (3 of 5 items that failed in" in " ".join(
+    assert "The candidate covers only part of its data set (3 of 5 items that failed in" in " ".join(
         capsys.readouterr().out.split()
     )
     assert dokimos("test", "view", "--no-browser", "-o", "view.html") == 0

@@ -235,7 +235,8 @@ def _require_results(results: ExperimentResult | Sequence[ExperimentResult]) -> 
     for result in several:
         if any(run.total_count and not run.item_results for run in result.runs):
             raise ConfigurationError(
-                f"The items of {result.name!r} were not kept (keep_results=False); nothing to compare."
+                f"The items of {result.name!r} were not kept (keep_results=False), so there is nothing to "
+                "compare. Run it again without that setting."
             )
     return list(several)
 

@@ -40,8 +40,8 @@ def short_input(text: str | None) -> str | None:
 def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.partial is not None:
         yield (
-            f"The {side} is not a whole run ({snapshot.partial}): its items were chosen, so its means and "
-            "this test say nothing of the whole data set."
+            f"The {side} covers only part of its data set ({snapshot.partial}): its items were selected, so "
+            "its means and this test say nothing about the whole."
         )
 
 
@@ -70,7 +70,7 @@ def _warn_of_reordering(pairs: ItemPairs) -> Iterator[str]:
     )
     if different:
         yield (
-            f"{pluralize(different, 'item')} of {len(pairs.common_keys)} paired by position have another "
+            f"{pluralize(different, 'item')} of {len(pairs.common_keys)} paired by position have a different "
             "input than in the baseline: rows were inserted, moved or changed. Give each example an id "
             "to pair by that."
         )
@@ -143,8 +143,8 @@ def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
     # Not after a changed threshold, which is part of the fingerprint and has its own warning above.
     elif before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         yield (
-            f"{now.name} has another configuration than in the baseline (parameters, prompt or judge), so a "
-            "change of its scores may be one of the evaluator. Accept a new baseline after changing one."
+            f"{now.name} is configured differently from the baseline (parameters, prompt or judge), so its "
+            "scores may have changed because the evaluator did. Accept a new baseline after changing one."
         )
     if before.lower_is_better != now.lower_is_better:
-        yield f"{now.name} changed its direction; it is read as in the candidate."
+        yield f"{now.name} changed direction; the candidate's direction counts."

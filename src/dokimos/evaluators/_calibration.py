@@ -55,7 +55,7 @@ class CalibrationOptions:
         if self.folds < 2 or self.parallelism < 1:
             raise ConfigurationError("calibrate() needs at least 2 folds and a parallelism of at least 1.")
         if not 0 < self.confidence < 1:
-            raise ConfigurationError(f"confidence must lie between 0 and 1, not {self.confidence!r}.")
+            raise ConfigurationError(f"confidence must be between 0 and 1, not {self.confidence!r}.")
 
     @property
     def figures(self) -> FigureKeywords:

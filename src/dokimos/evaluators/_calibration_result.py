@@ -42,7 +42,7 @@ class FigureOptions:
         if self.folds < 2:
             raise ConfigurationError("A calibration needs at least 2 folds.")
         if not 0 < self.confidence < 1:
-            raise ConfigurationError(f"confidence must lie between 0 and 1, not {self.confidence!r}.")
+            raise ConfigurationError(f"confidence must be between 0 and 1, not {self.confidence!r}.")
 
 
 class FigureKeywords(TypedDict, total=False):

@@ -66,7 +66,9 @@ class JsonSchema(Evaluator):
             if len(errors) > _SHOWN_ERRORS
             else ""
         )
-        return Score(0.0, f"The output breaks the schema: {first}{more}.", metadata={"errors": list(errors)})
+        return Score(
+            0.0, f"The output violates the schema: {first}{more}.", metadata={"errors": list(errors)}
+        )
 
     @cached_property
     def _schema_text(self) -> str:

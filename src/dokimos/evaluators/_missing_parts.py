@@ -174,8 +174,8 @@ def _suggest(path: str, case: EvalTestCase) -> str:
         return explanation
     similar = _find_similar([p for p, value in entries.items() if value is not None], names)
     parameter = _PARAMETERS.get(section)
-    advice = f" Then say so: {parameter}={similar[0].partition('.')[2]!r}." if similar and parameter else ""
-    return f"Is {' or '.join(similar)} meant?{advice}" if similar else ""
+    advice = f" If so, set {parameter}={similar[0].partition('.')[2]!r}." if similar and parameter else ""
+    return f"Did you mean {' or '.join(similar)}?{advice}" if similar else ""
 
 
 def _explain_unusable(path: str, names: Sequence[str], entries: Mapping[str, Any], case: EvalTestCase) -> str:

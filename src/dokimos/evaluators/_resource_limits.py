@@ -95,7 +95,9 @@ class Latency(Evaluator):
         measured = metrics.latency_ms if self.kind == "total" else metrics.first_chunk_ms
         if measured is None:
             what = "latency" if self.kind == "total" else "time to the first chunk"
-            raise EvaluationError(f"{self.name}: the task's {what} was not measured.")
+            raise EvaluationError(
+                f"{self.name}: the task's {what} was not measured; return it in its metrics."
+            )
         metadata = {"latencyMs": measured, "maxMs": self.max_ms, "kind": self.kind}
         return _within(measured <= self.max_ms, f"{measured:,.0f} ms", f"{self.max_ms:,.0f} ms", metadata)
 

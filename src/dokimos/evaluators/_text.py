@@ -245,7 +245,7 @@ def _describe_difference(expected: str, actual: str, at: int) -> str:
     if at == len(actual):
         return f"the output ends after {pluralize(at, 'character')}, before {_excerpt(expected, at)}"
     if at == len(expected):
-        return f"the output goes on after character {at} with {_excerpt(actual, at)}"
+        return f"the output continues after character {at} with {_excerpt(actual, at)}"
     return f"they differ from character {at + 1} on, {_excerpt(expected, at)} against {_excerpt(actual, at)}"
 
 

@@ -214,7 +214,7 @@ class RegressionGate:
 
     def _ask_for_similar(self, path: Path) -> str:
         similar = self.environment.find_similar_baseline(path)
-        return f" There is a file {self._quote_path(similar)}: is that one meant?" if similar else ""
+        return f" There is a file {self._quote_path(similar)}; did you mean that one?" if similar else ""
 
     def _quote_path(self, path: Path) -> str:
         """Return a path quoted for a shell command."""

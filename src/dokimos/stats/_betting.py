@@ -107,7 +107,7 @@ class Game:
         number = finite("An observation", value)
         span = self.high - self.low
         if not self.low - _DUST * span <= number <= self.high + _DUST * span:
-            raise ValueError(f"An observation must lie in {self.low}..{self.high}, not be {number}.")
+            raise ValueError(f"An observation must be in {self.low}..{self.high}, not {number}.")
         number = min(max(number, self.low), self.high)
         return tuple(
             (number - self.low) / span if side == "greater" else (self.high - number) / span
@@ -117,9 +117,7 @@ class Game:
     def _stake(self, weight: float) -> float:
         number = finite("A weight", weight)
         if not 0 <= number <= self.largest_weight:
-            raise ValueError(
-                f"A weight must lie in 0..{self.largest_weight} (largest_weight), not be {number}."
-            )
+            raise ValueError(f"A weight must be in 0..{self.largest_weight} (largest_weight), not {number}.")
         return number / self.largest_weight
 
 
@@ -185,7 +183,7 @@ def count(name: str, number: object) -> int:
         raise TypeError(f"{name} must be a whole number, not {number!r:.80}.")
     whole = operator.index(number)
     if not 0 <= whole <= _LARGEST_COUNT:
-        raise ValueError(f"{name} must lie in 0..{_LARGEST_COUNT}, not be {whole!r:.80}.")
+        raise ValueError(f"{name} must be in 0..{_LARGEST_COUNT}, not {whole!r:.80}.")
     return whole
 
 

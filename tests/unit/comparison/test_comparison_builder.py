@@ -184,7 +184,7 @@ def test_without_ids_items_are_paired_by_position_and_moved_ones_are_noticed(ite
     found = compare_runs(before, now)
 
     assert found.pairing is Pairing.POSITIONAL
-    assert any("2 items of 2 paired by position have another input" in text for text in found.warnings)
+    assert any("2 items of 2 paired by position have a different input" in text for text in found.warnings)
 
 
 def test_pairing_by_ids_that_are_missing_is_refused(item, joined):
@@ -259,7 +259,7 @@ def test_another_threshold_or_configuration_is_told(result):
     other = replace(before, evaluators=(replace(before.evaluators[0], fingerprint="other"),))
 
     assert any("threshold of A was 0.5" in text for text in compare_runs(before, now).warnings)
-    assert any("A has another configuration" in text for text in compare_runs(before, other).warnings)
+    assert any("A is configured differently" in text for text in compare_runs(before, other).warnings)
 
 
 def test_unequal_numbers_of_runs_are_told(result, runs):

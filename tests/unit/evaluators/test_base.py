@@ -219,7 +219,7 @@ def test_required_parts_can_be_chosen():
     assert "'context' in the outputs" in (strict.evaluate(CASE).error or "")
 
 
-@pytest.mark.parametrize("params", [[], ["outputs"], ["outputs."], ["answer"], ["inputs.x", "nope.y"]])
+@pytest.mark.parametrize("params", [[], ["output"], ["outputs."], ["answer"], ["inputs.x", "nope.y"]])
 def test_wrong_evaluation_params_are_refused(params):
     with pytest.raises(ConfigurationError, match="evaluation"):
         Returns(evaluation_params=params)

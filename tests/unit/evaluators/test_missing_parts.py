@@ -38,8 +38,8 @@ def test_missing_contexts_are_told_alike_by_all_evaluators(evaluator):
 @pytest.mark.parametrize(
     ("outputs", "metadata", "near"),
     [
-        ({"documents": ["x"]}, {}, "Is outputs.documents meant? Then say so: contexts_key='documents'."),
-        ({}, {"retreived_contexts": ["x"]}, "Is metadata.retreived_contexts meant?"),
+        ({"documents": ["x"]}, {}, "Did you mean outputs.documents? If so, set contexts_key='documents'."),
+        ({}, {"retreived_contexts": ["x"]}, "Did you mean metadata.retreived_contexts?"),
         ({"contexts": None}, {}, "outputs.contexts is null."),
         (
             {"retrieved": ["d1", "d2"]},
@@ -57,13 +57,13 @@ def test_what_was_probably_meant_by_contexts_is_told(outputs, metadata, near):
 @pytest.mark.parametrize(
     ("path", "case", "near"),
     [
-        ("actual_output", EvalTestCase({}, {"answer": "a"}), "Is outputs.answer meant?"),
+        ("actual_output", EvalTestCase({}, {"answer": "a"}), "Did you mean outputs.answer?"),
         ("actual_output", EvalTestCase({}, {"output": None}), "outputs.output is null."),
-        ("input", EvalTestCase({"question": "q"}), "Is inputs.question meant?"),
-        ("outputs.toolCalls", EvalTestCase({}, {"tool_calls": []}), "Is outputs.tool_calls meant?"),
-        ("metadata.topic", EvalTestCase({"topic": "t"}), "Is inputs.topic meant?"),
-        ("relevant", EvalTestCase(metadata={"gold": [1]}), "Then say so: expected_key='gold'"),
-        ("expected_output", EvalTestCase(metadata={"output": "e"}), "Is metadata.output meant?"),
+        ("input", EvalTestCase({"question": "q"}), "Did you mean inputs.question?"),
+        ("outputs.toolCalls", EvalTestCase({}, {"tool_calls": []}), "Did you mean outputs.tool_calls?"),
+        ("metadata.topic", EvalTestCase({"topic": "t"}), "Did you mean inputs.topic?"),
+        ("relevant", EvalTestCase(metadata={"gold": [1]}), "If so, set expected_key='gold'"),
+        ("expected_output", EvalTestCase(metadata={"output": "e"}), "Did you mean metadata.output?"),
     ],
 )  # fmt: skip
 def test_what_was_probably_meant_is_told(path, case, near):

@@ -42,7 +42,7 @@ class TestExactMatch:
             ("paris", "Paris", "only upper and lower case differ"),
             ("Paris ", "Paris", "only white space differs"),
             ("Par", "Paris", "ends after 3 characters, before 'is'"),
-            ("Paris!", "Paris", "goes on after character 5 with '!'"),
+            ("Paris!", "Paris", "continues after character 5 with '!'"),
             ("Pbris", "Paris", "from character 2 on, 'aris' against 'bris'"),
             ("", "Paris", "The output is empty"),
             ("Paris", "", "The expected text is empty"),

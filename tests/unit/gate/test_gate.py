@@ -189,9 +189,9 @@ def test_in_ci_a_missing_baseline_is_reported_and_nothing_is_written(good, monke
 def test_a_misspelt_baseline_is_created_or_missing_with_the_similar_one(good, monkeypatch, developer):
     assert_no_regression(good)
 
-    assert "support.json: is that one meant?" in RegressionGate("suport").check(good).message
+    assert "support.json; did you mean that one?" in RegressionGate("suport").check(good).message
     monkeypatch.setenv("CI", "1")
-    assert "support.json: is that one meant?" in RegressionGate("supprt").check(good).message
+    assert "support.json; did you mean that one?" in RegressionGate("supprt").check(good).message
 
 
 def test_a_missing_baseline_can_be_made_to_fail(good, monkeypatch, developer):

@@ -173,7 +173,7 @@ def every_alternative(value: object) -> list[Any]:
     if expanded is None:
         raise EvaluationError(
             f"The accepted values of an expected call combine in more than {_MOST_ASKED} ways, and a "
-            "function is asked about each; compare single arguments with functions, or accept fewer values."
+            "function is called with each; compare single arguments with functions, or accept fewer values."
         )
     return expanded
 

@@ -87,7 +87,7 @@ class ToolErrors(CallsEvaluator):
         if call.result is None and call.has_unknown_arguments:
             raise EvaluationError(
                 f"The result of the call of {call.name!r} was not recorded; let the instrumentation capture "
-                "the content of tool calls, or go by reported errors alone with treat_blank_as_error=False."
+                "the content of tool calls, or rely on reported errors alone: treat_blank_as_error=False."
             )
         return "there is no result"
 

@@ -118,5 +118,5 @@ def _reason(count: int, wrong: list[str], missing: list[str]) -> str:
         parts.append(f"wrong: {format_list(wrong, limit=3)}")
     if missing:
         parts.append(f"missing: {format_list(missing, limit=3)}")
-    share = f"{count - len(wrong)} of {pluralize(count, 'tool call')} chosen rightly"
+    share = f"{count - len(wrong)} of {pluralize(count, 'tool call')} chosen correctly"
     return f"{share}; {'; '.join(parts)}." if parts else f"{share}, and none is missing."

@@ -208,7 +208,7 @@ def _combine(
 
 def _list(form: str, value: object) -> list[Any]:
     if not isinstance(value, list | tuple) or not value:
-        raise ConfigurationError(f'"{form}" takes a list with something in it, not {quote(value)}.')
+        raise ConfigurationError(f'"{form}" takes a list that is not empty, not {quote(value)}.')
     return list(value)
 
 

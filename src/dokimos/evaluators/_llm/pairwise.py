@@ -130,5 +130,5 @@ def _reason(straight: Choice, swapped: Choice) -> str:
     if straight.winner == swapped.winner:
         return f"A tie: the judge chose the {straight.winner} answer in both orders, whichever it was."
     return (
-        f"A tie: the judge was not of one mind ({straight.winner}, then in the other order {swapped.winner})."
+        f"A tie: the judge was not consistent ({straight.winner}, then in the other order {swapped.winner})."
     )

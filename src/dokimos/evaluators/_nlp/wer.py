@@ -70,7 +70,9 @@ def _first_difference(output: list[str], expected: list[str]) -> str:
             return f"; word {number} is {quote(got)} instead of {quote(expected_word)}"
     if len(output) < len(expected):
         return f"; the output ends before {quote(expected[len(output)])}"
-    return f"; the output goes on with {quote(output[len(expected)])}" if len(output) > len(expected) else ""
+    return (
+        f"; the output continues with {quote(output[len(expected)])}" if len(output) > len(expected) else ""
+    )
 
 
 def _as_characters(output: list[str], expected: list[str]) -> tuple[str, str]:

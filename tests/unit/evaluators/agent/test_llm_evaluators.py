@@ -187,7 +187,7 @@ class TestToolSelection:
 
     def test_the_reason_names_both(self, scripted):
         result = self.evaluate(scripted, ("yes", "no"), ["search"])
-        assert result.reason == "1 of 2 tool calls chosen rightly; wrong: 'book'; missing: 'search'."
+        assert result.reason == "1 of 2 tool calls chosen correctly; wrong: 'book'; missing: 'search'."
 
     def test_the_judge_reads_the_tools(self, scripted):
         self.evaluate(scripted, ("yes", "yes"), [])

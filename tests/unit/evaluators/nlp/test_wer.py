@@ -74,7 +74,7 @@ def test_an_output_at_fault_gets_the_worst_score():
     [
         ("a x c", "a b c", "word 2 is 'x' instead of 'b'"),
         ("a", "a b", "the output ends before 'b'"),
-        ("a b c", "a b", "the output goes on with 'c'"),
+        ("a b c", "a b", "the output continues with 'c'"),
     ],
 )
 def test_the_reason_names_the_first_difference(actual, expected, told):

@@ -175,7 +175,7 @@ def test_outputs_come_before_metadata(scripted):
     ("case", "message"),
     [
         (case_of(context=None), "Faithfulness requires contexts; the case has: input, output. Return them"),
-        (case_of(context=None, docs=["x"]), "Is metadata.docs meant? Then say so: contexts_key='docs'."),
+        (case_of(context=None, docs=["x"]), "Did you mean metadata.docs? If so, set contexts_key='docs'."),
         (case_of(context=7), "'outputs.context' must be a text, a document or a list of these, not int: 7"),
         (EvalTestCase({}, {"context": "y"}), "requires an output; the case has: outputs.context."),
     ],
