@@ -37,7 +37,8 @@ def section(title, block):
     required = block.get("required", [])
     rows = [row(key, value, key in required) for key, value in block.get("properties", {}).items()]
     about = "" if title == ROOT else f"{block.get('description', '')}\n\n"
-    more = "\n\nOther keys are parameters of the metric." if block.get("additionalProperties") is True else ""
+    takes_parameters = title.endswith("Metric") and block.get("additionalProperties") is True
+    more = "\n\nOther keys are parameters of the metric." if takes_parameters else ""
     return f"## {words(title)}\n\n{about}" + "\n".join([*HEAD, *rows]) + more
 
 

@@ -123,16 +123,25 @@ class ModelBlock(Block):
     """A model of a provider."""
 
     provider: Literal["openai", "azure_openai", "anthropic", "ollama"]
+    """The provider of the model."""
     name: Text
+    """The model; for Azure, the deployment."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """The sampling temperature; 0 for a judge by default."""
     max_tokens: Annotated[int, Field(gt=0)] | None = None
+    """The most tokens of a reply."""
     top_p: Share | None = None
+    """The nucleus that is sampled from."""
     endpoint: Text | None = None
-    """The root of the API; `base_url` says the same."""
+    """The root of the API, the same as `base_url`."""
     base_url: Text | None = None
+    """The root of the API of any compatible server."""
     api_key: SecretStr | None = None
+    """The key; the provider's environment variable by default."""
     api_version: str | None = None
+    """The version of the API, for Azure."""
     auth_provider: str | None = None
+    """Accepted for old files; has no effect."""
 
     @model_validator(mode="after")
     def _one_address(self) -> ModelBlock:
@@ -154,21 +163,24 @@ class Metric(Block):
     """What all metrics have in common."""
 
     name: Text | None = None
-    """What the results are called."""
+    """The name of the results."""
     threshold: Share | None = None
-    """The score to reach; without one the metric only informs, unless its verdict is a yes or no."""
+    """The score to reach. A metric without one is informational, unless its verdict is yes or no."""
     enabled: bool = True
+    """Whether the metric is evaluated."""
     fail_on_error: bool = False
-    """Whether an error of the evaluation fails the case; otherwise it is a warning."""
+    """Whether an error of this metric makes the case errored; by default it is a warning if another metric
+    gave a verdict."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds that one evaluation may take."""
     timeout_ms: Annotated[float, Field(gt=0)] | None = None
+    """The same in milliseconds."""
     retry_on_failure: Annotated[int, Field(ge=1, le=3)] | None = None
     """How often an evaluation that errored is repeated."""
     model: ModelBlock | None = None
     """The judge of this metric, instead of `evaluations.model` and the agent's model."""
     response_path: Text | None = None
-    """Evaluate this leaf of a JSON reply, such as `items[0].price`."""
+    """Evaluate this value in a JSON reply, such as `items[0].price`."""
 
 
 StandardName = Literal[
@@ -179,14 +191,16 @@ StandardName = Literal[
 
 
 class StandardMetric(Metric):
-    """A metric that needs no model; its own parameters stand beside the common fields."""
+    """A metric that is computed; it has parameters of its own beside the common keys."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     type: Literal["standard"] = "standard"
+    """A metric that is computed."""
     metric: StandardName
+    """Which metric."""
     scale: Any = None
-    """Accepted for old files; scores are always 0..1."""
+    """Accepted for old files; scores are always from 0 to 1."""
     custom_prompt: Any = None
     """Accepted for old files; has no effect."""
 
@@ -200,9 +214,13 @@ class GEvalMetric(Metric):
     """Criteria in natural language, judged by a model."""
 
     type: Literal["geval"] = "geval"
+    """Criteria in natural language."""
     name: Text
+    """The name of the results."""
     criteria: Text
+    """What the judge should look for."""
     evaluation_steps: list[Text] | None = None
+    """The steps that the judge should follow; it writes them itself by default."""
     evaluation_params: (
         Annotated[
             list[
@@ -222,40 +240,50 @@ class GEvalMetric(Metric):
         ]
         | None
     ) = None
+    """What the judge sees; only `actual_output` by default."""
     strict_mode: bool = False
+    """Whether the only scores are 0 and 1."""
 
 
 class RagMetric(Metric):
-    """Quality of retrieval and of the answer that rests on it, judged by a model."""
+    """The quality of retrieval, or of an answer from retrieved chunks, judged by a model."""
 
     type: Literal["rag"] = "rag"
+    """A metric of retrieval, or of an answer from retrieved chunks."""
     metric_type: Literal[
         "faithfulness", "answer_relevancy", "contextual_relevancy", "contextual_precision",
         "contextual_recall",
     ]  # fmt: skip
+    """Which metric."""
     include_reason: bool = True
+    """Whether the judge also writes a reason."""
 
 
 class CodeMetric(Metric):
-    """A Python function that grades a turn."""
+    """A Python function that scores a turn."""
 
     type: Literal["code"] = "code"
+    """A Python function."""
     grader: Annotated[str, StringConstraints(pattern=GRADER)]
+    """The function, as `module.path:callable`."""
     blocking: bool = True
     """Whether a sync grader is called in a thread; `false` keeps it in the thread of the run."""
     serial: bool = False
-    """Whether a sync grader always has the same thread, one call after another."""
+    """Whether all calls of a sync grader use the same thread, one after another."""
     thresholds: Annotated[dict[str, Share | None], Field(min_length=1)] | None = None
-    """Of a grader that gives several scores: thresholds by key; a key that is not named has `threshold`."""
+    """For a grader that returns several scores: thresholds by key. Keys that are not listed use
+    `threshold`."""
 
 
 class EvaluatorMetric(Metric):
-    """Any evaluator of the registry, by its name there."""
+    """Any evaluator that `dokimos evaluators` lists."""
 
     type: Literal["evaluator"] = "evaluator"
+    """Any evaluator."""
     evaluator: Text = Field(alias="name", description="The evaluator's name in the registry.")
     name: Text | None = Field(default=None, alias="display_name")
     params: dict[str, Any] = Field(default_factory=dict)
+    """The evaluator's parameters."""
 
 
 _FAMILIES: Final = {"metric": "standard", "metric_type": "rag", "grader": "code", "criteria": "geval"}

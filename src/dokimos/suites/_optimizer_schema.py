@@ -22,10 +22,11 @@ class NumericAxis(Block):
     """A number, or one of several values, that the optimizer may set."""
 
     path: Annotated[Text, AfterValidator(_is_path)]
-    """Where it stands, such as `model.temperature` or `tools[name=docs].top_k`."""
+    """Where the value is, such as `model.temperature` or `tools[name=docs].top_k`."""
     type: Literal["float", "int", "categorical"]
+    """Whether the value is a number, a whole number, or one of a list."""
     range: list[Any]
-    """The least and the greatest value; of a categorical axis all values."""
+    """The smallest and the largest value; for a categorical axis, all values."""
 
     @model_validator(mode="after")
     def _range_fits(self) -> NumericAxis:
@@ -56,15 +57,18 @@ class TextualAxis(Block):
     """A text that the optimizer may rewrite."""
 
     path: Annotated[Text, AfterValidator(_is_path)]
-    """Where it stands, such as `instructions`, inline or in a file."""
+    """Where the text is, such as `instructions`, inline or in a file."""
     max_chars: Annotated[int, _COUNT] = 8000
+    """The most characters of a rewritten text."""
 
 
 class Axes(Block):
     """What the optimizer may change."""
 
     numeric: list[NumericAxis] = Field(default_factory=list)
+    """Numbers, or values from a list."""
     textual: list[TextualAxis] = Field(default_factory=list)
+    """Texts."""
 
     @model_validator(mode="after")
     def _unique(self) -> Axes:
@@ -76,26 +80,32 @@ class Axes(Block):
 
 
 class NumericPhase(Block):
-    """How long numbers are tried in one cycle."""
+    """How long numbers are searched in one cycle."""
 
     max_trials: Annotated[int, _COUNT] = 10
+    """The most trials of the phase."""
     patience: Annotated[int, _COUNT] = 5
-    """So many trials in a row that are no better end the phase."""
+    """The phase ends after this many trials in a row that are no better."""
 
 
 class TextualPhase(Block):
     """How long texts are rewritten in one cycle."""
 
     max_trials: Annotated[int, _COUNT] = 5
+    """The most trials of the phase."""
     patience: Annotated[int, _COUNT] = 3
+    """The phase ends after this many trials in a row that are no better."""
 
 
 class OptimizerBudget(Block):
-    """What all trials together may spend; the search ends when it is spent."""
+    """What all trials together may spend, judges included; the search ends when it is spent."""
 
     max_cost_usd: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    """The most dollars."""
     max_tokens: Annotated[int, Field(gt=0)] | None = None
+    """The most tokens, in and out."""
     max_calls: Annotated[int, Field(gt=0)] | None = None
+    """The most calls of models."""
 
     @model_validator(mode="after")
     def _require_limit(self) -> OptimizerBudget:
@@ -108,30 +118,36 @@ class OptimizerBlock(Block):
     """How a suite is optimized."""
 
     loss: Annotated[dict[str, Annotated[FiniteFloat, Field(gt=0)]], Field(min_length=1)]
-    """Metrics with their weights; the loss is 1 less the weighted mean of their scores."""
+    """Metrics with their weights; the loss is 1 minus the weighted mean of their scores."""
     axes: Annotated[Axes, BeforeValidator(lambda axes: {} if axes is None else axes)] = Field(
         default_factory=Axes
     )
     """What may change; only `dokimos test optimize` needs any."""
     max_cycles: Annotated[int, _COUNT] = 3
+    """Cycles of a numeric and a textual phase."""
     numeric_phase: NumericPhase = Field(default_factory=NumericPhase)
+    """How long numbers are searched."""
     textual_phase: TextualPhase = Field(default_factory=TextualPhase)
+    """How long texts are rewritten."""
     min_delta: Annotated[FiniteFloat, Field(ge=0)] = 0.01
-    """The loss has to fall by more than this, on the training cases and on the held-out ones."""
+    """The loss has to fall by more than this, on the training cases and on the held-out cases."""
     seed: int = 42
+    """For the split of the cases and the proposals."""
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """The share of the cases that only decide whether a change is accepted; with 0 the others decide."""
+    """The share of the cases that only decide whether a change is accepted; with 0, the training cases
+    decide."""
     alpha: Annotated[float, Field(gt=0, le=0.5)] = 0.05
-    """How likely anything may be accepted in the whole search although nothing is better."""
+    """The probability that the whole search accepts anything although nothing is better."""
     repeats: Annotated[int, _COUNT] = 1
     """How often each case is run in a trial."""
     max_cost_usd: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    """What one case may cost on average; dearer candidates are not accepted."""
+    """The mean cost of a case; more expensive candidates are not accepted."""
     max_latency_ms: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    """What one case may take, as the median; slower candidates are not accepted."""
+    """The median latency of a case; slower candidates are not accepted."""
     budget: OptimizerBudget | None = None
+    """What all trials together may spend."""
     model: ModelBlock | Text | None = None
-    """Who rewrites texts: a model block, a judge's name such as `openai:gpt-5-mini`, or `file.py:function`;
-    else the model of the evaluations, else the suite's."""
+    """The model that rewrites texts: a model block, the name of a judge such as `openai:gpt-5-mini`, or
+    `file.py:function`; by default the judge of the suite."""
     parallel_trials: Annotated[int, _COUNT] = 1
-    """So many trials at once."""
+    """How many trials run at once."""

@@ -33,16 +33,24 @@ MOST_FILES: Final = 10
 
 
 class FileInput(Block):
-    """A file that goes to the agent with the input."""
+    """A file that is sent to the agent with the input."""
 
     path: Text | None = None
+    """The file, relative to the file that names it; or give a `url`."""
     url: Text | None = None
+    """Where the file is downloaded from."""
     type: Literal["image", "pdf", "text", "excel", "word", "powerpoint", "csv"]
+    """The format of the file."""
     description: str | None = None
+    """Text about the file for the agent and for judges."""
     pages: list[Annotated[int, Field(gt=0)]] | None = None
+    """The pages of a PDF, or slides, counted from 1; all of them by default."""
     sheet: str | None = None
+    """The sheet of a workbook; all of them by default."""
     range: str | None = None
+    """The cells of a sheet, such as `A1:C10`."""
     cache: bool | None = None
+    """Whether a download is kept for later runs."""
 
     @model_validator(mode="after")
     def _one_source(self) -> FileInput:
@@ -55,16 +63,17 @@ class ExpectedTool(Block):
     """A tool that has to be called."""
 
     name: Text
+    """The tool's name, or a part of it."""
     args: dict[str, Any] | None = None
-    """Of arguments a value, {one_of: [...]} for several accepted ones, {optional: {one_of: [...]}} where it
-    may be left out, or a matcher (fuzzy, regex, contains, range, not); {literal: ...} is a value that looks
-    like one of these. Other arguments are not looked at."""
+    """What the arguments have to be: a value, `{one_of: [...]}` for several accepted ones, a matcher
+    (`fuzzy`, `regex`, `contains`, `range`, `not`), `{optional: ...}` around these if the argument may be
+    missing, or `{literal: ...}` for a value that looks like one of these. Other arguments do not matter."""
     count: Annotated[int, Field(ge=1)] = 1
-    """The least number of calls that match."""
+    """The smallest number of matching calls."""
     max_count: Annotated[int, Field(ge=0)] | None = None
-    """The greatest number of calls that match."""
+    """The largest number of matching calls; no limit by default."""
     match: Literal["substring", "exact"] = "substring"
-    """How the name is compared; a substring lets prefixes such as `mcp__server__` pass."""
+    """How the name is compared: `substring` allows prefixes such as `mcp__server__`."""
 
 
 def _expand_tool_name(value: object) -> Any:
@@ -76,13 +85,14 @@ def _tool_list(value: object) -> Any:
 
 
 class ExpectedTools(Block):
-    """The tools that have to be called in a turn; a bare list is `tools`."""
+    """The tools that have to be called in a turn; a list alone is `tools`."""
 
     tools: list[Annotated[ExpectedTool, BeforeValidator(_expand_tool_name)]] = Field(default_factory=list)
+    """The calls that are expected."""
     exact: bool = False
-    """Whether there may be no other calls."""
+    """Whether other calls are forbidden."""
     ordered: bool = False
-    """Whether they have to be called in this order."""
+    """Whether the tools have to be called in this order."""
 
 
 def _context_list(value: object) -> Any:
@@ -104,9 +114,9 @@ class RetrievedContexts(Block):
     """What a retriever found, where the suite says it and not the agent."""
 
     contexts: _Contexts | None = None
-    """The texts that a retriever found, instead of those that the agent gives."""
+    """The retrieved chunks for RAG metrics, instead of those that the agent returns."""
     retrieval_context: _Contexts | None = None
-    """Another name of contexts."""
+    """Another name for `contexts`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,17 +136,22 @@ class RetrievedContexts(Block):
 
 
 class Turn(RetrievedContexts):
-    """One thing that is said to the agent, and what is expected of its reply."""
+    """One input of a conversation, and what is expected of its reply."""
 
     input: Text
+    """What the user says."""
     ground_truth: Text | dict[str, Any] | list[Any] | None = None
+    """The expected reply."""
     expected_tools: Annotated[ExpectedTools, BeforeValidator(_tool_list)] | None = None
+    """The tools that have to be called."""
     forbidden_tools: list[Text] = Field(default_factory=list)
+    """Names, or parts of names, of tools that must not be called."""
     files: Annotated[list[FileInput], Field(max_length=MOST_FILES)] = Field(default_factory=list)
+    """Files that are sent with the input, up to 10."""
     evaluations: list[AnyMetric] | None = None
-    """Metrics instead of those of the case or suite; an empty list means none."""
+    """Metrics that replace those of the case or suite; an empty list means none."""
     turn_config: dict[str, Any] = Field(default_factory=dict)
-    """Whatever code graders want to know."""
+    """Anything that code graders need."""
 
 
 _ONLY_ON_TURNS: Final = (
@@ -151,19 +166,31 @@ class TestCase(RetrievedContexts):
     __test__ = False  # for pytest, which takes classes of this name for tests
 
     name: Text | None = None
+    """The name in reports."""
     input: Text | None = None
+    """The question to the agent; or give `turns`."""
     ground_truth: Text | dict[str, Any] | list[Any] | None = None
+    """The expected reply."""
     expected_tools: Annotated[ExpectedTools, BeforeValidator(_tool_list)] | None = None
+    """The tools that have to be called."""
     forbidden_tools: list[Text] = Field(default_factory=list)
+    """Names, or parts of names, of tools that must not be called."""
     files: Annotated[list[FileInput], Field(max_length=MOST_FILES)] = Field(default_factory=list)
+    """Files that are sent with the input, up to 10."""
     evaluations: list[AnyMetric] | None = None
+    """Metrics that replace those of the suite; an empty list means none."""
     turn_config: dict[str, Any] = Field(default_factory=dict)
+    """Anything that code graders need."""
     turns: Annotated[list[Turn], Field(min_length=1)] | None = None
+    """The turns of a conversation, instead of `input`."""
     tags: list[str] = Field(default_factory=list)
+    """What `--tags` selects cases by."""
     skip: Annotated[bool | Text, BeforeValidator(read_boolean)] = False
-    """Leave the case out; a text says why."""
+    """Whether the case is skipped; a text is the reason."""
     repeats: Annotated[int, Field(ge=1)] = 1
+    """How often the case is run."""
     metadata: dict[str, Any] = Field(default_factory=dict)
+    """Anything that reports should show."""
 
     @model_validator(mode="after")
     def _one_style(self) -> TestCase:
@@ -189,20 +216,23 @@ class TestCase(RetrievedContexts):
 
 
 class Evaluations(Block):
-    """The metrics of all cases that name none of their own."""
+    """The metrics of all cases that have none of their own."""
 
     model: ModelBlock | None = None
-    """The judge of metrics without one of their own."""
+    """The judge of metrics that name none."""
     metrics: Annotated[list[AnyMetric], Field(min_length=1)]
+    """The metrics, each with a `type`."""
     optimizer: OptimizerBlock | None = None
-    """How `dokimos test optimize` looks for better parameters and instructions."""
+    """How `dokimos test optimize` searches for better parameters and instructions."""
 
 
 class Instructions(Block):
-    """What the declared agent is told."""
+    """The instructions of the declared agent."""
 
     inline: Text | None = None
+    """The text; or give a `file`."""
     file: Text | None = None
+    """A file with the text, relative to the suite; its front matter is not sent."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Instructions:
@@ -218,22 +248,23 @@ def _agent(value: object) -> Any:
 
 
 class Agent(Block):
-    """An application of your own under test; a bare text is a URL or a callable."""
+    """An application of your own; a text alone is a URL or a callable."""
 
     function: Annotated[str, StringConstraints(pattern=CALLABLE)] | None = Field(
         default=None, alias="callable", description="module:attribute or file.py:attribute."
     )
     params: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of the callable; of a class, those of its constructor."""
+    """Keyword arguments: of a function with each call, of a class for its constructor."""
     url: Annotated[str, StringConstraints(pattern=URL)] | None = None
-    """Where JSON is posted to."""
+    """The endpoint to which JSON is posted."""
     headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Headers of the request, such as a key; never stored."""
     output_path: Text | None = None
     """Where the reply is in the JSON answer, such as `choices[0].text`."""
     command: Text | Annotated[list[Text], Field(min_length=1)] | None = None
     """A program that reads the input and prints its reply."""
     format: Literal["text", "json"] = "text"
-    """What a command reads and prints: the bare input and reply, or JSON as with a URL."""
+    """Whether a command reads and prints plain text, or JSON like an endpoint."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Agent:
@@ -248,11 +279,14 @@ class Agent(Block):
 
 
 class BudgetBlock(Block):
-    """What a run may spend, the calls of agent and judges together; it ends when it is spent."""
+    """What a run may spend, agent and judges together; it ends when the budget is spent."""
 
     max_cost_usd: Annotated[float, Field(ge=0)] | None = None
+    """The most dollars."""
     max_tokens: Annotated[int, Field(ge=0)] | None = None
+    """The most tokens, in and out."""
     max_calls: Annotated[int, Field(ge=0)] | None = None
+    """The most calls of models."""
 
     @model_validator(mode="after")
     def _require_limit(self) -> BudgetBlock:
@@ -265,46 +299,69 @@ class Execution(Block):
     """How the suite is run."""
 
     file_timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds for reading one file; 30 by default."""
     llm_timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds that the agent may take for one reply; 60 unless given."""
+    """Seconds for one reply of the agent; 60 by default."""
     download_timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds for downloading one file; 30 by default."""
     cache_enabled: bool | None = None
+    """Whether downloads and collections are kept for later runs; they are by default."""
     cache_dir: str | None = None
+    """The folder for that; `.dokimos/cache` by default."""
     verbose: bool | None = None
+    """Whether replies are printed too."""
     quiet: bool | None = None
+    """Whether only the summary is printed."""
     parallel_test_cases: Annotated[int, Field(ge=1)] | None = None
+    """How many cases run at once; 1 by default."""
     retries: Annotated[int, Field(ge=0)] | None = None
     """How often a case whose agent failed is repeated."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
-    """How often the declared agent may ask its model for one reply; 20 unless given."""
+    """How often the declared agent may call its model for one reply; 20 by default."""
     budget: BudgetBlock | None = None
+    """What the run may spend."""
 
 
 class SuiteFile(Block):
     """A whole suite."""
 
     name: Text
+    """The name of the suite in reports."""
     description: Text | None = None
+    """Text about the suite, for reports."""
     author: Text | None = None
+    """Who wrote the suite."""
     agent: Annotated[Agent, BeforeValidator(_agent)] | None = None
+    """The application under test; without it, the suite declares an agent with `model`, `instructions` and
+    `tools`."""
     model: ModelBlock | None = None
-    """The declared agent's model, and the judge where no other is named."""
+    """The declared agent's model, and the judge if no other is named."""
     instructions: Instructions | None = None
+    """The declared agent's instructions."""
     response_format: dict[str, Any] | str | None = None
+    """A JSON Schema of the declared agent's reply, or the name of a file with one."""
     tools: Annotated[list[AnyTool], Field(max_length=MOST_TOOLS)] = Field(default_factory=list)
+    """The declared agent's tools."""
     evaluations: Evaluations | None = None
+    """The metrics."""
     test_cases: list[TestCase] = Field(default_factory=list)
+    """The cases."""
     execution: Execution = Field(default_factory=Execution)
+    """How the suite is run."""
     test_cases_file: str | list[str] | None = None
-    """Files with the cases instead: YAML, JSON, JSONL or CSV."""
+    """Files with the cases, instead of `test_cases`: YAML, JSON, JSONL or CSV."""
     include: str | list[str] | None = None
-    """Files whose content stands under this one's."""
+    """Files that are merged into this one; keys of this one win."""
     observability: Any = None
+    """Accepted for old files; has no effect."""
     deployment: Any = None
+    """Accepted for old files; has no effect."""
     embedding_provider: EmbeddingProvider | None = None
-    """What turns texts into vectors: a model of a provider, or a function of yours as `file.py:embed`."""
+    """What turns texts into vectors: a model, or your own function as `file.py:embed`."""
     claude: Any = None
+    """Accepted for old files; only its `max_turns` is used."""
     openai: Any = None
+    """Accepted for old files; only its `max_turns` is used."""
 
     @field_validator("test_cases", mode="before")
     @classmethod

@@ -13,8 +13,9 @@ class ToolBlock(Block):
     """What all tools have in common."""
 
     name: Annotated[str, StringConstraints(pattern=TOOL_NAME)]
-    """What the model calls it."""
+    """The name that the model calls."""
     description: str | None = None
-    """What the model is told of it."""
+    """What the tool does, for the model."""
     defer_loading: bool | None = None
-    """Whether the model is told of it only after it has looked for it, so that many tools fill no context."""
+    """Whether the tool is hidden until the model has searched for it, so that many tools do not fill the
+    context."""

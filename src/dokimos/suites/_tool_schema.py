@@ -33,17 +33,18 @@ Secrets = Annotated[dict[str, SecretStr], BeforeValidator(_texts)]
 
 
 class FunctionTool(ToolBlock):
-    """A Python function, sync or async; what it raises is told to the model."""
+    """A Python function, sync or async; if it raises, the model gets the error."""
 
     type: Literal["function"] = "function"
+    """A Python function."""
     file: Text | None = None
     """The Python file with the function, relative to the suite."""
     function: Text
     """The function's name in the file, or `module:attribute`."""
     parameters: dict[str, Any] | None = None
-    """A JSON Schema of the arguments, or of each argument by its name; else the signature says."""
+    """A JSON Schema of the arguments, or of each argument by name; by default the signature."""
     timeout: Seconds | None = None
-    """Seconds that a call may take."""
+    """Seconds for one call."""
 
     @model_validator(mode="after")
     def _require_location(self) -> FunctionTool:
@@ -58,33 +59,44 @@ class FunctionTool(ToolBlock):
 
 
 class McpTool(ToolBlock):
-    """A server of the Model Context Protocol, whose tools the agent has."""
+    """An MCP server (Model Context Protocol), whose tools the agent gets."""
 
     type: Literal["mcp"] = "mcp"
+    """An MCP server."""
     transport: Literal["stdio", "http", "sse", "websocket"] | None = None
-    """How it is spoken to; a url means http, and sse where it ends so."""
+    """How the server is reached; by default `http` for a URL, and `sse` if the URL ends in /sse."""
     command: Text | None = None
-    """The program that is started and spoken to over its standard input and output."""
+    """The program to start, which speaks MCP over standard input and output."""
     args: list[str] = Field(default_factory=list)
+    """The program's arguments."""
     env: Secrets = Field(default_factory=dict)
+    """The program's environment variables."""
     env_file: Text | None = None
     """A file with more variables, relative to the suite."""
     url: Annotated[str, StringConstraints(pattern=URL)] | None = None
+    """The server's URL, instead of a command."""
     headers: Secrets = Field(default_factory=dict)
+    """Headers of the requests, such as a key; never stored."""
     timeout: Seconds | None = None
-    """Seconds that connecting may take."""
+    """Seconds for connecting."""
     request_timeout: Seconds | None = None
-    """Seconds that a call may take; 30 unless given."""
+    """Seconds for one call; 30 by default."""
     is_retrieval: bool = False
-    """Whether results of its tools are retrieved context."""
+    """Whether the results of its tools are retrieved context."""
     prefix: Annotated[str, StringConstraints(pattern=TOOL_NAME)] | None = None
-    """Put before the names of its tools, where two servers have tools of one name."""
+    """Put before the names of its tools, if two servers have tools of the same name."""
     load_tools: bool = True
+    """Whether the agent gets the server's tools."""
     load_prompts: bool | None = None
+    """Accepted for old files; has no effect."""
     encoding: str | None = None
+    """Accepted for old files; has no effect."""
     sse_read_timeout: Seconds | None = None
+    """Seconds that an SSE connection may wait for the next event."""
     terminate_on_close: bool | None = None
+    """Accepted for old files; has no effect."""
     config: dict[str, Any] | None = None
+    """Accepted for old files; has no effect."""
 
     WITHOUT_EFFECT: ClassVar = ("load_prompts", "encoding", "terminate_on_close", "config")
 
@@ -102,9 +114,10 @@ class McpTool(ToolBlock):
 
 
 class PromptTool(ToolBlock):
-    """A prompt with blanks that the model fills in; a model answers it."""
+    """A prompt with parameters that the agent fills in, and a model answers."""
 
     type: Literal["prompt"] = "prompt"
+    """A prompt."""
     template: Text | None = None
     """The prompt, with `{{name}}` for each parameter."""
     file: Text | None = None
@@ -112,7 +125,7 @@ class PromptTool(ToolBlock):
     parameters: Annotated[dict[str, Any], Field(min_length=1)]
     """A JSON Schema of each parameter by its name, or of all of them."""
     model: ModelBlock | None = None
-    """What answers the prompt, instead of the agent's model."""
+    """The model that answers the prompt, instead of the agent's model."""
 
     @model_validator(mode="after")
     def _one_source(self) -> PromptTool:

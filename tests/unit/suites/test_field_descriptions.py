@@ -1,6 +1,7 @@
 """The JSON Schema that editors use: it says what each key means, and takes what the loader takes."""
 
 import re
+import runpy
 from pathlib import Path
 
 import jsonschema_rs
@@ -26,11 +27,31 @@ def schema():
 
 def test_keys_are_explained_where_the_source_explains_them(schema):
     tool = schema["$defs"]["ExpectedTool"]["properties"]
-    assert tool["count"]["description"] == "The least number of calls that match."
+    assert tool["count"]["description"] == "The smallest number of matching calls."
     assert schema["$defs"]["RagMetric"]["properties"]["threshold"]["description"].startswith(
         "The score to reach"
     )
     assert schema["properties"]["include"]["description"]
+
+
+def test_each_key_is_explained(schema):
+    blocks = {"the suite": schema, **schema["$defs"]}
+
+    assert [
+        f"{name}.{key}"
+        for name, block in blocks.items()
+        for key, value in block.get("properties", {}).items()
+        if not value.get("description", "").strip()
+    ] == []
+
+
+def test_only_metrics_are_said_to_take_parameters_of_a_metric():
+    reference = runpy.run_path(str(ROOT / "docs" / "suite_reference.py"))["reference"]()
+    sections = reference.split("\n## ")
+
+    assert [each.split("\n")[0] for each in sections if "parameters of the metric" in each] == [
+        "Standard metric"
+    ]
 
 
 @pytest.mark.parametrize("text", SUITES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from dokimos.suites._metric_schema import Block, ModelBlock, Share, Text
 from dokimos.suites._tool_block import ToolBlock
@@ -15,41 +15,51 @@ _WEIGHTS: Final = ("semantic_weight", "keyword_weight", "exact_weight")
 SearchMode = Literal["semantic", "keyword", "exact", "hybrid"]
 
 
-class Database(BaseModel):
-    """A vector database; accepted for old files, since every collection is kept in a file of its own."""
+class Database(Block):
+    """A vector database; accepted for old files, because every collection has a file of its own."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     provider: Literal[
         "postgres", "azure-ai-search", "qdrant", "weaviate", "chromadb", "faiss", "azure-cosmos-mongo",
         "azure-cosmos-nosql", "sql-server", "pinecone", "redis-hashset", "redis-json", "in-memory",
         "sqlite-vec",
     ]  # fmt: skip
+    """Accepted for old files; has no effect."""
     connection_string: SecretStr | None = None
+    """Accepted for old files; has no effect."""
 
 
 class KeywordIndex(Block):
-    """An index of words; accepted for old files, since every collection has its own."""
+    """A keyword index; accepted for old files, because every collection has its own."""
 
     provider: Literal["in-memory", "opensearch"] = "in-memory"
+    """Accepted for old files; has no effect."""
     endpoint: Text | None = None
+    """Accepted for old files; has no effect."""
     index_name: Text | None = None
+    """Accepted for old files; has no effect."""
     username: str | None = None
+    """Accepted for old files; has no effect."""
     password: SecretStr | None = None
+    """Accepted for old files; has no effect."""
     api_key: SecretStr | None = None
+    """Accepted for old files; has no effect."""
     verify_certs: bool = True
+    """Accepted for old files; has no effect."""
     timeout_seconds: Annotated[int, Field(ge=1, le=120)] = 10
+    """Accepted for old files; has no effect."""
 
 
 class RetrievalTool(ToolBlock):
     """What both tools that search documents have in common."""
 
     source: Text
-    """A file, a folder with all that is below it, or a pattern such as `docs/*.md`, relative to the suite."""
+    """A file, a folder with everything below it, or a pattern such as `docs/*.md`, relative to the suite."""
     embedding_model: Text | None = None
-    """What turns texts into vectors: a model, `provider:model`, or a function of yours as `file.py:embed`."""
+    """What turns texts into vectors: a model, `provider:model`, or your own function as `file.py:embed`."""
     embedding_dimensions: Annotated[int, Field(gt=0, le=10_000)] | None = None
-    """How long the vectors are, where the model can make them shorter."""
+    """The length of the vectors, if the model can shorten them."""
     database: Database | Text | None = None
     """Accepted for old files; has no effect."""
 
@@ -69,23 +79,25 @@ class VectorstoreTool(RetrievalTool):
     """Searches documents, or the records of a CSV or JSON file, by meaning."""
 
     type: Literal["vectorstore"] = "vectorstore"
+    """Documents that are searched by meaning."""
     chunk_size: Annotated[int, Field(gt=0)] = 512
-    """Characters of a chunk, at most."""
+    """The most characters of a passage."""
     chunk_overlap: Annotated[int, Field(ge=0)] = 0
-    """Characters that a chunk repeats of the one before it, at most."""
+    """The most characters that a passage repeats of the previous one."""
     top_k: Annotated[int, Field(ge=1, le=100)] = 5
+    """The most passages of a search."""
     min_similarity_score: Share | None = None
-    """The score that a passage must reach, 0..1."""
+    """The lowest score of a passage, from 0 to 1."""
     vector_field: Text | Annotated[list[Text], Field(min_length=1)] | None = None
-    """The fields of a record that are searched; all of them unless given."""
+    """The fields of a record that are searched; all by default."""
     meta_fields: list[Text] | None = None
-    """The fields of a record that its passage carries; all that are not searched unless given."""
+    """The fields of a record that are returned with its passage; by default those that are not searched."""
     id_field: Text | None = None
-    """The field that tells records apart; their number unless given."""
+    """The field that identifies a record; its number by default."""
     field_separator: str = "\n"
-    """What stands between the searched fields of a record."""
+    """What is put between the searched fields of a record."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """What separates the fields of a CSV file; found out unless given."""
+    """What separates the fields of a CSV file; detected by default."""
     record_path: Text | None = None
     """Where the list of records is in a JSON file, such as `data.items`."""
     record_prefix: str | None = None
@@ -122,40 +134,54 @@ class VectorstoreTool(RetrievalTool):
 
 
 class HierarchicalDocumentTool(RetrievalTool):
-    """Searches documents whose headings are kept: each chunk has the path of headings above it."""
+    """Searches documents by section: each passage has the path of the headings above it."""
 
     type: Literal["hierarchical_document"] = "hierarchical_document"
+    """Documents that are searched by section."""
     chunking_strategy: Literal["structure", "token"] = "structure"
-    """Whether headings divide the documents, or their length alone."""
+    """Whether documents are divided at headings, or only by length."""
     max_chunk_tokens: Annotated[int, Field(ge=100, le=2000)] = 800
-    """Tokens of a chunk, at most; estimated from words and characters."""
+    """The most tokens of a passage, estimated from words and characters."""
     chunk_overlap: Annotated[int, Field(ge=0, le=200)] = 50
-    """Tokens that a chunk repeats of the one before it in its section, at most."""
+    """The most tokens that a passage repeats of the previous one in its section."""
     search_mode: SearchMode = "hybrid"
-    """By meaning, by words, by the exact phrase, or by all three."""
+    """By meaning, by words (BM25), by the exact phrase, or by all three."""
     top_k: Annotated[int, Field(ge=1, le=100)] = 10
+    """The most passages of a search."""
     min_score: Share | None = None
-    """The score that a passage must reach, 0..1."""
+    """The lowest score of a passage, from 0 to 1."""
     semantic_weight: Share = 0.5
+    """The weight of the ranking by meaning in a hybrid search."""
     keyword_weight: Share = 0.3
+    """The weight of the ranking by words."""
     exact_weight: Share = 0.2
+    """The weight of the ranking by exact phrase."""
     rrf_k: Annotated[int, Field(ge=1)] = 60
-    """How little the very first ranks count for more, when rankings are joined."""
+    """The constant of reciprocal rank fusion; a larger one makes first places count less."""
     contextual_embeddings: bool = True
-    """Whether the headings above a chunk are embedded with it."""
+    """Whether the headings above a passage are embedded with it."""
     keyword_index: KeywordIndex | None = None
     """Accepted for old files; has no effect."""
     document_domain: (
         Literal["none", "us_legislative", "au_legislative", "academic", "technical", "legal_contract"] | None
     ) = None
+    """Accepted for old files; has no effect."""
     max_subsection_depth: Annotated[int, Field(ge=1)] | None = None
+    """Accepted for old files; has no effect."""
     context_max_tokens: Annotated[int, Field(ge=50, le=200)] | None = None
+    """Accepted for old files; has no effect."""
     context_concurrency: Annotated[int, Field(ge=1, le=50)] | None = None
+    """Accepted for old files; has no effect."""
     context_model: ModelBlock | None = None
+    """Accepted for old files; has no effect."""
     extract_definitions: bool | None = None
+    """Accepted for old files; has no effect."""
     extract_cross_references: bool | None = None
+    """Accepted for old files; has no effect."""
     enable_reranking: bool | None = None
+    """Accepted for old files; has no effect."""
     reranker_model: ModelBlock | None = None
+    """Accepted for old files; has no effect."""
 
     without_effect: ClassVar[tuple[str, ...]] = (
         "keyword_index", "document_domain", "max_subsection_depth", "context_max_tokens",
