@@ -102,6 +102,18 @@ def test_bytes_are_sent_as_they_are(serve):
     assert (seen["body"], seen["type"]) == ("a,b\n1,2\n", "text/csv")
 
 
+def test_a_header_of_a_request_replaces_one_of_the_client_in_any_case(serve):
+    settings = {"headers": {"Authorization": "Bearer one", "X-Team": "a"}}
+    given = {"authorization": "Bearer two", "CONTENT-TYPE": "application/x-ndjson", "accept": "text/csv"}
+    with serve(echo) as server:
+        seen = call(server, "POST", json=[], headers=given, settings=settings).json()
+
+    assert (seen["authorization"], seen["type"]) == ("Bearer two", "application/x-ndjson")
+    (request,) = server.received
+    assert request.headers["accept"] == "text/csv"
+    assert request.headers["x-team"] == "a"
+
+
 def test_a_large_body_arrives_whole(serve):
     with serve(lambda request: {"size": len(request.body)}) as server:
         assert call(server, "POST", content=b"x" * 3_000_000).json() == {"size": 3_000_000}
@@ -118,7 +130,7 @@ def test_any_name_can_be_a_segment_of_a_path(serve, name):
     assert (before, unquote(segment), after) == ("datasets", name, "items")
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
+@pytest.mark.parametrize("name", ["", ".", "..", "a\ud800"])
 def test_some_names_cannot_be_a_segment(name):
     with pytest.raises(ConfigurationError):
         encode_segment(name)

@@ -206,7 +206,7 @@ def test_a_uri_without_a_version_is_refused_and_both_forms_are_named(datasets, u
     assert not datasets.paths
 
 
-@pytest.mark.parametrize("name", [".", ".."])
+@pytest.mark.parametrize("name", [".", "..", "\ud800"])
 def test_a_name_that_no_path_can_hold_is_refused(datasets, name):
     with pytest.raises(DatasetError, match="cannot be"):
         Dataset.load(f"dataset://{name}@1")
@@ -261,16 +261,27 @@ def test_a_version_that_was_latest_is_pinned_in_the_copy(datasets):
     assert Dataset.load("dataset://faq@2").item_ids == latest.item_ids
 
 
-def test_a_machine_that_is_offline_uses_the_copy(datasets, monkeypatch):
+def test_the_copy_of_another_server_is_not_used(datasets, monkeypatch):
     Dataset.load("dataset://faq@1")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
 
-    # The copy is of another server.
     monkeypatch.setenv("DOKIMOS_SERVER_URL", nowhere)
     with pytest.raises(DatasetError, match=r"cannot connect .* There is no copy of it on this machine"):
         Dataset.load("dataset://faq@1")
+
+
+def test_a_machine_without_a_network_uses_the_copy_of_any_client(home, monkeypatch):
+    path = cached_path(home, version=7)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"name": "faq", "version": 7, "items": items(2)}), "utf-8")
+    monkeypatch.setenv("DOKIMOS_SERVER_URL", "https://dokimos.example")
+    monkeypatch.setenv("DOKIMOS_OFFLINE", "1")
+
+    assert len(Dataset.load("dataset://faq@7")) == 2
+    with pytest.raises(DatasetError, match="DOKIMOS_OFFLINE is set"):
+        Dataset.load("dataset://faq@latest")
 
 
 def test_latest_is_never_taken_from_the_copy(datasets):

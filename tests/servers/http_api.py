@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -14,7 +14,7 @@ class Request:
     raw_path: str
     """As it was sent, with its query."""
     query: dict[str, str]
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -59,7 +59,7 @@ class HttpApi:
             request.method,
             request.raw_path,
             dict(request.query),
-            dict(request.headers),
+            request.headers,
             await request.content.read(),  # `request.read()` has a limit
         )
         self.received.append(seen)

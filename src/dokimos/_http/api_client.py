@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from dokimos._http.address import find_url_fault
 from dokimos._http.address_policy import AddressPolicy, current_address_policy
@@ -49,6 +49,8 @@ _NOT_IMPLEMENTED: Final = 501
 _RATE_LIMITED: Final = 429
 _FIRST_GOOD, _FIRST_ELSEWHERE, _FIRST_REFUSED, _FIRST_FAILED = 200, 300, 400, 500
 _JSON: Final = "application/json"
+_ACCEPT: Final = {"Accept": _JSON}
+_JSON_CONTENT: Final = {"Content-Type": _JSON}
 _Query = Mapping[str, str | int | float | bool | None]
 
 
@@ -154,10 +156,10 @@ class ApiClient:
             AddressRefusedError: when the policy does not let it go there.
             ValueError: when `json` holds NaN or an infinity.
         """
-        call = self._call(method, path, query, headers, repeatable)
         if json is not None:
             content = _encode_json(json)
-            call.headers.setdefault("Content-Type", _JSON)
+            headers = {**_JSON_CONTENT, **(headers or {})}
+        call = self._call(method, path, query, headers, repeatable)
         return await self._until_answered(call, lambda session: self._send(session, call, content))
 
     async def download(
@@ -197,10 +199,10 @@ class ApiClient:
         pairs = {name: _query_text(value) for name, value in (query or {}).items() if value is not None}
         if pairs:
             url += ("&" if "?" in path else "?") + urlencode(pairs)
-        given = {"Accept": _JSON, **self.headers, **(headers or {})}
+        given = _merge_headers(_ACCEPT, self.headers, headers or {})
         plain = {name: Secret(value).reveal() for name, value in given.items()}
         if repeatable is None:
-            repeatable = method in _IDEMPOTENT or any(name.lower() == _KEY_HEADER for name in plain)
+            repeatable = method in _IDEMPOTENT or _KEY_HEADER in plain
         show = _show_host if self.hides_paths else redact_url
         secrets = words_of(secrets_of_headers(given))
         return _Call(method, url, show, plain, secrets, repeatable, self.max_reply_bytes)
@@ -272,13 +274,15 @@ def encode_segment(name: str) -> str:
     """Return a name as a segment of a path: percent-encoded but for letters, digits and `-_.~`.
 
     Raises:
-        ConfigurationError: for an empty name, `.` and `..`, which no path can hold.
+        ConfigurationError: for a name that no path can hold: empty, `.`, `..` or with half a character.
     """
-    from urllib.parse import quote
-
-    if name in ("", ".", ".."):
-        raise ConfigurationError(f"A name of the server cannot be {name!r}.")
-    return quote(name, safe="")
+    try:
+        encoded = quote(name, safe="")
+    except UnicodeEncodeError:  # a lone surrogate
+        encoded = ""
+    if encoded in ("", ".", ".."):
+        raise ConfigurationError(f"A name of the server cannot be {name!r:.300}.")
+    return encoded
 
 
 class _Unwritable(Exception):
@@ -342,6 +346,11 @@ def _read_problem(content: bytes) -> tuple[object, str]:
     if isinstance(message, str) and message:
         return tree, excerpt_of_content(message.encode("utf-8", "replace"))
     return tree, find_complaint(tree).message
+
+
+def _merge_headers(*several: Mapping[str, str | Secret]) -> dict[str, str | Secret]:
+    """Join headers, in lower case so that none is sent twice; the last one with a name counts."""
+    return {name.lower(): value for headers in several for name, value in headers.items()}
 
 
 def _show_host(url: str) -> str:

@@ -181,7 +181,7 @@ async def _fetch_version(api: ApiClient, asked: RemoteUri) -> CachedVersion:
     items: list[Mapping[str, Any]] = []
     while len(items) < version.item_count:
         items += await _fetch_page(api, asked, version, len(items))
-    ids = {item.get("id") for item in items}
+    ids = {str(item.get("id")) for item in items}
     if len(ids) != len(items):
         raise ServerReplyError(f"{len(items):,} items were sent with {len(ids):,} different ids")
     return CachedVersion(asked.name, version.number, tuple(items), version.description)
