@@ -119,19 +119,8 @@ class ToolCall(_ArgumentsText):
         parsed = parse_object(arguments)
         if parsed is None:
             return cls(name, {}, result=result, metadata={**(metadata or {}), INVALID_ARGUMENTS: arguments})
-        named = type(name) is str and name and not name.isspace()
-        if cls is not ToolCall or not named or (result is not None and type(result) is not str):
-            return cls(name, parsed, result=result, metadata=metadata or {})  # which says what is wrong
-        # Filled while it is open, in half the time that the constructor takes: a trace may have many calls.
-        # The parsed map is nobody else's and needs no copy.
-        open_call: Any = _OpenCall()
-        open_call.name = name
-        open_call.arguments = parsed
-        open_call.result = result
-        open_call._text = arguments
-        open_call.metadata = {} if metadata is None else metadata
-        open_call.__class__ = cls
-        call: ToolCall = open_call
+        call = cls(name, parsed, result=result, metadata=metadata or {})
+        object.__setattr__(call, "_text", arguments)
         return call
 
     def has_same_arguments_text(self, other: ToolCall) -> bool:
@@ -176,12 +165,6 @@ class ToolCall(_ArgumentsText):
     def arguments_as(self, target: type[T]) -> T | None:
         """Return the arguments as `target`. Raises `TypeConversionError`."""
         return convert(self.arguments, target, what=f"arguments of tool {self.name!r}")
-
-
-class _OpenCall(_ArgumentsText):
-    """A call that can still be written to."""
-
-    __slots__ = ("arguments", "metadata", "name", "result")
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,19 +303,20 @@ def _close(loop: asyncio.AbstractEventLoop, executor: DaemonThreads) -> None:
         generators = loop.create_task(loop.shutdown_asyncgens())
         loop.run_until_complete(asyncio.wait((generators,), timeout=LAST_SECONDS))
         for task in (*leftover, generators):
-            _leave_quietly(task)
+            if task.done() and not task.cancelled():
+                task.exception()  # so that asyncio does not complain that nobody wanted it
     finally:
         executor.shutdown(wait=False)
+        loop.set_exception_handler(_ignore_abandoned)
         asyncio.set_event_loop(None)
         loop.close()
 
 
-def _leave_quietly(task: asyncio.Task[Any]) -> None:
-    """Keep asyncio from complaining about a task that was left behind, or whose error nobody wants."""
-    if not task.done():
-        task._log_destroy_pending = False  # type: ignore[attr-defined] # asyncio has no public name for it
-    elif not task.cancelled():
-        task.exception()
+def _ignore_abandoned(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say nothing of the tasks that were left behind with their loop; report everything else."""
+    task = context.get("task")
+    if task is None or task.done():
+        loop.default_exception_handler(context)
 
 
 def _run_in_own_thread(main: Coroutine[Any, Any, T], interrupted: Callable[[], BaseException]) -> T:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 from dokimos._core.example import Example
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
-from dokimos._core.printable import Printable
 from dokimos.datasets._columns import WIRE_NAMES, ColumnMap, suggestion
 from dokimos.datasets._row_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
@@ -18,23 +16,6 @@ from dokimos.errors import DatasetError, TypeConversionError
 _SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
 _USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedOutputs", "metadata"})
 _KNOWN: Final = frozenset(WIRE_NAMES.values())
-
-
-class _Draft(Printable):
-    """An example that can still be written to: with the same slots, it becomes one by a change of class.
-
-    Parsed rows are ours alone, so their maps need not be copied as the constructor of `Example` does.
-    """
-
-    __slots__ = tuple(field.name for field in fields(Example))
-    inputs: dict[str, Any]
-    expected_outputs: dict[str, Any]
-    metadata: dict[str, Any]
-    id: str | None
-    actual_outputs: dict[str, Any] | None
-    metrics: CallMetrics | None
-    actual_error: str | None
-    dataset_item_id: None
 
 
 class RowReader:
@@ -46,7 +27,7 @@ class RowReader:
         self._names = UnknownNames(label)
 
     def read(self, row: object, line: int | None = None) -> Example:
-        """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
+        """Return the example of a parsed row. Raises `DatasetError`."""
         actual = metrics = error = None
         # Rows with only the usual names, which most are, skip all that renames, moves and checks.
         if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
@@ -68,18 +49,15 @@ class RowReader:
             metadata = self._map(metadata, "metadata", line)
         if id is not None and (type(id) is not str or not id):
             id = self._id(id, line)
-        draft: Any = _Draft()
-        draft.inputs = inputs
-        draft.expected_outputs = expected
-        draft.metadata = metadata
-        draft.id = id
-        draft.actual_outputs = actual
-        draft.metrics = metrics
-        draft.actual_error = error
-        draft.dataset_item_id = None
-        # Now that it is complete: an Example is frozen, and its constructor would copy every map once more.
-        draft.__class__ = Example
-        return cast("Example", draft)
+        return Example(
+            inputs,
+            expected,
+            metadata=metadata,
+            id=id,
+            actual_outputs=actual,
+            metrics=metrics,
+            actual_error=error,
+        )
 
     def _in_our_names(self, row: object, line: int | None) -> dict[str, Any]:
         """Rename what `columns` or snake_case call otherwise."""
