@@ -38,8 +38,8 @@ LATENCY: Final = 0.02
 ROUNDS: Final = 9
 CPU_BUDGET: Final = 0.8
 RATIO_BUDGET: Final = 2.5
-"""On a quiet machine it is 1.9 to 2.2; other work on the cores raises it, because more code needs more of their
-caches. `judged_layers.py` shows where the time goes: no single part has more than a tenth of it.
+"""It is 1.9 to 2.2 on a quiet machine, and more where others use the cores: more code needs more of their
+caches. `judged_layers.py` shows where the time goes; no single function has more than a twentieth of it.
 """
 FLOOR: Final = ITEMS / CONCURRENCY * LATENCY
 RATE: Final = 50
@@ -141,7 +141,7 @@ def cost(url: str) -> bool:
         walls.append(wall)
         plain.append(measured(lambda: asyncio.run(bare(url, ITEMS)))[0])
         with tempfile.TemporaryDirectory() as folder:
-            kept.append(measured(lambda: judged(url, ITEMS, run_dir=Path(folder) / "run"))[0])  # noqa: B023
+            kept.append(measured(lambda: judged(url, ITEMS, run_dir=Path(folder) / "run"))[0])
     ratio = median(one / other for one, other in zip(ours, plain, strict=True))
     journal_ratio = median(one / other for one, other in zip(kept, plain, strict=True))
     print(f"CPU per judged item  {min(ours):.3f} ms (median {median(ours):.3f}; budget {CPU_BUDGET} ms)")

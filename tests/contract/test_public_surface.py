@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *(ROOT / "docs").rglob("*.md"),
     *(ROOT / "examples").rglob("*.md"),
     *(ROOT / "examples").rglob("*.py"),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from dokimos._core.jsonable import jsonable
 from dokimos._runtime.concurrency import run_sync
 from dokimos.evaluators import Correctness, ToolCallValidity, ToolErrors, ToolTrajectory
 from dokimos.simulation import ConversationSimulator, ScriptedUser
+from dokimos.testing.contracts import BridgeContract
 
 ROOT = Path(__file__).parents[2]
 GIVEN_UP_AFTER = 8.0
@@ -28,21 +30,30 @@ GIVEN_UP_AFTER = 8.0
 VERDICT = '{"reason": "It says so.", "score": 5, "verdict": "yes"}'
 
 
-class FrameworkContract:
-    """A framework's class sets these, and may override single tests with a reason."""
+class FrameworkContract(BridgeContract):
+    """A framework's class sets these, and may override single tests with a reason.
+
+    What every bridge must do, also those of others, is tested with the real framework here.
+    """
+
+    calls = (
+        ("get_weather", {"city": "Paris"}),
+        ("get_weather", {"city": "Rome"}),
+        ("book_flight", {"to": "Rome"}),
+    )
+    final_response = ANSWER
 
     name: str
     """Of the module, the recorded result, the guide page and the example."""
     package: str
     """Whose version is recorded."""
-    module = None
     failure = story.NO_SEATS
     """What the result of the failing tool says."""
     failure_is_flagged = True
     """Whether the framework says which results are failures."""
     measured = True
     """Whether results carry token counts."""
-    calls = 3
+    model_calls = 3
     """How many model calls the first turn takes."""
     guide_script = ()
     example_script = ()
@@ -54,7 +65,7 @@ class FrameworkContract:
         """Return a function that makes a fresh agent for each prompt."""
         return lambda: self.agent(base_url)
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         """Run the agent without dokimos and return what the framework gives."""
         raise NotImplementedError
 
@@ -76,13 +87,40 @@ class FrameworkContract:
         """Return the script of an answer without calls."""
         return [Turn(text)]
 
-    @pytest.fixture
+    @property
+    def results(self):
+        return "21 degrees", "25 degrees", self.failure
+
+    @property
+    def failed(self):
+        return (2,) if self.failure_is_flagged else ()
+
+    @property
+    def tokens(self):
+        return (20 * self.model_calls, 8 * self.model_calls) if self.measured else None
+
+    @cached_property
+    def result(self):
+        """What the framework returned for a run."""
+        self.running.turns.extend(self.first_turn())
+        return self.run(self.agent(self.running.base_url), QUESTION)
+
+    def make_agent(self):
+        self.running.turns.extend(turn for _ in range(12) for turn in self.answered("Fine."))
+        return self.fresh(self.running)
+
+    def make_failing_agent(self):
+        self.running.turns.extend([Turn(status=400)] * 40)
+        return self.fresh(self.running)
+
+    @pytest.fixture(autouse=True)
     def server(self, monkeypatch):
         with ToolCallingServer() as running:
             monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
             monkeypatch.setenv("OPENAI_API_KEY", "none")
             monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
             monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+            self.running = running
             yield running
 
     def check_first(self, trace: AgentTrace):
@@ -101,9 +139,9 @@ class FrameworkContract:
     def test_a_run_becomes_a_trace(self, server):
         server.turns.extend(self.first_turn())
 
-        result = self.result(self.agent(server.base_url), QUESTION)
+        result = self.run(self.agent(server.base_url), QUESTION)
 
-        self.check_first(self.module.to_agent_trace(result))
+        self.check_first(self.bridge.to_agent_trace(result))
         if os.environ.get("DOKIMOS_RECORD"):
             self.write_record(result)
 
@@ -112,7 +150,7 @@ class FrameworkContract:
             "framework": f"{self.package} {version(self.package)}",
             "failure": self.failure,
             "failureIsFlagged": self.failure_is_flagged,
-            "modelCalls": self.calls if self.measured else 0,
+            "modelCalls": self.model_calls if self.measured else 0,
             "result": steady(jsonable(self.record(result)), {}),
         }
         self.write("", tree)
@@ -124,29 +162,29 @@ class FrameworkContract:
 
     def test_what_is_recorded_reads_like_the_result(self, server):
         server.turns.extend(self.first_turn())
-        result = self.result(self.agent(server.base_url), QUESTION)
+        result = self.run(self.agent(server.base_url), QUESTION)
 
         recorded = json.loads(json.dumps(jsonable(self.record(result))))
 
         assert (
-            self.module.to_agent_trace(recorded).tool_calls == self.module.to_agent_trace(result).tool_calls
+            self.bridge.to_agent_trace(recorded).tool_calls == self.bridge.to_agent_trace(result).tool_calls
         )
-        assert self.module.to_call_metrics(recorded) == self.module.to_call_metrics(result)
+        assert self.bridge.to_call_metrics(recorded) == self.bridge.to_call_metrics(result)
 
     def test_the_usage_of_all_model_calls_is_counted_and_priced(self, server):
         server.turns.extend(self.first_turn())
-        result = self.result(self.agent(server.base_url), QUESTION)
+        result = self.run(self.agent(server.base_url), QUESTION)
 
-        metrics = self.module.to_call_metrics(result, "some-model", lambda model, i, o: (i + o) / 1e6)
+        metrics = self.bridge.to_call_metrics(result, "some-model", lambda model, i, o: (i + o) / 1e6)
 
         if not self.measured:
             assert metrics is None
             return
-        assert (metrics.tokens_in, metrics.tokens_out) == (20 * self.calls, 8 * self.calls)
-        assert metrics.cost_usd == pytest.approx(28 * self.calls / 1e6)
+        assert (metrics.tokens_in, metrics.tokens_out) == (20 * self.model_calls, 8 * self.model_calls)
+        assert metrics.cost_usd == pytest.approx(28 * self.model_calls / 1e6)
 
     def test_the_tools_are_described(self, server):
-        tools = self.module.to_tool_definitions(self.tools(self.agent(server.base_url)))
+        tools = self.bridge.to_tool_definitions(self.tools(self.agent(server.base_url)))
 
         weather = next(tool for tool in tools if tool.name == "get_weather")
         assert {"get_weather", "book_flight"} <= {tool.name for tool in tools}
@@ -159,19 +197,19 @@ class FrameworkContract:
         agent = self.fresh(server)
         for _ in range(2):
             server.turns.extend(self.first_turn())
-            self.check_first(self.module.run_and_trace(agent, QUESTION))
+            self.check_first(self.bridge.run_and_trace(agent, QUESTION))
 
     async def test_run_and_trace_works_on_a_running_loop(self, server):
         server.turns.extend(self.first_turn())
 
-        self.check_first(await self.module.run_and_trace_async(self.fresh(server), QUESTION))
+        self.check_first(await self.bridge.run_and_trace_async(self.fresh(server), QUESTION))
 
     def fresh(self, server):
         """Return an agent for several runs: a factory where agents remember."""
         return self.agent(server.base_url)
 
     def test_it_is_the_task_of_several_experiments(self, server):
-        task = self.module.as_task(
+        task = self.bridge.as_task(
             self.fresh(server), input_key="question", output_key="answer",
             model="some-model", price_table=lambda model, i, o: 0.25,
         )  # fmt: skip
@@ -188,7 +226,7 @@ class FrameworkContract:
             assert item.metrics.latency_ms > 0
             if self.measured:
                 assert item.metrics.cost_usd == 0.25
-                assert item.metrics.tokens_in == 20 * self.calls
+                assert item.metrics.tokens_in == 20 * self.model_calls
 
     def scenarios(self):
         """Return functions of a base URL by name, each of which gives an agent, a script and the right calls.
@@ -207,7 +245,7 @@ class FrameworkContract:
         expected = {"toolCalls": [ToolCall(name, arguments) for name, arguments in calls]}
         evaluators = [ToolCallValidity(), ToolTrajectory(mode="strict"), ToolErrors()]
         result = evaluate(
-            Dataset([Example({"input": QUESTION}, expected)]), self.module.as_task(agent), evaluators
+            Dataset([Example({"input": QUESTION}, expected)]), self.bridge.as_task(agent), evaluators
         )
         item = result.runs[0].item_results[0]
         assert item.error is None
@@ -231,13 +269,13 @@ class FrameworkContract:
             agent, script, calls = make(server.base_url)
             item = self.check_correct(agent, script, calls, server)
             server.turns.extend(script)
-            result = self.result(make(server.base_url)[0], QUESTION)
+            result = self.run(make(server.base_url)[0], QUESTION)
             recorded[name] = {
                 "calls": [{"name": name, "arguments": arguments} for name, arguments in calls],
                 "tools": jsonable(item.actual_outputs["tools"]),
                 "result": steady(jsonable(self.record(result)), {}),
             }
-            trace = self.module.to_agent_trace(recorded[name]["result"])
+            trace = self.bridge.to_agent_trace(recorded[name]["result"])
             assert [(call.name, dict(call.arguments)) for call in trace.tool_calls] == calls
         assert not server.turns
         if os.environ.get("DOKIMOS_RECORD") and type(self).write_record is FrameworkContract.write_record:
@@ -246,9 +284,9 @@ class FrameworkContract:
     def test_the_tools_that_a_task_hands_over_are_those_of_the_agent(self, server):
         server.turns.extend(self.answered(ANSWER))
 
-        outputs = run_sync(self.module.as_task(self.fresh(server))(Example.of(QUESTION))).outputs
+        outputs = run_sync(self.bridge.as_task(self.fresh(server))(Example.of(QUESTION))).outputs
 
-        tools = self.module.to_tool_definitions(self.tools(self.agent(server.base_url)))
+        tools = self.bridge.to_tool_definitions(self.tools(self.agent(server.base_url)))
         # Some clients complete the schemas of their tools in place when they are used.
         assert [(tool.name, tool.required) for tool in outputs["tools"]] == [
             (tool.name, tool.required) for tool in tools
@@ -274,10 +312,10 @@ class FrameworkContract:
     def test_a_run_that_breaks_off_keeps_what_was_done_until_then(self, server):
         server.turns.extend([self.first_turn()[0], *[Turn(status=400)] * 20])
 
-        self.check_broken_off(self.module.as_task(self.fresh(server)))
+        self.check_broken_off(self.bridge.as_task(self.fresh(server)))
 
     def test_a_run_that_is_given_up_keeps_what_was_done_until_then(self, server):
-        task = self.module.as_task(self.fresh(server))
+        task = self.bridge.as_task(self.fresh(server))
         server.turns.extend([*self.first_turn(), *self.first_turn()])
         run_sync(task(Example.of(QUESTION)))  # which loads what the framework loads late
         server.script.extend([None, Misbehaviour(delay=600)])  # the model never answers a second time
@@ -289,7 +327,7 @@ class FrameworkContract:
     def test_a_run_that_breaks_off_is_a_trace_with_an_error(self, server):
         server.turns.extend([self.first_turn()[0], *[Turn(status=400)] * 20])
 
-        trace = self.module.run_and_trace(self.fresh(server), QUESTION)
+        trace = self.bridge.run_and_trace(self.fresh(server), QUESTION)
 
         assert trace.error
         assert trace.final_response is None
@@ -303,7 +341,7 @@ class FrameworkContract:
         agent, options = limited
         server.turns.extend([self.first_turn()[0]] * 2 + [Turn(ANSWER)])
 
-        item = self.check_broken_off(self.module.as_task(agent, **options))
+        item = self.check_broken_off(self.bridge.as_task(agent, **options))
 
         assert "limit" in item.error.lower() or "max" in item.error.lower()
 
@@ -312,7 +350,7 @@ class FrameworkContract:
         examples = Dataset([Example.of(f"Question {number}") for number in range(6)])
 
         result = evaluate(
-            examples, self.module.as_task(self.fresh(server)), [ToolErrors(threshold=None)], parallelism=6
+            examples, self.bridge.as_task(self.fresh(server)), [ToolErrors(threshold=None)], parallelism=6
         )
 
         items = result.runs[0].item_results
@@ -320,19 +358,9 @@ class FrameworkContract:
         asked = sorted(json.dumps(each.body).count("Question ") for each in server.received)
         assert asked == [1] * len(server.received)
 
-    def test_a_failing_model_is_an_error_of_the_item(self, server):
-        server.turns.extend([Turn(status=400)] * 20)
-
-        result = evaluate(
-            Dataset([Example.of(QUESTION)]), self.module.as_task(self.fresh(server)), [ToolErrors()]
-        )
-
-        assert result.runs[0].item_results[0].error
-        assert result.average_score("Tool Error") is None
-
     def test_results_of_retrieving_tools_are_the_context(self, server):
         server.turns.extend(self.first_turn())
-        task = self.module.as_task(self.fresh(server), context_tools=("get_weather",), needs_context=True)
+        task = self.bridge.as_task(self.fresh(server), context_tools=("get_weather",), needs_context=True)
 
         result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors(threshold=None)])
 
@@ -341,7 +369,7 @@ class FrameworkContract:
 
     def test_missing_sources_are_an_error_that_says_what_to_return(self, server):
         server.turns.extend(self.answered("Without looking."))
-        task = self.module.as_task(self.fresh(server), needs_context=True)
+        task = self.bridge.as_task(self.fresh(server), needs_context=True)
 
         result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors()])
 
@@ -351,7 +379,7 @@ class FrameworkContract:
         errors = []
         for allow_blank in (False, True):
             server.turns.extend(self.answered(" "))
-            task = self.module.as_task(self.fresh(server), allow_blank=allow_blank)
+            task = self.bridge.as_task(self.fresh(server), allow_blank=allow_blank)
             result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors()])
             errors.append(result.runs[0].item_results[0].error)
 
@@ -362,7 +390,7 @@ class FrameworkContract:
         server.turns.extend([*self.first_turn(), *self.second_turn()])
         simulator = ConversationSimulator(
             user=ScriptedUser([QUESTION, SECOND_QUESTION]),
-            application=self.module.as_application(self.fresh(server)),
+            application=self.bridge.as_application(self.fresh(server)),
             max_turns=2,
         )
 
@@ -375,7 +403,7 @@ class FrameworkContract:
         assert [(call.name, call.arguments, call.result) for call in second] == [
             ("get_weather", {"city": "Oslo"}, "3 degrees")
         ]
-        request_body = json.dumps(server.received[self.calls].body)
+        request_body = json.dumps(server.received[self.model_calls].body)
         assert ANSWER in request_body
         assert "21 degrees" in request_body
         assert SECOND_QUESTION in request_body
@@ -384,7 +412,7 @@ class FrameworkContract:
     def test_it_is_a_judge(self, server, from_factory):
         server.turns.extend(self.answered(VERDICT))
         agent = self.factory(server.base_url) if from_factory else self.agent(server.base_url)
-        judge = self.module.as_judge(agent, model="m", price_table=lambda model, i, o: 0.5)
+        judge = self.bridge.as_judge(agent, model="m", price_table=lambda model, i, o: 0.5)
         case = Example.of("Capital of Italy?", "Rome").to_test_case("Rome")
 
         result = Correctness(judge=judge).evaluate(case)
@@ -399,7 +427,7 @@ class FrameworkContract:
         server.turns.extend([Turn(status=400)] * 20)
         case = Example.of("Capital of Italy?", "Rome").to_test_case("Rome")
 
-        result = Correctness(judge=self.module.as_judge(self.fresh(server))).evaluate(case)
+        result = Correctness(judge=self.bridge.as_judge(self.fresh(server))).evaluate(case)
 
         assert result.score is None
         assert "gave no answer" in result.error

@@ -24,7 +24,7 @@ def client(base_url, kind=OpenAIChatCompletionClient):
 class TestAgentFramework(FrameworkContract):
     name = "agent_framework"
     package = "agent-framework-core"
-    module = agent_framework
+    bridge = agent_framework
     failure = "Error: Function failed."
     client = OpenAIChatCompletionClient
     guide_script = (
@@ -54,7 +54,7 @@ class TestAgentFramework(FrameworkContract):
         )  # fmt: skip
         return agent, [Turn(calls=tuple(calls)), Turn('{"degrees": 25}')], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         async def run():
             return await agent.run(question)
 

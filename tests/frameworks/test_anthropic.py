@@ -46,7 +46,7 @@ def own_loop(client, question):
 class TestAnthropic(FrameworkContract):
     name = "anthropic"
     package = "anthropic"
-    module = anthropic
+    bridge = anthropic
     guide_script = (*story.first_turn(), *story.first_turn(), Turn("Rome."))
     example_script = story.first_turn()
 
@@ -62,7 +62,7 @@ class TestAnthropic(FrameworkContract):
     def limited(self, base_url):
         return replace(self.agent(base_url), max_rounds=1), {}
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return own_loop(Anthropic(base_url=str(agent.client.base_url), api_key="none"), question)
 
     def record(self, result):

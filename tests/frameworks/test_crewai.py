@@ -55,7 +55,7 @@ class City(BaseModel):
 class TestCrew(FrameworkContract):
     name = "crewai"
     package = "crewai"
-    module = crewai
+    bridge = crewai
     guide_script = (
         *story.first_turn(),
         *story.first_turn(),
@@ -92,7 +92,7 @@ class TestCrew(FrameworkContract):
         calls = [("get_weather", {"city": "Rome"})]
         return crew, [Turn(calls=tuple(calls)), Turn('{"name": "Rome"}')], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return agent.kickoff({"input": question, "conversation": ""})
 
     def record(self, result):
@@ -111,7 +111,7 @@ class TestAgent(TestCrew):
     def agent(self, base_url):
         return agent_on(llm(base_url))
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return agent.kickoff(question)
 
     def record(self, result):

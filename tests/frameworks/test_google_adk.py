@@ -41,7 +41,7 @@ def agent_on(base_url, **options):
 class TestGoogleADK(FrameworkContract):
     name = "google_adk"
     package = "google-adk"
-    module = google_adk
+    bridge = google_adk
     guide_script = (
         *story.first_turn(),
         *story.first_turn(),
@@ -77,7 +77,7 @@ class TestGoogleADK(FrameworkContract):
         first, second = (Turn(calls=(call,)) for call in calls)
         return agent, [first, Turn("25 degrees"), second, Turn("25 degrees"), Turn(ANSWER)], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return run_sync(events_of(agent, question))
 
     def record(self, result):

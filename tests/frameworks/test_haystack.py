@@ -31,7 +31,7 @@ def generator(base_url):
 class TestHaystack(FrameworkContract):
     name = "haystack"
     package = "haystack-ai"
-    module = haystack
+    bridge = haystack
     guide_script = (*story.first_turn(), *story.first_turn(), Turn("Within 30 days."))
     example_script = (
         Turn("You get your money back within 30 days."),
@@ -72,7 +72,7 @@ class TestHaystack(FrameworkContract):
         agent = Agent(chat_generator=generator(base_url), tools=[create_tool_from_function(ask)])
         return agent, [Turn(calls=tuple(calls)), *within, Turn(ANSWER)], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return agent.run(messages=[ChatMessage.from_user(question)])
 
     def record(self, result):
@@ -182,7 +182,7 @@ def test_a_run_after_earlier_messages_has_only_its_own_calls():
     contract = TestHaystack()
     with ToolCallingServer([*story.first_turn(), *story.second_turn()]) as server:
         agent = contract.agent(server.base_url)
-        first = contract.result(agent, QUESTION)
+        first = contract.run(agent, QUESTION)
         trace = haystack.run_and_trace(agent, [*first["messages"], ChatMessage.from_user("And in Oslo?")])
 
     assert [call.arguments for call in trace.tool_calls] == [{"city": "Oslo"}]

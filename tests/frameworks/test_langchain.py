@@ -45,7 +45,7 @@ class City(BaseModel):
 class TestLangChain(FrameworkContract):
     name = "langchain"
     package = "langchain"
-    module = langchain
+    bridge = langchain
     guide_script = (*story.first_turn(), *story.first_turn(), Turn("We refund within 30 days."))
     example_script = story.first_turn()
 
@@ -85,7 +85,7 @@ class TestLangChain(FrameworkContract):
         script = [Turn(calls=tuple(calls)), *within, Turn(ANSWER)]
         return create_agent(model(base_url), [ask]), script, calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return agent.invoke({"messages": [{"role": "user", "content": question}]})
 
     def record(self, result):
@@ -114,7 +114,7 @@ class TestLangGraphThatRemembers(TestLangChain):
     def agent(self, base_url):
         return super().agent(base_url, checkpointer=InMemorySaver())
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         config = {"configurable": {"thread_id": "1"}}
         return agent.invoke({"messages": [{"role": "user", "content": question}]}, config)
 

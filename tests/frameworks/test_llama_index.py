@@ -48,7 +48,7 @@ def index():
 class TestLlamaIndex(FrameworkContract):
     name = "llama_index"
     package = "llama-index-core"
-    module = llama_index
+    bridge = llama_index
     streaming = True
     guide_script = (
         *story.first_turn(),
@@ -92,7 +92,7 @@ class TestLlamaIndex(FrameworkContract):
         script = [Turn(asks), Turn(f"Thought: I know.\nAnswer: {ANSWER}")]
         return agent, script, [("get_weather", {"city": "Rome"})]
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         async def events():
             handler = agent.run(question)
             found = [event async for event in handler.stream_events()]

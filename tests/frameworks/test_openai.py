@@ -48,7 +48,7 @@ def own_loop(client, question):
 class TestOpenAI(FrameworkContract):
     name = "openai"
     package = "openai"
-    module = openai
+    bridge = openai
     failure_is_flagged = False
     api = "chat"
     guide_script = (*story.first_turn(), *story.first_turn(), Turn("Rome."), Turn("Rome."))
@@ -66,7 +66,7 @@ class TestOpenAI(FrameworkContract):
     def limited(self, base_url):
         return replace(self.agent(base_url), max_rounds=1), {}
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return own_loop(OpenAI(base_url=str(agent.client.base_url), api_key="none"), question)
 
     def record(self, result):
@@ -83,7 +83,7 @@ class TestOpenAI(FrameworkContract):
 class TestResponses(TestOpenAI):
     api = "responses"
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         """Ask with `previous items` by hand, as the documentation of the API does."""
         client = OpenAI(base_url=str(agent.client.base_url), api_key="none")
         items = [{"role": "user", "content": question}]

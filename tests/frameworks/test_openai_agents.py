@@ -31,7 +31,7 @@ class City(BaseModel):
 class TestOpenAIAgents(FrameworkContract):
     name = "openai_agents"
     package = "openai-agents"
-    module = openai_agents
+    bridge = openai_agents
     failure = "An error occurred while running the tool"
     model = OpenAIResponsesModel
     guide_script = (*story.first_turn(), *story.first_turn())
@@ -73,7 +73,7 @@ class TestOpenAIAgents(FrameworkContract):
         within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), Turn("25 degrees")]
         return inner.clone(tools=[asks]), [Turn(calls=tuple(calls)), *within, Turn(ANSWER)], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return run_sync(Runner.run(agent, question))
 
     def record(self, result):

@@ -31,7 +31,7 @@ def model(base_url):
 class TestPydanticAI(FrameworkContract):
     name = "pydantic_ai"
     package = "pydantic-ai-slim"
-    module = pydantic_ai
+    bridge = pydantic_ai
     guide_script = story.first_turn()
     example_script = story.first_turn()
 
@@ -68,7 +68,7 @@ class TestPydanticAI(FrameworkContract):
         within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), Turn("25 degrees")]
         return Agent(model(base_url), tools=[ask]), [Turn(calls=tuple(calls)), *within, Turn(ANSWER)], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return run_sync(agent.run(question))
 
     def record(self, result):

@@ -42,7 +42,7 @@ def answer(text):
 class TestSmolagents(FrameworkContract):
     name = "smolagents"
     package = "smolagents"
-    module = smolagents
+    bridge = smolagents
     guide_script = (
         *story.first_turn()[:2],
         answer(ANSWER),
@@ -57,7 +57,7 @@ class TestSmolagents(FrameworkContract):
             tools=[get_weather, book_flight], model=model(base_url), verbosity_level=0, name="traveller"
         )
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return agent.run(question, return_full_result=True)
 
     def scenarios(self):
@@ -130,7 +130,7 @@ def test_a_stream_distinguishes_calls_of_one_step_whatever_they_return():
     with ToolCallingServer([Turn(calls=both), answer("Sun."), Turn(calls=both), answer("Sun.")]) as server:
         agent = ToolCallingAgent(tools=[get_forecast], model=model(server.base_url), verbosity_level=0)
         streamed = smolagents.run_and_trace(agent, QUESTION)
-        whole = smolagents.to_agent_trace(contract.result(agent, QUESTION))
+        whole = smolagents.to_agent_trace(contract.run(agent, QUESTION))
 
     assert [call.result for call in streamed.tool_calls] == ["Paris\nsun", "rain"]
     assert [call.result for call in whole.tool_calls] == ["Paris\nsun\nrain"] * 2

@@ -40,7 +40,7 @@ def to_plain_trace(trace):
 class TestStrands(FrameworkContract):
     name = "strands"
     package = "strands-agents"
-    module = strands
+    bridge = strands
     guide_script = (
         *story.first_turn(),
         *story.first_turn(),
@@ -63,7 +63,7 @@ class TestStrands(FrameworkContract):
         agent = agent_on(base_url, structured_output_model=City)
         return agent, [Turn(calls=tuple(calls)), *gives], calls
 
-    def result(self, agent, question):
+    def run(self, agent, question):
         return agent(question)
 
     def record(self, result):

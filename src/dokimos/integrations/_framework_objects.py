@@ -10,7 +10,16 @@ FrameworkObject: TypeAlias = Any
 
 
 def get(thing: object, *names: str, default: object = None) -> Any:
-    """Return the first of these attributes or keys that is present and not None."""
+    """Return the first of these attributes or keys that is present and not None.
+
+    A bridge that reads everything with it takes objects of the framework and recordings of them alike.
+
+    Example:
+        >>> get({"tool_name": "look_up"}, "name", "tool_name")
+        'look_up'
+        >>> get(1 + 2j, "imag"), get(None, "name", default="unknown")
+        (2.0, 'unknown')
+    """
     for name in names:
         value = thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
         if value is not None:

@@ -27,7 +27,12 @@ def add_cost(
 def make_usage(
     tokens_in: object, tokens_out: object, *, cached: object = None, reasoning: object = None, **more: Any
 ) -> CallMetrics:
-    """Return token counts as metrics; a count that is not an integer of at least 0 is unknown."""
+    """Return token counts as metrics; a count that is not an integer of at least 0 is unknown.
+
+    Example:
+        >>> make_usage(12, 5).tokens, make_usage(12, None).tokens_out
+        (17, None)
+    """
     return CallMetrics(
         _count(tokens_in),
         _count(tokens_out),
