@@ -416,3 +416,25 @@ def test_items_are_filtered_by_outcome_evaluator_and_text(api):
     assert ordinals(outcome="errored") == [3]
     assert ordinals(failedEvaluator="tone") == [1]
     assert ordinals(search="rude") == [1]
+
+
+def test_items_with_and_without_an_ordinal_in_one_batch(api):
+    run = start(api)
+
+    answer = send(api, run, ITEM, {**ITEM, "ordinal": 0}, {**ITEM, "ordinal": 5}, ITEM)
+
+    assert answer.status_code == 201, answer.text
+    assert [item["ordinal"] for item in read(api, run)["items"]["content"]] == [0, 5, 6, 7]
+
+
+def test_huge_scores_and_counts_never_break_a_page(api):
+    run = start(api)
+    huge = {**ITEM, "evalResults": [{"name": "a", "score": 1.7e308, "success": True}], "costUsd": 1e12}
+    most = {"tokensIn": 2**31 - 1, "tokensOut": 2**31 - 1, "latencyMs": 2**40}
+
+    for _ in range(3):
+        assert send(api, run, {**huge, **most}, {**huge, **most}).status_code == 201
+
+    details = read(api, run)
+    assert details["totalTokensIn"] == 6 * (2**31 - 1)
+    assert details["evaluators"][0]["meanScore"] is None

@@ -15,7 +15,10 @@ from dokimos.server._services.items import NewEvaluation, NewItem
 from dokimos.server._services.names import check_name
 
 _CONFIG: Final = ConfigDict(strict=True, allow_inf_nan=False)
-_Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+# Limits that keep the sums of a run within 64 bits.
+_Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Milliseconds = Annotated[int, Field(ge=0, le=2**40)]
+_Dollars = Annotated[float, Field(ge=-1e12, le=1e12)]
 _Ordinal = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -44,10 +47,10 @@ class ItemBody(TypedDict):
     evalResults: NotRequired[list[EvalResultBody] | None]
     success: NotRequired[bool | None]
     datasetItemId: NotRequired[str | None]
-    tokensIn: NotRequired[_Count | None]
-    tokensOut: NotRequired[_Count | None]
-    costUsd: NotRequired[float | None]
-    latencyMs: NotRequired[_Count | None]
+    tokensIn: NotRequired[_Tokens | None]
+    tokensOut: NotRequired[_Tokens | None]
+    costUsd: NotRequired[_Dollars | None]
+    latencyMs: NotRequired[_Milliseconds | None]
     ordinal: NotRequired[_Ordinal | None]
     repetition: NotRequired[_Ordinal | None]
     error: NotRequired[str | None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from sqlalchemy import Row
@@ -68,7 +69,7 @@ def evaluator_of_run(row: Row[Any]) -> dict[str, Any]:
         "threshold": row.threshold,
         "fingerprint": row.fingerprint,
         "scoreCount": row.score_count,
-        "meanScore": row.score_sum / row.score_count if row.score_count else None,
+        "meanScore": _mean(row.score_sum, row.score_count),
         "successCount": row.success_count,
     }
 
@@ -76,6 +77,11 @@ def evaluator_of_run(row: Row[Any]) -> dict[str, Any]:
 def parse(text: str | None) -> Any:
     """Return the value of a JSON text, None for None."""
     return None if text is None else json.loads(text)
+
+
+def _mean(total: float, count: int) -> float | None:
+    """The mean of scores; None for none, and where finite scores have an infinite sum."""
+    return total / count if count and math.isfinite(total) else None
 
 
 def _common(row: Row[Any], tags: list[str]) -> dict[str, Any]:

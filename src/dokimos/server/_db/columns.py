@@ -21,7 +21,12 @@ class Id(TypeDecorator[str]):
         return dialect.type_descriptor(LargeBinary(16))
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
-        if value is None or dialect.name == "postgresql":
+        return self.to_driver(value, dialect.name)
+
+    @staticmethod
+    def to_driver(value: str | None, dialect: str) -> str | bytes | None:
+        """Return an identifier as the driver of a dialect takes it."""
+        if value is None or dialect == "postgresql":
             return value
         return bytes.fromhex(value.replace("-", ""))
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, select, tuple_, update
 
+from dokimos.server._db.bulk_insert import driver_id, insert_rows
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.inserts import INSERTS
@@ -160,8 +161,6 @@ _KEEP_KEY: Final = {
 _READ_HASH: Final = select(INGESTED_BATCHES.c.body_hash).where(
     INGESTED_BATCHES.c.run_id == bindparam("run"), INGESTED_BATCHES.c.idempotency_key == bindparam("key")
 )
-_INSERT_ITEMS: Final = insert(ITEMS)
-_INSERT_SCORES: Final = insert(EVALUATIONS)
 _COUNT: Final = (
     update(RUNS)
     .where(RUNS.c.id == bindparam("run"))
@@ -234,24 +233,26 @@ def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], coun
     _remove_replaced(connection, run, latest, counts)
     linked = _links(connection, run, items)
     moment = now()
-    next_ordinal: int = run.next_ordinal
-    rows: list[dict[str, object]] = []
-    scores: list[dict[str, object]] = []
-    for index, (item_id, item) in enumerate(zip(new_ids(len(items)), items, strict=True)):
+    run_id = driver_id(run.id, connection)
+    next_ordinal: int = max([run.next_ordinal, *(ordinal + 1 for ordinal, _ in latest)])
+    rows: list[tuple[object, ...]] = []
+    scores: list[tuple[object, ...]] = []
+    for index, (new, item) in enumerate(zip(new_ids(len(items)), items, strict=True)):
         ordinal = item.ordinal
         if ordinal is None:
             ordinal = next_ordinal
+            next_ordinal += 1
         elif latest[ordinal, item.repetition] != index:
             continue  # the same batch has it again, further on
-        next_ordinal = max(next_ordinal, ordinal + 1)
-        rows.append(_item_row(item, item_id, run.id, ordinal, linked, moment))
+        item_id = driver_id(new, connection)
+        link = driver_id(item.dataset_item_id if item.dataset_item_id in linked else None, connection)
+        rows.append((item_id, run_id, ordinal, *_item_values(item, link), moment))
         counts.add(item)
         for position, evaluation in enumerate(item.evaluations):
-            scores.append(_score_row(evaluation, item_id, position))
+            scores.append((item_id, position, *_score_values(evaluation)))
             counts.add_score(evaluation)
-    connection.execute(_INSERT_ITEMS, rows)
-    if scores:
-        connection.execute(_INSERT_SCORES, scores)
+    insert_rows(connection, ITEMS, rows)
+    insert_rows(connection, EVALUATIONS, scores)
     return next_ordinal
 
 
@@ -290,44 +291,38 @@ def _links(connection: Connection, run: Row[Any], items: Sequence[NewItem]) -> s
     return set(connection.execute(query).scalars())
 
 
-def _item_row(
-    item: NewItem, item_id: str, run_id: str, ordinal: int, linked: set[str], moment: int
-) -> dict[str, object]:
-    return {
-        "id": item_id,
-        "run_id": run_id,
-        "ordinal": ordinal,
-        "repetition": item.repetition,
-        "ordinal_assigned": item.ordinal is None,
-        "input": item.input,
-        "expected_output": item.expected_output,
-        "actual_output": item.actual_output,
-        "metadata": item.metadata,
-        "error": item.error,
-        "dataset_item_id": item.dataset_item_id if item.dataset_item_id in linked else None,
-        "tokens_in": item.tokens_in,
-        "tokens_out": item.tokens_out,
-        "cost_usd": item.cost_usd,
-        "latency_ms": item.latency_ms,
-        "passed": item.passed,
-        "judged": item.judged,
-        "created_at": moment,
-    }
+def _item_values(item: NewItem, dataset_item_id: str | bytes | None) -> tuple[object, ...]:
+    """The columns of an item from `repetition` to `judged`, in the order of the table."""
+    return (
+        item.repetition,
+        item.ordinal is None,
+        item.input,
+        item.expected_output,
+        item.actual_output,
+        item.metadata,
+        item.error,
+        dataset_item_id,
+        item.tokens_in,
+        item.tokens_out,
+        item.cost_usd,
+        item.latency_ms,
+        item.passed,
+        item.judged,
+    )
 
 
-def _score_row(evaluation: NewEvaluation, item_id: str, position: int) -> dict[str, object]:
-    return {
-        "item_id": item_id,
-        "position": position,
-        "evaluator": evaluation.evaluator,
-        "score": evaluation.score,
-        "threshold": evaluation.threshold,
-        "success": evaluation.success,
-        "reason": evaluation.reason,
-        "label": evaluation.label,
-        "metadata": evaluation.metadata,
-        "error_detail": evaluation.error_detail,
-    }
+def _score_values(evaluation: NewEvaluation) -> tuple[object, ...]:
+    """The columns of a score from `evaluator` on, in the order of the table."""
+    return (
+        evaluation.evaluator,
+        evaluation.score,
+        evaluation.threshold,
+        evaluation.success,
+        evaluation.reason,
+        evaluation.label,
+        evaluation.metadata,
+        evaluation.error_detail,
+    )
 
 
 def _keep_counts(connection: Connection, run_id: str, counts: Counts, next_ordinal: int) -> None:
