@@ -159,6 +159,7 @@ def _caller(but: str = "") -> str:
 
     Python's modules are passed over, except where they look for modules; and what begins with `but`.
     """
+    # Not inspect.stack, which reads source files: this runs for each file that is opened.
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -118,8 +118,7 @@ class Interrupts:
 
     def _send(self) -> None:
         if hasattr(signal, "pthread_kill"):
-            # A real signal also ends a system call that blocks; `interrupt_main`, which Windows has, waits
-            # for it.
+            # A real signal also ends a system call that blocks; `interrupt_main` (Windows) is heard after it.
             signal.pthread_kill(threading.main_thread().ident or 0, self._signal)
         else:
             _thread.interrupt_main(signal.Signals(self._signal))

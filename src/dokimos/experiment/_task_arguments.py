@@ -137,6 +137,7 @@ def input_arguments(task: Callable[..., Any], keys: Collection[str]) -> TaskArgu
 def _for_one_input(parameters: Parameters, keys: Collection[str]) -> TaskArguments | None:
     [key] = keys
     first, required = parameters.first, parameters.mandatory
+    # One value cannot go to several parameters, nor past an optional one: the input has to be named.
     if len(required) > 1 or (required and required[0] is not first):
         return _keywords(parameters, keys)
     if first is None and not parameters.takes_more:

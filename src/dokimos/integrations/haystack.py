@@ -202,7 +202,6 @@ async def _run_in_steps(
     pipeline: FrameworkObject, data: Mapping[str, Any], options: RunOptions, steps: list[Mapping[str, Any]]
 ) -> Any:
     """Run a pipeline and add the output of each component to `steps`, for when a later one fails."""
-    # Only an AsyncPipeline can be followed component by component.
     if not hasattr(pipeline, "run_async_generator"):
         return await _call_run(pipeline, data, **options)
     result: Mapping[str, Any] = {}
@@ -275,7 +274,6 @@ _FIRST: Final = "before_run"
 
 def _to_theirs(message: Mapping[str, Any]) -> Any:
     chat_message = require("haystack.dataclasses", EXTRA).ChatMessage
-    # Where a message only calls tools, Chat Completions have None, which the converter refuses.
     if message["role"] == "assistant" and message.get("content") is None:
         message = {key: value for key, value in message.items() if key != "content"}
     return chat_message.from_openai_dict_format(dict(message))

@@ -103,8 +103,8 @@ def from_evaluator(evaluator: Evaluator) -> Any:
 def to_context(case: EvalTestCase) -> Any:
     """Return a case as an `EvaluatorContext`; single inputs and outputs stand alone, several are a map."""
     types = require("pydantic_evals.evaluators", EXTRA)
-    # A context wants a tree of spans, or the error that says why there is none, which has no public name.
-    errors = require("pydantic_evals.otel._errors", EXTRA)
+    # A context wants a tree of spans, or the error that says why there is none.
+    errors = require("pydantic_evals.otel", EXTRA)
     metrics = case.metrics
     counts = {"input_tokens": metrics and metrics.tokens_in, "output_tokens": metrics and metrics.tokens_out}
     return types.EvaluatorContext(

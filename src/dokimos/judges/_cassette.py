@@ -55,6 +55,7 @@ class Cassette:
         self._misses = 0
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        # A replay asks nobody, so the recording is all that there is.
         if request.is_retry and self.mode != "replay":
             return None
         recording = self._new.get(key)

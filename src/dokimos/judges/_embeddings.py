@@ -94,7 +94,7 @@ def as_embedder(embedder: EmbedderLike) -> Embedder:
         from dokimos.judges._embedding_models import embedder as from_name
 
         return from_name(embedder)
-    if isinstance(embedder, type):
+    if isinstance(embedder, type):  # it has the methods of its objects, and would pass for one of them below
         raise ConfigurationError(f"{embedder.__name__} is a class; give an instance of it as the embedder.")
     if isinstance(embedder, Embedder):
         return embedder

@@ -113,6 +113,7 @@ def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
     if kind == "openai":
         from dokimos.judges._openai import OPENAI
 
+        # Only OpenAI itself surely has Responses; servers that copy its API have Chat Completions.
         kind += "-responses" if OPENAI.owns(settings.get("base_url") or OPENAI.root()) else "-chat"
     if kind in _CLASSES:
         module, name = _CLASSES[kind]

@@ -71,6 +71,7 @@ class ChatCompletions(HttpJudge):
             raise no_answer_in(data, self.label)
         refusal = message.get("refusal")
         called = [part(call, "function", "arguments") for call in parts(message, "tool_calls")]
+        # In the mode of tools the arguments are the answer, whatever stands beside them.
         content = called[0] if called and called[0] else message.get("content")
         likely = choices[0].get("logprobs")
         return Completion(

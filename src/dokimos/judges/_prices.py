@@ -50,6 +50,7 @@ class Prices:
         """Return the rate of a model, None where it is not in the table."""
         if model in self.rates:
             return self.rates[model]
+        # Only before a separator: gpt-4o is not a gpt-4.
         starts = [name for name in self.rates if model.startswith((f"{name}-", f"{name}:"))]
         return self.rates[max(starts, key=len)] if starts else None
 
