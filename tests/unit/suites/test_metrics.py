@@ -376,6 +376,15 @@ SLIDE = (
     "<a:p><a:r><a:t>A room costs 140 euros.</a:t></a:r></a:p>"
     "</p:txBody></p:sp></p:spTree></p:cSld></p:sld>"
 )
+DECK = (
+    '<p:presentation xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
+    '<p:sldIdLst><p:sldId id="256" r:id="r1"/></p:sldIdLst></p:presentation>'
+)
+DECK_RELATIONS = (
+    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    '<Relationship Id="r1" Target="slides/slide1.xml"/></Relationships>'
+)
 
 
 def judged_files(folder, files):
@@ -408,6 +417,8 @@ def test_a_judge_sees_the_text_of_files_of_every_kind(folder):
     folder.write("figures.csv", "year,price\n2007,60.94\n")
     (folder.path / "dot.png").write_bytes(b"\x89PNG")
     with zipfile.ZipFile(folder.path / "hotel.pptx", "w") as slides:
+        slides.writestr("ppt/presentation.xml", DECK)
+        slides.writestr("ppt/_rels/presentation.xml.rels", DECK_RELATIONS)
         slides.writestr("ppt/slides/slide1.xml", SLIDE)
 
     files = (
