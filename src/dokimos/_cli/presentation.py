@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ class Presentation:
         written = write_outputs(result, self.outputs)
         if written and not self.quiet:
             echo(f"  reports  {' '.join(map(str, written))}")
+        show_server_runs(result.server_run_ids, quiet=self.quiet)
         return misses, problems
 
     def _print(self, result: ExperimentResult, misses: Sequence[str]) -> None:
@@ -72,3 +74,17 @@ class Presentation:
 
     def _format_criteria(self) -> str | None:
         return ", ".join(map(str, self.criteria.levels)) or None
+
+
+def show_server_runs(ids: Sequence[str], *, quiet: bool) -> None:
+    """Name the runs on servers, for people and for the steps of the CI job that follow."""
+    if not ids:
+        return
+    from dokimos.gate._github import write_server_run_ids
+
+    if not quiet:
+        echo(f"  server   {' '.join(ids)}")
+    try:
+        write_server_run_ids(ids, os.environ)
+    except OSError as error:
+        echo(f"! The output server_run_ids could not be set: {error}", err=True)

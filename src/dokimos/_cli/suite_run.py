@@ -101,6 +101,7 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
 
 
 def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
+    from dokimos._cli.presentation import show_server_runs
     from dokimos.experiment._fail_fast import NOT_RUN
     from dokimos.reporting._console import ASCII_SIGNS, Signs
     from dokimos.reporting._worst_items import first_tracebacks
@@ -125,6 +126,7 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
             echo(f"\n{headline}\n{traceback}")
     if result.run_id is not None and is_kept and not quiet:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
+    show_server_runs(result.server_run_ids, quiet=quiet)
 
 
 def _echo(lines: Iterable[Line]) -> None:

@@ -149,6 +149,14 @@ def write_outputs(verdicts: Sequence[VerdictFile], environment: Mapping[str, str
     return _append(environment.get("GITHUB_OUTPUT"), f"status={overall(verdicts)}\npassed={passed}\n")
 
 
+def write_server_run_ids(ids: Sequence[str], environment: Mapping[str, str]) -> Path | None:
+    """Set the output `server_run_ids` of the step, separated by commas; nothing where there are none."""
+    usable = [id for id in ids if id.isprintable()]  # a line break would set outputs of its own
+    if not usable:
+        return None
+    return _append(environment.get("GITHUB_OUTPUT"), f"server_run_ids={','.join(usable)}\n")
+
+
 def _append(path: str | None, text: str) -> Path | None:
     if not path:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from dokimos._core.wire import from_json, to_json
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos._version import __version__
 from dokimos.errors import ConfigurationError, DokimosError
-from dokimos.experiment._reporters import Handles, Reporters
+from dokimos.experiment._reporters import Handles, Reporters, collect_server_run_ids
 from dokimos.experiment._required_levels import compare, parse_levels
 from dokimos.experiment._run_provenance import code_origin, python_version, scrub_command
 from dokimos.exporters._base import export, exporter_for
@@ -162,9 +163,13 @@ class SessionRecord:
 
     def finish(self, *, interrupted: bool) -> None:
         """Complete the reporters' runs, compare with the required levels and write the reports."""
+        ids: list[str] = []
         for run in self._runs.values():
             run.reporters.end(run.handles, run.describe_end(interrupted=interrupted))
+            ids += collect_server_run_ids(run.handles)
             self._lines += [f"! {warning}" for warning in run.reporters.warnings()]
+        if ids:
+            self._set_server_run_ids(ids)
         result = self.result(RunStatus.INTERRUPTED if interrupted else RunStatus.COMPLETED)
         if self._levels:
             misses, problems = compare(self._levels, result)
@@ -174,6 +179,14 @@ class SessionRecord:
                 self._lines.append(f"report  {export(result, path)}")
             except DokimosError as error:
                 self._problems.append(str(error))
+
+    def _set_server_run_ids(self, ids: Sequence[str]) -> None:
+        from dokimos.gate._github import write_server_run_ids
+
+        try:
+            write_server_run_ids(ids, os.environ)
+        except OSError as error:
+            self._lines.append(f"! The output server_run_ids could not be set: {error}")
 
     def result(self, status: RunStatus = RunStatus.COMPLETED) -> ExperimentResult:
         """Return everything recorded so far, in an order that does not depend on which test ended first."""

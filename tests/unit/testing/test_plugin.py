@@ -254,6 +254,48 @@ def test_a_reporter_gets_one_run_for_the_test_function(project, arguments):
     assert log[3:] == [["complete", "SUCCESS"]]
 
 
+RUN_REPORTER = """
+import json, pathlib, pytest
+from dokimos import BaseReporter, RunHandle
+from dokimos.evaluators import ExactMatch
+from dokimos.testing import assert_eval
+
+class Log(BaseReporter):
+    def write(self, *entry):
+        with open(pathlib.Path(__file__).with_name("log.jsonl"), "a") as file:
+            file.write(json.dumps(entry) + chr(10))
+    def begin(self, start):
+        self.write("begin", start.name, start.planned_items, start.provenance.dokimos_version is not None)
+        return RunHandle("run", server_run_id="server-1")
+    def report_item(self, handle, item):
+        self.write("item", item.index, item.repeat_index, item.was_reported)
+    def end(self, handle, end):
+        names = [info.name for info in end.evaluators]
+        self.write("end", end.outcome, end.summary.total, end.summary.passed, names)
+
+log = Log()
+
+@pytest.mark.parametrize("tone", ["short", "long"])
+@pytest.mark.dokimos("support.jsonl", runs=2, reporter=log)
+def test_support(example, tone):
+    assert_eval(example.to_test_case(example.expected_output if tone == "short" else "?"), ExactMatch())
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_a_reporter_learns_how_the_run_of_a_test_function_began_and_ended(project, arguments, monkeypatch):
+    path = project.makepyfile(RUN_REPORTER)
+    monkeypatch.setenv("GITHUB_OUTPUT", str(path.with_name("output")))
+    project.runpytest_subprocess(*arguments).assert_outcomes(passed=4, failed=4)
+    log = [json.loads(line) for line in path.with_name("log.jsonl").read_text().splitlines()]
+    assert log[0] == ["begin", f"{path.name}::test_support", None, True]
+    items = [tuple(entry[1:3]) for entry in log[1:-1]]
+    # Each case has a place of its own in each repeat, also where two are of one example.
+    assert sorted(items) == [(place, repeat) for place in range(4) for repeat in range(2)]
+    assert log[-1] == ["end", "finished", 8, 4, ["Exact Match"]]
+    assert path.with_name("output").read_text() == "server_run_ids=server-1\n"
+
+
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
 @pytest.mark.parametrize(
     "marked", ["pytestmark = MARK\n", "pytestmark = [pytest.mark.filterwarnings('error'), MARK]\n"]
