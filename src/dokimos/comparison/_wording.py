@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from dokimos._core.number_format import UNKNOWN, format_or_unknown, format_score, percent, round_half_up
 from dokimos.comparison._diff import PASS_RATE, Change, MetricChange, RunComparison, title
@@ -116,12 +116,8 @@ def verdict_text(comparison: RunComparison) -> str:
     if worse:
         parts.append(f"Worse: {', '.join(map(title, worse))}")
     if better:
-        parts.append(f"better: {', '.join(map(title, better))}" if worse else _better(better))
+        parts.append(f"{'better' if worse else 'Better'}: {', '.join(map(title, better))}")
     return "; ".join(parts)
-
-
-def _better(metrics: Sequence[MetricChange]) -> str:
-    return f"Better: {', '.join(map(title, metrics))}"
 
 
 def _too_few_items(comparison: RunComparison, moved: MetricChange) -> str:

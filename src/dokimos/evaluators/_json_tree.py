@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from decimal import Decimal, DecimalException
 from typing import Any, Final, Literal, TypeAlias
 
@@ -71,7 +71,7 @@ def leaf_count(tree: Tree) -> int:
     """Count the leaves: scalars, and containers with nothing in them."""
     if not isinstance(tree, dict | list) or not tree:
         return 1
-    return sum(leaf_count(child) for child in _children(tree))
+    return sum(leaf_count(child) for child in (tree.values() if isinstance(tree, dict) else tree))
 
 
 def render_tree(tree: Tree, limit: int = 60) -> str:
@@ -95,11 +95,8 @@ class Keys:
         if not isinstance(tree, dict | list):
             return self._numbers.setdefault(scalar_key(tree), len(self._numbers))
         if id(tree) not in self._seen:
-            self._seen[id(tree)] = self._number(tree)
+            self._seen[id(tree)] = self._numbers.setdefault(self._shape(tree), len(self._numbers))
         return self._seen[id(tree)]
-
-    def _number(self, tree: dict[str, Tree] | list[Tree]) -> int:
-        return self._numbers.setdefault(self._shape(tree), len(self._numbers))
 
     def _shape(self, tree: dict[str, Tree] | list[Tree]) -> Hashable:
         if isinstance(tree, dict):
@@ -160,10 +157,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, a non-finite number")
-
-
-def _children(tree: dict[str, Tree] | list[Tree]) -> Iterable[Tree]:
-    return tree.values() if isinstance(tree, dict) else tree
 
 
 def _is_number(tree: Tree) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -98,17 +98,15 @@ def _part(text: str) -> tuple[Callable[[Any], bool], str] | None:
     if not text.startswith("Literal["):
         return None
     options = tuple(_options(text))
-    return (lambda value: isinstance(value, str) and value in options), _choice(options)
+    return (
+        lambda value: isinstance(value, str) and value in options
+    ), f"one of {', '.join(map(repr, options))}"
 
 
 def _options(text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text, mode="eval")):
         if isinstance(node, ast.Constant):
             yield str(node.value)
-
-
-def _choice(options: Sequence[str]) -> str:
-    return f"one of {', '.join(map(repr, options))}"
 
 
 def _plain(value: object) -> bool | int | float | None:

@@ -121,9 +121,11 @@ class GateVerdict(Printable):
         if self.no_baseline is not None:
             yield f"  {self.no_baseline.reason}"
         else:
-            yield from (
-                f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._select_findings()
-            )
+            shown = [one for one in self.findings if one.fails or one.is_inconclusive][:MAX_REASONS]
+            for one in shown:
+                # Guard 2 either fires or cannot tell; lack of power says by itself that it cannot.
+                mark = "INCONCLUSIVE: " if one.is_inconclusive and one.guard is Guard.SEVERITY else ""
+                yield f"  {_GUARD_NAMES[one.guard]}: {mark}{one.reason}"
         if self.comparison is not None and self.comparison.leading is not None:
             yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
         yield from (f"  Guard 2 for {sentence}" for sentence in self.item_guards)
@@ -131,9 +133,6 @@ class GateVerdict(Printable):
         if self.status is GateStatus.FAIL and self.accept_command:
             commit = f", then commit {quote(self.baseline)}" if self.baseline else ""
             yield f"{ACCEPT} {self.accept_command}{commit}"
-
-    def _select_findings(self) -> list[GuardFinding]:
-        return [one for one in self.findings if one.fails or one.is_inconclusive][:MAX_REASONS]
 
     @property
     def item_guards(self) -> tuple[str, ...]:
@@ -232,10 +231,6 @@ _COUNTS: Final = (
     "addedCount",
     "removedCount",
 )
-
-
-def _outcome(one: GuardFinding) -> str:
-    return "INCONCLUSIVE: " if one.is_inconclusive and one.guard is Guard.SEVERITY else ""
 
 
 def _describe_cleared_drops(decision: Decision) -> Iterator[str]:

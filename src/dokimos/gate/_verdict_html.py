@@ -172,6 +172,7 @@ def _quiet_row(guard: Guard, decision: Decision, severity: Severity) -> Html:
         blind, why = _blindness(decision.comparison)
     else:
         blind, why = decision.items_unseen, " ".join(decision.item_guard_notes)
+    # A guard that could not fire must not look like one that found nothing.
     if blind:
         return _row(guard, "– could not fire", "unjudged", isolate_text(why))
     return _row(guard, "✓ quiet", "passed", isolate_text(f"{_QUIET[guard]} {why}".rstrip()))

@@ -80,6 +80,7 @@ def _dataset_blocks(dataset: Dataset, detail: Detail) -> Iterator[Block]:
 
 def _in_words(content: Mapping[str, Any], usual: str) -> str:
     """Return a map in one line; of one with the usual key alone, its value."""
+    # Cut value by value, so that a long one does not hide the others.
     texts = {key: to_single_line(_text(value), LONGEST_REASON) for key, value in content.items()}
     return ", ".join(text if key == usual else f"{key}={text}" for key, text in texts.items())
 

@@ -131,6 +131,7 @@ def _worst_rows(entries: Iterable[Entry], lower_is_better: frozenset[str]) -> It
         if item.error is not None:
             yield label, TASK, _render_error(item.error, item.error_detail)
         wrong = wrong_results(item, lower_is_better)
+        # Items that share a line share their first error; what else is wrong differs from item to item.
         for result in wrong[:2] if len(entry.items) == 1 else wrong[:1]:
             if result.error is not None:
                 yield label, result.name, _render_error(result.problem, result.error_detail)

@@ -148,7 +148,11 @@ class Players:
     @property
     def richer_side(self) -> Literal["less", "greater"]:
         """Return the side whose players have more: where the mean seems to have gone."""
-        by_side = dict(zip(self.game.sides, _halves(self.log_capital, len(SHARES)), strict=True))
+        starts = range(0, len(self.log_capital), len(SHARES))
+        by_side = {
+            side: self.log_capital[start : start + len(SHARES)]
+            for side, start in zip(self.game.sides, starts, strict=True)
+        }
         return max(by_side, key=lambda side: _log_sum(by_side[side]))
 
 
@@ -194,7 +198,3 @@ def _log_sum(logs: list[float] | tuple[float, ...]) -> float:
         return largest
     # The largest is taken out first, so that no power overflows (log-sum-exp).
     return largest + math.log(sum([math.exp(log - largest) for log in logs]))
-
-
-def _halves(values: list[float], size: int) -> list[list[float]]:
-    return [values[start : start + size] for start in range(0, len(values), size)]

@@ -66,6 +66,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
         calls = read_calls(case, self.tool_calls_key)
         if not calls:
             return Score(1.0, "There are no tool calls to check.", metadata={"verdicts": []})
+        # Before the judge is paid: arguments that were not recorded would all look made up.
         require_arguments(calls)
         reply = await ask(
             self.lm,

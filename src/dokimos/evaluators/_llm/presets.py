@@ -22,6 +22,8 @@ class Preset(JudgedEvaluator):
     """The base of the presets. The judge answers from 1 to 5, which becomes 0..1. One call."""
 
     requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
+    # Question and levels are parts of the prompt: with another word cached replies do not match, and
+    # calibrations no longer hold.
     question: ClassVar[str]
     """What the judge is asked."""
     levels: ClassVar[tuple[str, str, str, str, str]]

@@ -163,9 +163,9 @@ def rating_prompt(
     """Return the question: criteria, meaning of the scores, examples, the material, what to reply."""
     task = "You are a strict and fair judge of what an AI system wrote. Judge it by these criteria only:"
     levels = f"What the scores mean:{scale.describe_levels()}" if scale.levels else ""
-    rule = fence_rule()
+    shown = "\n\n".join(_example(number, example) for number, example in enumerate(examples, 1))
     request = rating_request(scale, reasoned=reasoned)
-    paragraphs = (f"{task}\n{criteria}", levels, _examples(examples), rule, material, request)
+    paragraphs = (f"{task}\n{criteria}", levels, shown, fence_rule(), material, request)
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
@@ -206,10 +206,6 @@ async def ask_rating(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: boo
         judge, prompt, shape, check=lambda rating: scale.check(rating.score), sample=sample
     )
     return Rated(answer.value.score, answer.value.reason.strip() or NO_REASON, answer.reply, answer.start)
-
-
-def _examples(examples: Sequence[GradedExample]) -> str:
-    return "\n\n".join(_example(number, example) for number, example in enumerate(examples, 1))
 
 
 def _example(number: int, example: GradedExample) -> str:

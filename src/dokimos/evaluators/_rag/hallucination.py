@@ -107,4 +107,5 @@ def _summary_prompt(share: str, checked: Sequence[CheckedStatement]) -> str:
 
 
 def _line(checked: CheckedStatement) -> str:
+    # Weak judges leave the statement out; the reason then has to say what it is about.
     return f"{checked.statement}: {checked.reason}" if checked.statement else checked.reason
