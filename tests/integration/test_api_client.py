@@ -148,6 +148,32 @@ def test_a_url_that_cannot_be_the_root_of_an_api_is_refused():
         ApiClient(base_url="localhost:8080")
 
 
+@pytest.mark.parametrize("end", ["/services/T0/x", "/services/T0/x/", "/hook?token=t0ken&a=%26b"])
+def test_a_whole_url_is_called_as_it_is(serve, end):
+    with serve(echo) as server:
+
+        async def main():
+            async with ApiClient(base_url=server.url + end) as api:
+                return (await api.request("POST", "", json={})).json()
+
+        assert asyncio.run(main())["path"] == end
+
+
+def test_no_path_is_appended_after_a_query():
+    async def main():
+        async with ApiClient(base_url="http://localhost:9/x?y=secret") as api:
+            await api.request("GET", "/z")
+
+    with pytest.raises(ConfigurationError, match="must end before any '\\?'") as error:
+        asyncio.run(main())
+    assert "secret" not in str(error.value)
+
+
+def test_a_request_that_cannot_be_sent_is_an_error_of_the_configuration(serve):
+    with serve(echo) as server, pytest.raises(ConfigurationError, match="the request cannot be sent"):
+        call(server, headers={"X-Team": "a\r\nX-Other: b"})
+
+
 # What goes wrong
 
 

@@ -80,7 +80,7 @@ class ApiReply(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class ApiClient:
-    """Calls one HTTP API.
+    """Calls one HTTP API, from one event loop.
 
     `async with ApiClient(base_url="http://localhost:8080") as api: (await api.request("GET", "/x")).json()`
 
@@ -90,7 +90,7 @@ class ApiClient:
     """
 
     base_url: str
-    """The root of the API; paths are appended to it."""
+    """The root of the API, to which paths are appended; or one URL, such as a webhook's, for the path ""."""
     headers: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)
     """Sent with each request; their values are never shown."""
     timeout: float = 30.0
@@ -108,10 +108,7 @@ class ApiClient:
     _session: Session | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.base_url = self.base_url.rstrip("/")
-        fault = find_url_fault(self.base_url, is_root=True)
-        if fault is not None:
-            raise ConfigurationError(f"The URL of the server {fault}; it is {redact_url(self.base_url)!r}.")
+        self._check_url(find_url_fault(self.base_url))
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,6 +123,10 @@ class ApiClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+    def _check_url(self, fault: str | None) -> None:
+        if fault is not None:
+            raise ConfigurationError(f"The URL of the server {fault}; it is {self._show(self.base_url)!r}.")
 
     async def request(
         self,
@@ -142,7 +143,8 @@ class ApiClient:
 
         Args:
             method: GET, POST, PUT, PATCH or DELETE.
-            path: Appended to the base URL; names in it are percent-encoded already (`encode_segment`).
+            path: Appended to the base URL, unless "", which stands for the base URL as it is; names in it
+                are percent-encoded already (`encode_segment`).
             json: A tree to send as JSON, unless None.
             content: Bytes to send as they are, with their `Content-Type` in `headers`.
             query: Parameters of the URL; those that are None are left out.
@@ -154,6 +156,7 @@ class ApiClient:
             ServerRefusedError: when the server refuses it, with the status.
             ServerReplyError: when the answer is larger than `max_reply_bytes`.
             AddressRefusedError: when the policy does not let it go there.
+            ConfigurationError: when it cannot be sent as it is, such as with a line break in a header.
             ValueError: when `json` holds NaN or an infinity.
         """
         if json is not None:
@@ -195,17 +198,22 @@ class ApiClient:
         headers: Mapping[str, str | Secret] | None,
         repeatable: bool | None,
     ) -> _Call:
-        url = self.base_url + path
+        url = self.base_url
+        if path:
+            self._check_url(find_url_fault(url, is_root=True))
+            url = url.rstrip("/") + path
         pairs = {name: _query_text(value) for name, value in (query or {}).items() if value is not None}
         if pairs:
-            url += ("&" if "?" in path else "?") + urlencode(pairs)
+            url += ("&" if "?" in url else "?") + urlencode(pairs)
         given = _merge_headers(_ACCEPT, self.headers, headers or {})
         plain = {name: Secret(value).reveal() for name, value in given.items()}
         if repeatable is None:
             repeatable = method in _IDEMPOTENT or _KEY_HEADER in plain
-        show = _show_host if self.hides_paths else redact_url
         secrets = words_of(secrets_of_headers(given))
-        return _Call(method, url, show, plain, secrets, repeatable, self.max_reply_bytes)
+        return _Call(method, url, self._show, plain, secrets, repeatable, self.max_reply_bytes)
+
+    def _show(self, url: str) -> str:
+        return _show_host(url) if self.hides_paths else redact_url(url)
 
     async def _until_answered(self, call: _Call, attempt: Callable[[Session], Awaitable[Answer]]) -> ApiReply:
         if is_offline_for(call.url):
@@ -235,9 +243,7 @@ class ApiClient:
         except Forbidden as fault:
             raise AddressRefusedError(call.message(f"not sent: the URL {fault}")) from None
         except Unsendable as fault:
-            raise ServerRefusedError(
-                call.message(f"the request cannot be sent ({fault})"), status=_FIRST_REFUSED
-            ) from None
+            raise ConfigurationError(call.message(f"the request cannot be sent ({fault})")) from None
         return _read(call, answer)
 
     def _open(self) -> Session:
