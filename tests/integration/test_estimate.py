@@ -208,4 +208,4 @@ def test_a_price_that_no_item_could_tell_is_asked_about(capsys):
 def test_nobody_is_asked_where_standard_input_is_closed(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", None)
     assert dokimos("run", "evals.py", "--confirm-above", "1", "-q") == 2
-    assert "nobody can be asked here" in " ".join(capsys.readouterr().err.split())
+    assert "there is no terminal to ask on" in " ".join(capsys.readouterr().err.split())

@@ -194,7 +194,7 @@ def test_it_says_what_has_changed_in_the_data_set(capsys):
     assert "3 of 3 items failed in" in said.err
     assert "running 2 of them" in said.err
     assert "! 1 failed item is not in the data set any more." in said.err
-    assert "! 1 row of those has changed since." in said.err
+    assert "! 1 of those rows has changed since." in said.err
     assert re.search(r"! 1 row that \S+ did not have is not run.", said.err)
     assert "1 fixed, 1 still failing" in said.out
 

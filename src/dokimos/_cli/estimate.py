@@ -86,7 +86,7 @@ def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
         errored = pluralize(estimate.errored, "item")
         items = pluralize(estimate.items, "item")
         yield f"Nothing could be estimated for {items}: all of the {errored} tried for it errored."
-        yield "! Make the application answer first; dokimos run shows the errors."
+        yield "! Make the application work first; dokimos run shows the errors."
         return
     source = f"{pluralize(estimate.seen, 'item')} of {estimate.source}"
     source = f"{pluralize(estimate.seen, 'item')} run for this" if is_sample else source
@@ -103,7 +103,8 @@ def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
     if not estimate.is_task_measured:
         yield "! The application does not say what it costs, so only the judges are counted."
     if estimate.errored:
-        yield f"! {pluralize(estimate.errored, 'item')} errored, and not counted."
+        verb = "is" if estimate.errored == 1 else "are"
+        yield f"! {pluralize(estimate.errored, 'item')} errored and {verb} not counted."
 
 
 def _estimate(target: str, settings: RunSettings) -> tuple[Estimate, Path | None]:
@@ -236,7 +237,9 @@ def _run_sample(
     indices = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
     part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[index] for index in indices))
     if not settings.extra.get("quiet"):
-        echo(f"No earlier run tells what this takes: running {pluralize(len(indices), 'item')}.", err=True)
+        echo(
+            f"There is no earlier run to estimate from: running {pluralize(len(indices), 'item')}.", err=True
+        )
     kept = {"run_dir": str(root), "no_journal": False, "is_sample": True}
     extra = {**settings.extra, "quiet": True, "reuse": None, **kept}
     sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)
@@ -267,7 +270,7 @@ def _confirm(estimate: Estimate, limit: float) -> None:
         what = f"The run may cost {_range(cost, _dollars)}, above --confirm-above {limit:g}"
     # In CI a question would hang until the job times out.
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigurationError(f"{what}, and nobody can be asked here. To run it all the same, give --yes.")
+        raise ConfigurationError(f"{what}, and there is no terminal to ask on. To run it anyway, give --yes.")
     if not click.confirm(f"{what}. Run it?", err=True):
         raise ConfigurationError("The run was declined.")
 

@@ -68,12 +68,12 @@ def _head(selection: FailedSelection, last: LastStates, folder: Path, settings: 
         yield f"! {items} {_be(selection.gone)} not in the data set any more."
     if selection.changed:
         verb = "has" if selection.changed == 1 else "have"
-        yield f"! {pluralize(selection.changed, 'row')} of those {verb} changed since."
+        yield f"! {selection.changed:,} of those rows {verb} changed since."
     if selection.added and not settings.filters:
         rows = pluralize(selection.added, "row")
         yield f"! {rows} that {last.run_id} did not have {_be(selection.added)} not run."
     for run in last.missing:
-        yield f"! {run}, of which {last.run_id} is a part, is not kept any more: its other items are unknown."
+        yield f"! {run}, of which {last.run_id} is a part, is no longer stored: its other items are unknown."
     if _has_ended_early(folder):
         yield f"! {last.run_id} ended early; the items that it did not reach: dokimos resume {last.run_id}"
 

@@ -92,7 +92,7 @@ def _past(result: str, run_dir: str | None) -> ExperimentResult:
     past = load_result_argument(result, run_dir)
     if past.provenance.partial is not None:
         raise ConfigurationError(
-            f"A plan rests on a whole run, and {result} is a part ({past.provenance.partial})."
+            f"{result} is a part of a run ({past.provenance.partial}), and a plan needs a whole one."
         )
     return past
 

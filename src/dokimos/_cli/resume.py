@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -62,16 +62,8 @@ def resume(
             f"Run {folder.name} was started from Python, so only Python knows its task: "
             f"call experiment.run(resume={folder.name!r})."
         )
-    known = RunSettings.__dataclass_fields__
-    # A run of another version may have settings that this one does not know.
-    settings = {name: value for name, value in launch["settings"].items() if name in known}
     numbers = {"parallelism": parallelism, "wait_for_endpoint": wait_for_endpoint, "patience": patience}
-    settings |= {name: value for name, value in numbers.items() if value is not None}
-    # By identity: 0 equals False, and `--max-calls 0` is a limit.
-    settings |= {name: value for name, value in calls.items() if value is not None and value is not False}
-    if calls["record"] or calls["replay"]:
-        # Both, so that the one that is not given now replaces that of the run: they exclude each other.
-        settings |= {"record": calls["record"], "replay": calls["replay"]}
+    settings = _merge_settings(launch["settings"], {**numbers, **calls})
     extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
     extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}
     return execute_target(
@@ -82,3 +74,18 @@ def resume(
         quiet=quiet,
         verbose=verbose,
     )
+
+
+def _merge_settings(stored: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run under the options that were given now."""
+    from dokimos._cli.run_settings import RunSettings
+
+    known = RunSettings.__dataclass_fields__
+    # A run of another version may have settings that this one does not know.
+    settings = {name: value for name, value in stored.items() if name in known}
+    # By identity: 0 equals False, and `--max-calls 0` is a limit.
+    settings |= {name: value for name, value in options.items() if value is not None and value is not False}
+    if options["record"] or options["replay"]:
+        # Both, so that the one that is not given now replaces that of the run: they exclude each other.
+        settings |= {"record": options["record"], "replay": options["replay"]}
+    return settings

@@ -67,14 +67,17 @@ def _show_item(result: ExperimentResult, key: str, *, as_json: bool) -> None:
         for item in run.item_results
         if key in (item.key, str(item.index))
     ]
+    if not found:
+        raise ConfigurationError(f"The result has no item {key!r}; {_describe_items(result)}.")
     for number, (run_index, item) in enumerate(found):
         if as_json:
             echo(to_json(item, indent=2))
         else:
             run = run_index if result.run_count > 1 else None
             echo(f"{chr(10) if number else ''}{item_details(item, run=run)}")
-    if not found:
-        keys = [item.key for item in result.item_results[:5]]
-        which = "items" if len(keys) == len(result.item_results) else "first items"
-        there = f"its {which} are {', '.join(keys)}" if keys else "it kept no items"
-        raise ConfigurationError(f"The result has no item {key!r}; {there}.")
+
+
+def _describe_items(result: ExperimentResult) -> str:
+    keys = [item.key for item in result.item_results[:5]]
+    which = "items" if len(keys) == len(result.item_results) else "first items"
+    return f"its {which} are {', '.join(keys)}" if keys else "it kept no items"

@@ -112,7 +112,7 @@ def parse_columns(specs: Sequence[str]) -> dict[str, str] | None:
         if not equals or not source or not target:
             raise ConfigurationError(f"--columns {spec!r} must be FROM=TO, such as question=input.")
         if columns.setdefault(source, target) != target:
-            raise ConfigurationError(f"--columns says two things of {source!r}: {columns[source]}, {target}.")
+            raise ConfigurationError(f"--columns maps {source!r} to both {columns[source]} and {target}.")
     return columns or None
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dokimos._cli.exit_codes import Criteria
     from dokimos._cli.run_settings import RunSettings
     from dokimos._core.results import ExperimentResult
+    from dokimos.reporting._console import Signs
     from dokimos.suites._console import Line
 
 _COLOURS: Final = {"good": "blue", "bad": "yellow", "doubtful": "magenta"}
@@ -105,16 +106,12 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
     from dokimos.experiment._fail_fast import NOT_RUN
     from dokimos.reporting._console import ASCII_SIGNS, Signs
     from dokimos.reporting._worst_items import first_tracebacks
-    from dokimos.suites._console import render_item, render_not_run, render_skipped, render_summary
+    from dokimos.suites._console import render_not_run, render_skipped, render_summary
 
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
     signs = Signs() if encoding.startswith("utf") else ASCII_SIGNS
     if not quiet:
-        for run in result.runs:
-            number = run.index if result.run_count > 1 else None
-            for item in run.item_results:
-                _echo(render_item(item, signs, run=number, verbose=verbose))
-                echo()
+        _print_items(result, signs, verbose=verbose)
         _echo(render_skipped(result.metadata.get("skipped") or {}, signs))
         if verbose:
             _echo(render_not_run(result.metadata.get(NOT_RUN) or (), signs))
@@ -127,6 +124,16 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
     if result.run_id is not None and is_kept and not quiet:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
     show_server_runs(result.server_run_ids, quiet=quiet)
+
+
+def _print_items(result: ExperimentResult, signs: Signs, *, verbose: bool) -> None:
+    from dokimos.suites._console import render_item
+
+    for run in result.runs:
+        number = run.index if result.run_count > 1 else None
+        for item in run.item_results:
+            _echo(render_item(item, signs, run=number, verbose=verbose))
+            echo()
 
 
 def _echo(lines: Iterable[Line]) -> None:

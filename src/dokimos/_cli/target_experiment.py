@@ -164,7 +164,7 @@ def select_rows(dataset: Any, settings: RunSettings) -> Any:
         chosen = list(islice((example for example in dataset if keep(example)), settings.limit))
         if not chosen:
             raise ConfigurationError(
-                f"The filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
+                f"No example of {dataset.name!r} matches the filter {' '.join(settings.filters)}."
             )
         dataset = subset_of(dataset, chosen)
     return dataset if settings.part is None else Part.of_tree(settings.part).select(dataset)

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dokimos._cli.echo import echo
 from dokimos._core.text import pluralize
+
+if TYPE_CHECKING:
+    from dokimos.datasets._dataset import DatasetStream
 
 
 @click.command()
@@ -46,6 +50,16 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
     if imports:
         raise click.UsageError("--import is for suites.")
     stream = Dataset.stream(dataset, columns=parse_columns(columns))
+    _print_contents(stream)
+    if stream.duplicate_ids:
+        many, verb = stream.duplicate_ids, "has" if stream.duplicate_ids == 1 else "have"
+        echo(f"Error: {pluralize(many, 'example')} {verb} an id that came before.", err=True)
+        return 2
+    return 0
+
+
+def _print_contents(stream: DatasetStream) -> None:
+    """Read a data set to its end, and say how many examples have what."""
     found: Counter[str] = Counter()
     keys: Counter[str] = Counter()
     for example in stream:
@@ -57,18 +71,13 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
             found["with a recorded error"] += 1
         keys.update(f"metadata.{key}" for key in example.metadata)
         keys.update(f"inputs.{key}" for key in example.inputs)
-    echo(f"{stream.name}: {pluralize(found['examples'], 'example')}")
+    echo(f"{stream.name}: {pluralize(found.pop('examples', 0), 'example')}")
     for what, count in found.items():
-        if what != "examples":
-            echo(f"  {count:>8} {what}")
+        echo(f"  {count:>8} {what}")
     for key, count in sorted(keys.items()):
         echo(f"  {count:>8} with {key}")
+    # Known only now that the stream was read to its end.
     echo(f"  fingerprint {stream.fingerprint}")
-    if stream.duplicate_ids:
-        many, verb = stream.duplicate_ids, "has" if stream.duplicate_ids == 1 else "have"
-        echo(f"Error: {pluralize(many, 'example')} {verb} an id that came before.", err=True)
-        return 2
-    return 0
 
 
 def _say_suite(path: str, *, imports: bool) -> None:

@@ -100,7 +100,7 @@ def read_json(source: Source, rows: RowReader, head: Head) -> Iterator[Example]:
             yield from _document(cursor, rows, head)
         else:
             cursor.fail(
-                'Expected an object with an array "examples"' + ("." if first else "; there is nothing.")
+                'Expected an object with an array "examples"' + ("." if first else ", but it is empty.")
             )
         if cursor.peek():
             cursor.fail("Text after the end of the JSON value.")

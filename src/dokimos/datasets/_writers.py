@@ -7,7 +7,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, cast
@@ -153,10 +153,14 @@ def _flat(example: Example, index: int, path: Location) -> dict[str, str | None]
         if name.lower() in _RESERVED or not name or name != name.strip() or name.startswith("\ufeff"):
             _does_not_fit(f"the metadata key {name!r}, which cannot be the name of a column", index, path)
         row[name] = _cell(value)
+    _check_encodable(row, index, path)
+    return row
+
+
+def _check_encodable(row: Mapping[str, str | None], index: int, path: Location) -> None:
     for name, cell in row.items():
         if not _is_whole(name) or not _is_whole(cell or ""):
             _does_not_fit(f"half a character (a lone surrogate) in {name!r}", index, path)
-    return row
 
 
 def _is_whole(value: object) -> bool:

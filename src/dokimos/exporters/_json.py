@@ -269,19 +269,20 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
         "evaluator": name,
         "averageScore": round_half_up(exact_mean(scores)) if scores else None,
     }
-    if len(runs) == 1:
-        tree["score"] = results[0].score
-    else:
-        # stdev() needs two values; a single score does not spread.
-        tree["stdDev"] = round_half_up(stdev(scores)) if len(scores) > 1 else 0.0
-        tree["scores"] = [None if r is None else r.score for r in runs]
-        if any(r.label for r in results):
-            tree["labels"] = [None if r is None else r.label for r in runs]
+    tree |= {"score": results[0].score} if len(runs) == 1 else _scores_of_repeats(runs, scores)
     tree |= _first(results, "threshold")
     tree["success"] = _all_passed(results)
     for member in ("label", "reason", "error", "errorKind", "errorDetail", "skipped"):
         tree |= _first(results, member)
     return tree
+
+
+def _scores_of_repeats(runs: tuple[EvalResult | None, ...], scores: list[float]) -> dict[str, Any]:
+    # stdev() needs two values; a single score does not spread.
+    tree: dict[str, Any] = {"stdDev": round_half_up(stdev(scores)) if len(scores) > 1 else 0.0}
+    tree["scores"] = [None if r is None else r.score for r in runs]
+    labels = [None if r is None else r.label for r in runs]
+    return {**tree, "labels": labels} if any(labels) else tree
 
 
 def _first(results: list[EvalResult], name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ LONG: Final = 200
 
 _TEXT, _JSON, _PLAIN = "$text", "$json", "$plain"
 _MARKS: Final = frozenset((_TEXT, _JSON, _PLAIN))
-_RENDERED_MAPS: Final = frozenset(("inputs", "expectedOutputs", "actualOutputs"))
+_LEVELS_AS_TEXT: Final = {"inputs": 2, "expectedOutputs": 2, "actualOutputs": 2}
 """Maps of which the report renders one value, or the whole, as text."""
 
 _Path = tuple[Any, ...]
@@ -70,9 +70,7 @@ class _Sharing:
     def tree(self, value: JsonValue, path: _Path, text_levels: int = 0) -> JsonValue:
         """Return the value with references; `text_levels` counts the levels rendered as text."""
         if type(value) is str:
-            # `is`, not ==: this very path object is stored only if the text is met here for the first time.
-            first = self._paths.setdefault(value, path)
-            return value if first is path else self._reference(_TEXT, first)
+            return self._text(value, path)
         # The report renders maps as JSON text; then the text is in the document, and the map need not be.
         if text_levels and self._any_json and (written := self._paths.get(compact_json(value))):
             return self._reference(_JSON, written)
@@ -84,15 +82,17 @@ class _Sharing:
         marked = _is_marked(value)
         if marked:
             path = (*path, _PLAIN)
+        below = max(0, text_levels - 1)
         found = {
-            key: self.tree(
-                item, (*path, key), 2 if key in _RENDERED_MAPS else text_levels and text_levels - 1
-            )
-            if _may_hold(item)
-            else item
+            key: self.tree(item, (*path, key), _LEVELS_AS_TEXT.get(key, below)) if _may_hold(item) else item
             for key, item in value.items()
         }
         return {_PLAIN: found} if marked else found
+
+    def _text(self, text: str, path: _Path) -> JsonValue:
+        # `is`, not ==: this very path object is stored only if the text is met here for the first time.
+        first = self._paths.setdefault(text, path)
+        return text if first is path else self._reference(_TEXT, first)
 
     def _reference(self, mark: str, path: _Path) -> JsonValue:
         self.count += 1

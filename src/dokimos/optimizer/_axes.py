@@ -158,7 +158,9 @@ class AxisLocations:
             steps = ("instructions", "file" if get_value(self.document.value, (*steps, "file")) else "inline")
         now = get_value(self.document.value, steps)
         if not isinstance(now, str):
-            raise ConfigurationError(f"there is no text at {axis.path!r}.")
+            raise ConfigurationError(
+                f"there is no text at {axis.path!r}; a textual axis names one, such as instructions."
+            )
         self._check_place(steps)
         if steps == ("instructions", "file"):
             return self._text_file(axis, steps, now)
@@ -185,7 +187,7 @@ class AxisLocations:
     def _steps(self, path: str) -> Steps:
         steps = resolve_path(self.document.value, path)
         if steps[0] in _NOT_TESTED:
-            raise ConfigurationError(f"an axis is a part of what is tested, and {steps[0]} is not.")
+            raise ConfigurationError(f"{steps[0]} is not a part of what is tested, so it cannot be an axis.")
         if steps[0] in _DECLARED and self.document.value.get("agent") is not None:
             raise ConfigurationError(f"{steps[0]} has no effect beside agent:, which names what is tested.")
         return steps
@@ -195,7 +197,7 @@ class AxisLocations:
         location = self.document.locations.get(steps) or self.document.location(steps[:-1])
         if location.file != self.document.file:
             raise ConfigurationError(
-                f"it stands in {location.file}; write it into {self.document.file} itself."
+                f"it is in {location.file}; move it to {self.document.file}, which is what is edited."
             )
 
     def _check_value(self, steps: Steps, value: object) -> None:

@@ -219,16 +219,14 @@ class _Plan:
         """Refuse to go on with another search than this one; only its budget may be another."""
         now = json.loads(json.dumps(self.identity))
         if stored.get("content") != now["content"]:
-            raise JournalError(
-                f"The suite is not the one that {folder.name} was started with; start a new search."
-            )
+            raise JournalError(f"The suite has changed since {folder.name} was started; start a new search.")
         before = stored.get("optimizer") or {}
         changed = [
             key for key in now["optimizer"] if key != "budget" and now["optimizer"][key] != before.get(key)
         ]
         if changed:
             raise JournalError(
-                f"{folder.name} was started with another {', '.join(changed)} of evaluations.optimizer; "
+                f"evaluations.optimizer has changed since {folder.name} was started ({', '.join(changed)}); "
                 "start a new search."
             )
 
@@ -306,7 +304,7 @@ def _folder_of(resume: str | Path, root: Path) -> Path:
     names = [folder.name for folder in known]
     raise JournalError(
         f"There is {'more than one' if found else 'no'} search {str(resume)!r} in {root}."
-        f"{suggest(resume, names)} The last ones there are: {', '.join(names[-3:]) or 'none'}."
+        f"{suggest(resume, names)} The latest: {', '.join(names[-3:]) or 'none'}."
     )
 
 
@@ -316,7 +314,7 @@ def _read_search_file(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise JournalError(f"{folder / SEARCH_FILE} cannot be read: {error}.") from None
     if not isinstance(tree, dict):
-        raise JournalError(f"{folder / SEARCH_FILE} is damaged.")
+        raise JournalError(f"{folder / SEARCH_FILE} is damaged; start a new search.")
     return tree
 
 

@@ -83,7 +83,10 @@ class Search:
         if measured.error is not None or measured.loss is None:
             raise RunError(f"The suite as it is cannot be measured: {measured.error}.")
         if self._block.max_cost_usd is not None and measured.case_cost_usd is None:
-            raise RunError("max_cost_usd cannot be held: what a case costs is not known.")
+            raise RunError(
+                "max_cost_usd cannot be checked: the cost of a case is not known. Leave it out, or let the "
+                "application report cost_usd."
+            )
         baseline = Trial(
             id=0,
             candidate=candidate,

@@ -74,8 +74,8 @@ def _is_one_of(expected: object) -> bool:
 def _any_of(content: object) -> Check:
     if not isinstance(content, list) or not content:
         raise ConfigurationError(
-            f"one_of takes a list of accepted values that is not empty, not {quote(content)}; a value that "
-            "looks like it goes under literal."
+            f"one_of takes a list of one accepted value or more, not {quote(content)}; a value that looks "
+            "like a matcher goes under literal."
         )
     if any(map(may_be_absent, content)):
         raise ConfigurationError("optional goes around one_of, not into it: {optional: {one_of: [...]}}.")

@@ -128,7 +128,9 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
         why = getattr(error, "strerror", None) or f"it is not UTF-8: {error}"
         document.problems.append(Problem(f"cannot be read: {why}", Location(path, 1, 1)))
     except _TooMuch as error:
-        document.problems.append(Problem("there is more in this file than a suite can hold", error.location))
+        document.problems.append(
+            Problem("this file is too large or too deeply nested for a suite", error.location)
+        )
     return document
 
 

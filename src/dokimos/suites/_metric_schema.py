@@ -56,9 +56,7 @@ class Block(BaseModel):
         if inner := detail.get("ctx", {}).get("message"):
             message = inner
         elif kind == "extra_forbidden" and len(detail["loc"]) == 1:
-            names = [field.alias or name for name, field in cls.model_fields.items()]
-            unknown = detail["loc"][0]
-            message = f"there is no key {unknown!r}.{suggest(unknown, names)} Keys: {', '.join(names)}."
+            message = cls._explain_unknown_key(detail["loc"][0])
         elif kind == "literal_error":
             kind, message = "choice", _choice(detail)
         elif kind in _KINDS:
@@ -74,6 +72,11 @@ class Block(BaseModel):
             message = f"{message}, not {detail['input']!r:.60}."
         error = PydanticCustomError(kind, "{message}", {"message": message})
         return InitErrorDetails(type=error, loc=detail["loc"], input=detail["input"])
+
+    @classmethod
+    def _explain_unknown_key(cls, key: object) -> str:
+        names = [field.alias or name for name, field in cls.model_fields.items()]
+        return f"there is no key {key!r}.{suggest(key, names)} Keys: {', '.join(names)}."
 
     @classmethod
     def _bounds(cls, detail: Any) -> Bounds | None:

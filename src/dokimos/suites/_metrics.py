@@ -245,7 +245,7 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
 
     if metric.model is not None or metric.response_path is not None:
         given = "response_path" if metric.model is None else "model"
-        raise ConfigurationError("a code grader has neither a model nor a response_path.", setting=given)
+        raise ConfigurationError(f"a code grader takes no {given}; remove it.", setting=given)
     with at_setting("grader"):
         grader = load_callable(metric.grader, folder)
     files_read.record_grader(metric.grader, grader)

@@ -270,7 +270,7 @@ class Agent(Block):
     def _one_kind(self) -> Agent:
         kinds = [self.function, self.url, self.command]
         if sum(kind is not None for kind in kinds) != 1:
-            raise ValueError("an agent is one of callable, url and command.")
+            raise ValueError("an agent has exactly one of callable, url and command.")
         if self.url is None and self.headers:
             raise ValueError("headers are for an agent with a url.")
         if self.function is None and self.params:
@@ -375,7 +375,9 @@ class SuiteFile(Block):
         names = [tool.name for tool in tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two tools are called {', '.join(map(repr, twice))}.")
+            raise ValueError(
+                f"two tools are called {', '.join(map(repr, twice))}; give each a name of its own."
+            )
         return tools
 
     @model_validator(mode="after")

@@ -177,11 +177,7 @@ class _Session:
                 # Now, while it can still end the conversation; the result is kept for the end of the case.
                 stop = await _fatal_grade(case, example, turn, {TURNS: turns, **self.tools})
         if all(TURN_ERROR in turn for turn in turns):
-            none = AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
-            detail = turn_error_detail(turns[0])
-            if detail is not None and 0 not in raised:  # it was returned, with where it came from
-                return TaskResult({}, metrics, error=error_text(none), error_detail=detail)
-            raise none from next(iter(raised.values()), None)
+            return _fail_without_reply(turns, raised, metrics)
         return TaskResult(self._outputs(turns), metrics)
 
     def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
@@ -200,6 +196,17 @@ class _Session:
         calls = () if given is None else tool_calls_from(given, key=TOOL_CALLS)
         answer = Message.assistant(text_form(result.outputs.get(OUTPUT)) or "", calls)
         self.trajectory = self.trajectory.with_message(Message.user(turn.input)).with_message(answer)
+
+
+def _fail_without_reply(
+    turns: list[dict[str, Any]], raised: Mapping[int, Exception], metrics: CallMetrics
+) -> TaskResult:
+    """Raise or return the error of a conversation without a reply, as the application did in turn 1."""
+    none = AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
+    detail = turn_error_detail(turns[0])
+    if detail is not None and 0 not in raised:  # it was returned, with where it came from
+        return TaskResult({}, metrics, error=error_text(none), error_detail=detail)
+    raise none from next(iter(raised.values()), None)
 
 
 async def _fatal_grade(

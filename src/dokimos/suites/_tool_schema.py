@@ -103,7 +103,7 @@ class McpTool(ToolBlock):
     @model_validator(mode="after")
     def _one_way(self) -> McpTool:
         if (self.command is None) == (self.url is None):
-            raise ValueError("an MCP server is either a command: or a url:.")
+            raise ValueError("an MCP server has either a command: or a url:.")
         if self.transport == "websocket":
             raise ValueError("MCP over websocket is not supported; use http, sse or stdio.")
         if (self.transport == "stdio") != (self.command is not None) and self.transport is not None:

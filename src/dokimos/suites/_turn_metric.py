@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -283,7 +283,6 @@ class ConversationMetric(CompleteResultEvaluator):
         )
 
     def _roll_up_one(self, results: list[EvalResult]) -> EvalResult:
-        failed = any(result.success is False for result in results)
         errors = [f"{self._turn(n)}: {r.error}" for n, r in enumerate(results) if r.error is not None]
         rolled_up = EvalResult(
             self.name,
@@ -294,8 +293,7 @@ class ConversationMetric(CompleteResultEvaluator):
             decides=True if errors and any(result.expects_verdict for result in results) else None,
             score_range=self.custom_range(),
         )
-        # A failed turn is certain whatever an errored one would have given; without one, the error decides.
-        if errors and (not failed or any(result.errors_item for result in results)):
+        if errors and _errors_decide(results):
             details = (result.error_detail for result in results)
             return replace(rolled_up, error="; ".join(errors), error_detail=next(filter(None, details), None))
         return self._average(rolled_up, results, errors)
@@ -334,6 +332,13 @@ class ConversationMetric(CompleteResultEvaluator):
             "metadata": dict(result.metadata) or None,
         }
         return {key: value for key, value in row.items() if value not in (None, "")}
+
+
+def _errors_decide(results: Sequence[EvalResult]) -> bool:
+    """Say whether an error in one turn is one of the whole."""
+    # A turn that failed is certain, whatever the one that errored would have given.
+    has_failed = any(result.success is False for result in results)
+    return not has_failed or any(result.errors_item for result in results)
 
 
 def _why(result: EvalResult) -> str:

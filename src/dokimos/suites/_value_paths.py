@@ -58,10 +58,14 @@ def resolve_path(value: Any, path: str) -> Steps:
 def _step(value: object, part: str | int | Selector, path: str) -> str | int:
     if isinstance(part, str):
         if not isinstance(value, Mapping):
-            raise ConfigurationError(f"the path {path!r} leads nowhere: {part!r} is not in a map.")
+            raise ConfigurationError(
+                f"the path {path!r} leads nowhere: what is before {part!r} is not a map."
+            )
         return part
     if not isinstance(value, list):
-        raise ConfigurationError(f"the path {path!r} leads nowhere: there is no list to choose from.")
+        raise ConfigurationError(
+            f"the path {path!r} leads nowhere: [...] selects from a list, and there is none."
+        )
     if isinstance(part, int):
         if part >= len(value):
             raise ConfigurationError(f"the path {path!r} leads nowhere: the list has {len(value)} entries.")
@@ -74,7 +78,7 @@ def _step(value: object, part: str | int | Selector, path: str) -> str | int:
         return found[0]
     if found:
         raise ConfigurationError(
-            f"the path {path!r} is not clear: {len(found)} entries have {key}={expected}."
+            f"the path {path!r} is ambiguous: {len(found)} entries have {key}={expected}."
         )
     known = [str(entry[key]) for entry in value if isinstance(entry, Mapping) and key in entry]
     raise ConfigurationError(

@@ -53,7 +53,7 @@ def test_every_kind_of_tool_loads(folder):
         ),
         ("{name: a, type: function, file: none.py, function: add}", "none.py:add' cannot be imported"),
         ("{name: 'a b', type: function, function: 'm:add'}", "tools[0].name"),
-        ("{name: a, type: mcp}", "an MCP server is either a command: or a url:"),
+        ("{name: a, type: mcp}", "an MCP server has either a command: or a url:"),
         ("{name: a, type: mcp, command: x, url: 'http://h/mcp'}", "either a command: or a url:"),
         (
             "{name: a, type: mcp, url: 'http://h/mcp', transport: stdio}",

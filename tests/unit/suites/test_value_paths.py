@@ -43,8 +43,8 @@ def test_the_last_key_may_be_missing():
         ("tools[name=dosc].top_k", "no entry has name=dosc. Did you mean 'docs'?"),
         ("tools[name=twin].top_k", "2 entries have name=twin"),
         ("tools[9].top_k", "the list has 4 entries"),
-        ("model[0]", "there is no list to choose from"),
-        ("model.name.x", "'x' is not in a map"),
+        ("model[0]", "selects from a list, and there is none"),
+        ("model.name.x", "what is before 'x' is not a map"),
     ],
 )
 def test_a_path_that_leads_nowhere_says_where_it_ends(path, why):

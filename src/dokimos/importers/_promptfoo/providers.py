@@ -110,7 +110,7 @@ def _key(value: str, notes: Notes) -> dict[str, Any]:
     # A suite is committed to a repository, so a key in the clear is left out of it.
     if _VARIABLE.fullmatch(text):
         return {"api_key": text}
-    notes.lose("an apiKey that stands in the file: keys belong into the environment")
+    notes.lose("an apiKey that stands in the file: keys belong in the environment")
     return {}
 
 

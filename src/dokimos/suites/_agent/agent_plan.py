@@ -318,8 +318,8 @@ def _inline_references(part: object, whole: Mapping[str, Any], above: tuple[str,
     del inner["$ref"]
     if reference in above:
         raise ConfigurationError(
-            f"the response format contains itself ({reference}), and no model can be held to a form without "
-            "an end; write it out as deep as you need it."
+            f"the response format contains itself ({reference}), and models take no recursive schema; "
+            "write it out as deep as you need it."
         )
     found = _inline_references(_resolve_pointer(reference, whole), whole, (*above, reference))
     # Keywords beside a $ref hold as well (JSON Schema 2020-12), and win, such as a description.

@@ -23,6 +23,7 @@ from dokimos.suites._retrieval.text_extraction import KIND_OF, to_text
 
 AnyRetrievalTool = VectorstoreTool | HierarchicalDocumentTool
 
+_ENDINGS: Final = ", ".join(ending for ending, kind in KIND_OF.items() if kind != "image")
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _LISTED_AT_MOST: Final = 5
 
@@ -61,20 +62,27 @@ def source_files(source: str, folder: Path) -> list[Path]:
         return [root]
     if root.is_dir():
         found = [path for path in root.rglob("*") if _is_document(path, root)]
-        for listed in {root, *(path.parent for path in found)}:
-            files_read.record_listing(listed)
+        listed_folders = {root, *(path.parent for path in found)}
     elif _PATTERN_SIGNS & set(source):
-        matches = glob.glob(source, root_dir=folder, recursive=True)  # the folder's own name is no pattern
-        found = [path for match in matches if (path := folder / match).is_file() and _has_text(path)]
-        for listed in {path.parent for path in found}:
-            files_read.record_listing(listed)
+        found = _files_of_pattern(source, folder)
+        listed_folders = {path.parent for path in found}
     else:
         files_read.record_missing(root)
         raise ConfigurationError(f"there is no source {root}.")
+    # A file that is added to one of these changes what the agent finds, although no file was changed.
+    for listed in listed_folders:
+        files_read.record_listing(listed)
     if not found:
-        endings = ", ".join(ending for ending, kind in KIND_OF.items() if kind != "image")
-        raise ConfigurationError(f"there are no documents in {root}; they end in {endings}.")
+        raise ConfigurationError(
+            f"there are no documents in {root}; files of these kinds are read: {_ENDINGS}."
+        )
     return sorted(found)
+
+
+def _files_of_pattern(pattern: str, folder: Path) -> list[Path]:
+    # With root_dir, since the folder's own name may contain signs of patterns.
+    matches = glob.glob(pattern, root_dir=folder, recursive=True)
+    return [path for match in matches if (path := folder / match).is_file() and _has_text(path)]
 
 
 def read_entries(block: AnyRetrievalTool, files: list[Path], folder: Path) -> list[Entry]:

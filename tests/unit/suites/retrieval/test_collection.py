@@ -248,7 +248,7 @@ def test_files_outside_the_suite_are_named_in_full(library, tmp_path):
     ("source", "message"),
     [
         ("nowhere", "there is no source .*nowhere"),
-        ("empty", "there are no documents in .*empty; they end in .txt"),
+        ("empty", "there are no documents in .*empty; files of these kinds are read: .txt"),
         ("*.pdf", "there are no documents in"),
         ("https://example.com/a.pdf", "is a URL; download it"),
         ("blank.md", "there is no text in the source 'blank.md'"),
