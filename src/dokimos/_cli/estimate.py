@@ -165,8 +165,8 @@ def _earlier_results(
     for folder in islice(list_target_runs(target, root), MOST_RUNS):
         try:
             record = EarlierRun.of(folder).record
-            known = RunIdentity.from_manifest(read_manifest(folder))
-            if record is None or known.task != now.task or not known.has_evaluators_of(now):
+            identity = RunIdentity.from_manifest(read_manifest(folder))
+            if record is None or identity.task != now.task or not identity.has_evaluators_of(now):
                 continue
             if now.evaluators is None and record.data_changes():
                 continue  # a suite, of which the metrics may have changed
@@ -198,8 +198,8 @@ def _calls(folder: Path, result: ExperimentResult, counts_own: bool) -> int:
     from dokimos.judges._run_call_store import CALLS_FILE, RunCallStore
 
     path = folder / CALLS_FILE
-    kept = sum(1 for _ in RunCallStore(path).costs()) if path.is_file() else 0
-    return kept if counts_own else kept + result.summary.tokenized
+    stored = sum(1 for _ in RunCallStore(path).costs()) if path.is_file() else 0
+    return stored if counts_own else stored + result.summary.tokenized
 
 
 def _seconds_per_item(result: ExperimentResult, parallelism: int) -> float | None:
@@ -240,8 +240,8 @@ def _run_sample(
         echo(
             f"There is no earlier run to estimate from: running {pluralize(len(indices), 'item')}.", err=True
         )
-    kept = {"run_dir": str(root), "no_journal": False, "is_sample": True}
-    extra = {**settings.extra, "quiet": True, "reuse": None, **kept}
+    storage = {"run_dir": str(root), "no_journal": False, "is_sample": True}
+    extra = {**settings.extra, "quiet": True, "reuse": None, **storage}
     sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)
     return run_target(target, sampled)
 

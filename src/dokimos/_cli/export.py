@@ -32,9 +32,9 @@ def export_result(result: str, outputs: Sequence[str], format_: str | None, run_
         raise click.UsageError("Say what to write: -o FILE, or --format NAME to print it.")
     if format_ is None:
         check_outputs(outputs)
-    found = load_result_argument(result, run_dir)
+    loaded = load_result_argument(result, run_dir)
     if not outputs and format_ is not None:
-        echo(render(found, format_))
+        echo(render(loaded, format_))
     for output in outputs:
-        echo(export(found, output, format=format_))
+        echo(export(loaded, output, format=format_))
     return 0

@@ -181,18 +181,18 @@ def _find_failed_run(failed: str, target: str | None, settings: RunSettings, of_
     root = runs_root(settings.extra.get("run_dir"))
     if failed != NEWEST:
         return find_run(failed, root)
-    found = next(
+    newest = next(
         (f for f in list_target_runs(target, root) if not of_suites or is_suite(_read_launch(f)["target"])),
         None,
     )
-    if found is None:
+    if newest is None:
         what = "No run" if target is None else f"No run of {target}"
         what = "No run of a suite" if target is None and of_suites else what
         raise ConfigurationError(
             f"{what} is kept in {root}, so it is not known what failed. Run it whole first, or name the run: "
             "--failed RUN."
         )
-    return found
+    return newest
 
 
 def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:

@@ -178,8 +178,8 @@ def _report_interrupt(error: BaseException) -> int:
     from dokimos._core.error_chain import error_chain
 
     # click wraps Ctrl-C, and a second one hides the first
-    found = next((one for one in error_chain(error) if isinstance(one, RunInterrupted)), None)
-    _tell("Interrupted." if found is None else str(found))
+    interrupt = next((one for one in error_chain(error) if isinstance(one, RunInterrupted)), None)
+    _tell("Interrupted." if interrupt is None else str(interrupt))
     return EXIT_INTERRUPTED
 
 

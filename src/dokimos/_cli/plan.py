@@ -69,7 +69,7 @@ def plan(
     if items is not None and data is not None:
         raise click.UsageError("Give --items or --data, not both.")
     past = None if result is None else _past(result, run_dir)
-    found = make(
+    made = make(
         _assumptions(past, options),
         items=_items(items, data, past),
         drop=options["drop"],
@@ -79,9 +79,9 @@ def plan(
         repeats=repeats or REPEATS,
         cost_usd=None if past is None else _cost(past),
     )
-    found.print()
+    made.print()
     if output is not None:
-        _write(found, output)
+        _write(made, output)
     return 0
 
 

@@ -59,9 +59,9 @@ def rescore(
     check_outputs(outputs)
     levels = parse_levels(fail_under)
     evaluators = build_evaluators(specs)
-    found = load_result_argument(result, run_dir)
-    scored = Experiment.rescore(found, evaluators, parallelism=parallelism, **call_keywords(calls))
+    stored = load_result_argument(result, run_dir)
+    scored = Experiment.rescore(stored, evaluators, parallelism=parallelism, **call_keywords(calls))
     # A status that the stored run had already says nothing about this command.
-    ended_here = scored.status is RunStatus.BROKEN or scored.status is not found.status
+    ended_here = scored.status is RunStatus.BROKEN or scored.status is not stored.status
     criteria = Criteria.of(levels, allow_errors, of_this_run=ended_here)
     return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(scored)

@@ -44,15 +44,15 @@ def show(
     if as_json and item is None:
         raise click.UsageError("--json needs --item; `dokimos export` writes a whole result as JSON.")
     check_volume(quiet, verbose)
-    found = load_result_argument(result, run_dir)
+    loaded = load_result_argument(result, run_dir)
     if item is not None:
-        _show_item(found, item, as_json=as_json)
+        _show_item(loaded, item, as_json=as_json)
         return 0
     criteria = Criteria.of(parse_levels(fail_under), None, of_this_run=False)
     presentation = Presentation(criteria=criteria, quiet=quiet, verbose=verbose)
     if fail_under:
-        return presentation.show(found)
-    presentation.print(found)
+        return presentation.show(loaded)
+    presentation.print(loaded)
     return 0
 
 
@@ -61,15 +61,15 @@ def _show_item(result: ExperimentResult, key: str, *, as_json: bool) -> None:
     from dokimos.errors import ConfigurationError
     from dokimos.reporting._views import item_details
 
-    found = [
+    items = [
         (run.index, item)
         for run in result.runs
         for item in run.item_results
         if key in (item.key, str(item.index))
     ]
-    if not found:
+    if not items:
         raise ConfigurationError(f"The result has no item {key!r}; {_describe_items(result)}.")
-    for number, (run_index, item) in enumerate(found):
+    for number, (run_index, item) in enumerate(items):
         if as_json:
             echo(to_json(item, indent=2))
         else:

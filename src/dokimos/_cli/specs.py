@@ -133,7 +133,7 @@ def parse_error_limit(text: str, option: str) -> int | float:
 
 def parse_shard(text: str) -> tuple[int, int]:
     """Read `1/4`."""
-    found = _SHARD.fullmatch(text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = _SHARD.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise ConfigurationError(f"--shard {text!r} must be I/N with I from 1 to N, such as 1/4.")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

@@ -86,9 +86,9 @@ def _experiment(target: str, settings: RunSettings) -> Experiment:
     from dokimos._cli.targets import load_experiment, split_target
     from dokimos.errors import ConfigurationError
 
-    known: Experiment | None = settings.extra.get("experiment")
-    if known is not None:
-        return known
+    planned: Experiment | None = settings.extra.get("experiment")
+    if planned is not None:
+        return planned
     added = build_evaluators(settings.specs)
     if split_target(target) is None:
         return _read_data_file(target, added, settings)

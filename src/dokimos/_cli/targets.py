@@ -42,10 +42,10 @@ def load_experiment(target: str) -> Experiment:
     Raises:
         ConfigurationError: when it cannot be imported, is not there, or is not an experiment.
     """
-    found = split_target(target)
-    if found is None:
+    parts = split_target(target)
+    if parts is None:
         raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
-    source, attribute = found
+    source, attribute = parts
     module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
     return _experiment_in(module, attribute, target)
 
@@ -56,10 +56,10 @@ def load_attribute(target: str) -> Any:
     Raises:
         ConfigurationError: when it cannot be imported or is not there.
     """
-    found = split_target(target)
-    if found is None:
+    parts = split_target(target)
+    if parts is None:
         raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
-    source, attribute = found
+    source, attribute = parts
     module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
     try:
         return getattr(module, attribute)
@@ -69,19 +69,19 @@ def load_attribute(target: str) -> Any:
 
 def absolute_target(target: str) -> str:
     """Return the target with its file made absolute, so that it can be found again from elsewhere."""
-    found = split_target(target)
-    if found is None:
+    parts = split_target(target)
+    if parts is None:
         return str(Path(target).resolve()) if Path(target).exists() else target
-    source, attribute = found
+    source, attribute = parts
     return f"{Path(source).resolve()}:{attribute}" if source.endswith(".py") else target
 
 
 def evaluation_file(target: str) -> str | None:
     """Return the file of an imported target, None where it is no Python."""
-    found = split_target(target)
-    if found is None:
+    parts = split_target(target)
+    if parts is None:
         return None
-    source = found[0]
+    source = parts[0]
     return (
         os.path.abspath(source)
         if source.endswith(".py")

@@ -60,19 +60,19 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
 
 def _print_contents(stream: DatasetStream) -> None:
     """Read a data set to its end, and say how many examples have what."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     keys: Counter[str] = Counter()
     for example in stream:
-        found["examples"] += 1
-        found["with an id"] += example.id is not None
-        found["with an expected output"] += bool(example.expected_outputs)
-        found["with recorded outputs"] += example.actual_outputs is not None
+        counts["examples"] += 1
+        counts["with an id"] += example.id is not None
+        counts["with an expected output"] += bool(example.expected_outputs)
+        counts["with recorded outputs"] += example.actual_outputs is not None
         if example.actual_error is not None:
-            found["with a recorded error"] += 1
+            counts["with a recorded error"] += 1
         keys.update(f"metadata.{key}" for key in example.metadata)
         keys.update(f"inputs.{key}" for key in example.inputs)
-    echo(f"{stream.name}: {pluralize(found.pop('examples', 0), 'example')}")
-    for what, count in found.items():
+    echo(f"{stream.name}: {pluralize(counts.pop('examples', 0), 'example')}")
+    for what, count in counts.items():
         echo(f"  {count:>8} {what}")
     for key, count in sorted(keys.items()):
         echo(f"  {count:>8} with {key}")

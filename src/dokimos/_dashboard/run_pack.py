@@ -74,13 +74,13 @@ def _pack(folder: Path) -> PackedRun:
 def _stamp(folder: Path) -> list[Any]:
     """Return what changes whenever the run does."""
     # The version too: another one may count or render in another way.
-    found: list[Any] = [FORMAT, __version__]
+    stamp: list[Any] = [FORMAT, __version__]
     for name in (JOURNAL_FILE, MANIFEST_FILE):
         with contextlib.suppress(OSError):
             state = (folder / name).stat()
             # A journal is only appended to, so size and time tell a change; reading it may take seconds.
-            found += [state.st_size, state.st_mtime_ns]
-    return found
+            stamp += [state.st_size, state.st_mtime_ns]
+    return stamp
 
 
 def _read_cache(path: Path, stamp: list[Any]) -> PackedRun | None:

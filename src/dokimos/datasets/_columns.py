@@ -141,9 +141,9 @@ class ColumnMap:
 
 def suggestion(names: Iterable[str], *, missing_input: bool = True) -> str:
     """Say which `columns=` would probably help for a table with these column names."""
-    found = [str(name) for name in names]
-    guess = guess_columns(found)
-    listed = ", ".join(map(repr, found)) or "none"
+    columns = [str(name) for name in names]
+    guess = guess_columns(columns)
+    listed = ", ".join(map(repr, columns)) or "none"
     if missing_input and "input" not in guess.values():
         return f"It has: {listed}. Say which one is the input with columns={{'NAME': 'input'}}."
     flags = " ".join(f"--columns {source}={target}" for source, target in guess.items())

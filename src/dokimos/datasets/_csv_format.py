@@ -169,12 +169,12 @@ class _Header:
     def _other_delimiter(self) -> str:
         if len(self.names) > 1:
             return ""
-        found = next((mark for mark in ";\t|" if mark in self.names[0]), None)
-        if found is None:
+        separator = next((mark for mark in ";\t|" if mark in self.names[0]), None)
+        if separator is None:
             return ""
         return (
-            f"The cells are divided by {found!r}: read the file with Dataset.from_csv(path, "
-            f"delimiter={found!r}), or save it with commas."
+            f"The cells are divided by {separator!r}: read the file with Dataset.from_csv(path, "
+            f"delimiter={separator!r}), or save it with commas."
         )
 
     def _describe_columns(self) -> str:

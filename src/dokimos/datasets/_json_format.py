@@ -65,7 +65,7 @@ def loads(text: str) -> Any:
 
 def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
     """Yield one example per line that is not blank. Raises `DatasetError` also where there are none."""
-    found = False
+    has_examples = False
     read = rows.read
     with source.open() as stream:
         for number, raw in enumerate(read_bounded_lines(stream, source.label), 1):
@@ -80,9 +80,9 @@ def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
             else:
                 if end != len(text):
                     _trailing(source.label, number)
-            found = True
+            has_examples = True
             yield read(value, number)
-    if not found:
+    if not has_examples:
         raise DatasetError("There are no examples: every line is blank.", path=source.label)
 
 
@@ -325,9 +325,9 @@ def _repeats(key: str, match: re.Match[str], open_objects: list[set[str] | None]
 
 
 def _unique(members: list[tuple[str, Any]]) -> JsonObject:
-    found = dict(members)
-    if len(found) == len(members):
-        return found
+    unique = dict(members)
+    if len(unique) == len(members):
+        return unique
     keys = [key for key, _ in members]
     twice = next(key for index, key in enumerate(keys) if key in keys[:index])
     raise _Refused(f"The key {twice!r} is given twice in one object.", key=twice)

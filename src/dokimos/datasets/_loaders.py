@@ -35,9 +35,9 @@ def stream_file(path: Location, columns: Columns = None) -> DatasetStream:
 
 def _format(path: Location, source: Source) -> FileFormat:
     """Return what the extension says; a pipe, such as `/dev/fd/63`, mostly has none."""
-    known = find_format(os.fspath(path))
-    if known is not None:
-        return known
+    by_extension = find_format(os.fspath(path))
+    if by_extension is not None:
+        return by_extension
     return "json" if os.path.isfile(path) else sniff(source)
 
 

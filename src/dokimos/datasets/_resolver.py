@@ -220,8 +220,8 @@ def _entry_points() -> list[DatasetResolver]:
         _plugins = []
         for entry in entry_points(group=ENTRY_POINTS):
             try:
-                found = entry.load()
-                _plugins.append(found() if isinstance(found, type) else found)
+                plugin = entry.load()
+                _plugins.append(plugin() if isinstance(plugin, type) else plugin)
             except Exception as error:
                 _broken_plugins.append(f"{entry.name} ({type(error).__name__}: {error})")
     return _plugins

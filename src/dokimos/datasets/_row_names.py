@@ -44,11 +44,11 @@ class UnknownNames:
             return
         texts = [name for name in combination if isinstance(name, str)]
         for name in sorted(name for name in texts if name in unknown):
-            found = find_resemblance(name, texts)
-            if found is not None and found.kind == "slip":
-                raise DatasetError(_refusal(name, found.key), path=self._label, line=line)
-            if found is not None:
-                self._warn(name, found.key)
+            resemblance = find_resemblance(name, texts)
+            if resemblance is not None and resemblance.kind == "slip":
+                raise DatasetError(_refusal(name, resemblance.key), path=self._label, line=line)
+            if resemblance is not None:
+                self._warn(name, resemblance.key)
         # Rows that each have keys of their own would fill memory with combinations that never come again.
         if len(self._seen) < _MOST_COMBINATIONS:
             self._seen.add(combination)

@@ -117,8 +117,8 @@ class RowReader:
         outputs = row.get("actualOutputs")
         if type(outputs) is dict and outputs:
             return outputs
-        found = self._outputs(row, outputs, "actualOutput", line)
-        return None if found == {OUTPUT: None} else found
+        recorded = self._outputs(row, outputs, "actualOutput", line)
+        return None if recorded == {OUTPUT: None} else recorded
 
     def _map(self, value: object, name: str, line: int | None) -> dict[str, Any]:
         if value is None:

@@ -74,8 +74,8 @@ def _rows(result: ExperimentResult, names: Mapping[str, bool], *, errors: bool) 
     for run in result.runs:
         start = [str(run.index + 1)] if result.run_count > 1 else []
         for item in run.item_results:
-            found = [_escape_formula(join_statements(item.errors_with_location))] if errors else []
-            yield start + _row(item, names) + found
+            error_cell = [_escape_formula(join_statements(item.errors_with_location))] if errors else []
+            yield start + _row(item, names) + error_cell
 
 
 def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:

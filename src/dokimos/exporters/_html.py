@@ -203,16 +203,16 @@ def _latency_card(summary: RunSummary) -> Html:
 
 def _first(worst: list[ItemRuns], items: tuple[ItemRuns, ...]) -> Html | None:
     """The worst items that differ in what went wrong, in the order of the items below."""
-    found: dict[str, ItemRuns] = {}
+    by_reason: dict[str, ItemRuns] = {}
     for item in worst:
-        if item.success is False and len(found) < FIRST_ITEMS:
+        if item.success is False and len(by_reason) < FIRST_ITEMS:
             # One item for each reason: twenty items that fail for one cause say no more than the first.
-            found.setdefault(_why(item), item)
-    if not found:
+            by_reason.setdefault(_why(item), item)
+    if not by_reason:
         return None
     # By position in the data, which is where the page's script finds the item again.
     indexes = {id(item): index for index, item in enumerate(items)}
-    rows = [_first_row(item, why, indexes[id(item)]) for why, item in found.items()]
+    rows = [_first_row(item, why, indexes[id(item)]) for why, item in by_reason.items()]
     return tag("section", tag("h2", "Look first at"), tag("ul", rows), class_="first")
 
 

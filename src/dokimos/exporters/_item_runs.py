@@ -40,9 +40,9 @@ class ItemRuns:
     @cached_property
     def outcome(self) -> Outcome:
         """The worst of the repeats that judged the item."""
-        found = {item.outcome for item in self.results}
+        outcomes = {item.outcome for item in self.results}
         for outcome in (Outcome.ERRORED, Outcome.FAILED, Outcome.PASSED, Outcome.INFORMATIONAL):
-            if outcome in found:
+            if outcome in outcomes:
                 return outcome
         return Outcome.NOT_JUDGED
 
@@ -71,15 +71,15 @@ class ItemRuns:
 
 def items_of(result: ExperimentResult) -> tuple[ItemRuns, ...]:
     """Merge the repeats of each item, in the order of the data set."""
-    found: dict[tuple[int, int], list[ItemResult | None]] = {}
+    repeats: dict[tuple[int, int], list[ItemResult | None]] = {}
     for position, run in enumerate(result.runs):
         seen: Counter[int] = Counter()
         for item in run.item_results:
             # A merged result may have an index more than once; the n-th of each repeat belong together.
             occurrence = (item.index, seen[item.index])
             seen[item.index] += 1
-            found.setdefault(occurrence, [None] * result.run_count)[position] = item
-    return tuple(_merge_repeats(occurrence[0], found[occurrence]) for occurrence in sorted(found))
+            repeats.setdefault(occurrence, [None] * result.run_count)[position] = item
+    return tuple(_merge_repeats(occurrence[0], repeats[occurrence]) for occurrence in sorted(repeats))
 
 
 def _merge_repeats(index: int, runs: list[ItemResult | None]) -> ItemRuns:

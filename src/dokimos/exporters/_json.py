@@ -192,21 +192,21 @@ def _run(index: int, summary: RunSummary) -> dict[str, JsonValue]:
 def _evaluator(
     name: str, result: ExperimentResult, summary: RunSummary, info: EvaluatorInfo | None
 ) -> dict[str, JsonValue]:
-    found = summary.evaluator(name)
-    assert found is not None, "names come from the summaries"
+    totals = summary.evaluator(name)
+    assert totals is not None, "names come from the summaries"
     tree: dict[str, JsonValue] = {
         "averageScore": round_half_up_or_none(result.average_score(name)),
         "stdDev": round_half_up(result.score_std_dev(name)),
-        "passRate": round_half_up_or_none(found.pass_rate),
-        "scored": found.scored,
-        "passCount": found.passed,
-        "failCount": found.failed,
-        "errorCount": found.errors,
-        "decides": found.decides,
-        "skippedCount": found.skipped,
+        "passRate": round_half_up_or_none(totals.pass_rate),
+        "scored": totals.scored,
+        "passCount": totals.passed,
+        "failCount": totals.failed,
+        "errorCount": totals.errors,
+        "decides": totals.decides,
+        "skippedCount": totals.skipped,
     }
-    if found.labels:
-        tree["labels"] = dict(found.labels)
+    if totals.labels:
+        tree["labels"] = dict(totals.labels)
     if info is not None:
         tree |= {"threshold": info.threshold, "direction": info.direction}
         if info.score_range is not None:
@@ -258,8 +258,8 @@ def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str,
 
 
 def _evaluations(item: ItemRuns, result: ExperimentResult) -> list[JsonValue]:
-    found = ((name, item.results_of(name)) for name in result.evaluator_names)
-    return [_evaluation(name, results) for name, results in found if any(results)]
+    by_name = ((name, item.results_of(name)) for name in result.evaluator_names)
+    return [_evaluation(name, results) for name, results in by_name if any(results)]
 
 
 def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, JsonValue]:

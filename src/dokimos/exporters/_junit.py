@@ -175,8 +175,8 @@ def _seconds(milliseconds: float) -> str:
 
 def _moment(result: ExperimentResult) -> str | None:
     """The start in the form that readers of these files expect: without fraction and offset."""
-    found = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", result.provenance.started_at or "")
-    return found[0] if found else None
+    match = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", result.provenance.started_at or "")
+    return match[0] if match else None
 
 
 def _clean(text: str) -> str:

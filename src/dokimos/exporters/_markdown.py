@@ -150,12 +150,12 @@ def _evaluators(result: ExperimentResult) -> Iterator[str]:
 
 
 def _labels(summary: RunSummary) -> Iterator[str]:
-    found = [evaluator for evaluator in summary.evaluators if evaluator.labels]
-    if not found:
+    labelled = [evaluator for evaluator in summary.evaluators if evaluator.labels]
+    if not labelled:
         return
     yield table_row(["Evaluator", "Labels"])
     yield "|---|---|"
-    for evaluator in found:
+    for evaluator in labelled:
         yield table_row(
             [plain(evaluator.name, MAX_HEADING), plain(describe_labels(evaluator.labels), MAX_TEXT)]
         )
@@ -163,18 +163,18 @@ def _labels(summary: RunSummary) -> Iterator[str]:
 
 
 def _evaluator_row(name: str, result: ExperimentResult, summary: RunSummary) -> str:
-    found = summary.evaluator(name)
-    assert found is not None, "names come from the summaries"
+    totals = summary.evaluator(name)
+    assert totals is not None, "names come from the summaries"
     cells = [
         plain(name, MAX_HEADING),
         number_format.format_score(result.average_score(name)),
         number_format.format_score(result.score_std_dev(name))
         if result.run_count > 1
         else number_format.UNKNOWN,
-        format_or_unknown(number_format.percent, found.pass_rate),
-        f"{found.passed:,}/{found.judged:,}" if found.judged else number_format.UNKNOWN,
-        f"{found.errors:,}",
-        f"{found.skipped:,}",
+        format_or_unknown(number_format.percent, totals.pass_rate),
+        f"{totals.passed:,}/{totals.judged:,}" if totals.judged else number_format.UNKNOWN,
+        f"{totals.errors:,}",
+        f"{totals.skipped:,}",
     ]
     return table_row(cells)
 

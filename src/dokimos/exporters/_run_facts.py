@@ -10,7 +10,7 @@ def facts(result: ExperimentResult) -> dict[str, str]:
     """Return what is known, in the order in which it is read."""
     source = result.provenance
     changes = " (with local changes)" if source.git_dirty else ""
-    found = {
+    labelled = {
         "Run": source.run_id,
         "Started": source.started_at,
         "Resumed": source.resumed_at,
@@ -34,7 +34,7 @@ def facts(result: ExperimentResult) -> dict[str, str]:
         "Python": source.python_version,
         "Command": " ".join(source.command) or None,
     }
-    return {label: str(fact) for label, fact in found.items() if fact is not None}
+    return {label: str(fact) for label, fact in labelled.items() if fact is not None}
 
 
 def _pull_request(source: Provenance) -> str | None:

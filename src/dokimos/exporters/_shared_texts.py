@@ -118,12 +118,12 @@ class _Joining:
         return text if mark == _TEXT else self._value_of(text)
 
     def _text_at(self, path: JsonValue) -> str:
-        found = self._document
+        value = self._document
         for key in path:
-            found = found[key]
-        if not isinstance(found, str):
+            value = value[key]
+        if not isinstance(value, str):
             raise TypeError("A reference must point to a text.")
-        return found
+        return value
 
     def _value_of(self, text: str) -> JsonValue:
         if text not in self._parsed:

@@ -94,11 +94,13 @@ class Objective:
         evaluators = {e.name: e for case in cases for e in case.evaluators if not _is_disabled(e)}
         parts = {}
         for key in weights:
-            found = _find_evaluators(key, evaluators)
-            if not found:
-                known = f"There are {', '.join(evaluators)}." if evaluators else "There are none."
-                raise ConfigurationError(f"no case has the metric {key!r}.{suggest(key, evaluators)} {known}")
-            for name in found:
+            names = _find_evaluators(key, evaluators)
+            if not names:
+                existing = f"There are {', '.join(evaluators)}." if evaluators else "There are none."
+                raise ConfigurationError(
+                    f"no case has the metric {key!r}.{suggest(key, evaluators)} {existing}"
+                )
+            for name in names:
                 parts[name] = _Part(key=key, lower_is_better=evaluators[name].lower_is_better)
         planned = {
             case.id: tuple(parts[e.name].key for e in case.evaluators if e.name in parts) for case in cases
@@ -172,19 +174,21 @@ class Objective:
         for item in items:
             case = _case_of(item)
             # No reply scores 0 on all that was planned: a candidate must not win by failing on hard cases.
-            found = [(key, 0.0) for key in self.planned.get(case, ())] if item.error else self._of(item)
-            for key, score in found:
+            keyed_scores = (
+                [(key, 0.0) for key in self.planned.get(case, ())] if item.error else self._of(item)
+            )
+            for key, score in keyed_scores:
                 scores.setdefault(case, {}).setdefault(key, []).append(score)
         return scores
 
     def _of(self, item: ItemResult) -> list[tuple[str, float]]:
-        found = []
+        keyed_scores = []
         for result in item.eval_results:
             part = self.parts.get(result.name)
             if part is not None and result.score is not None:
                 share = share_of(result.score, result.score_range)
-                found.append((part.key, complement(share) if part.lower_is_better else share))
-        return found
+                keyed_scores.append((part.key, complement(share) if part.lower_is_better else share))
+        return keyed_scores
 
     def _failures(self, items: Iterable[ItemResult]) -> list[Failure]:
         """Return the worst cases, those without a reply first."""

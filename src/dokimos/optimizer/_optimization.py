@@ -294,16 +294,16 @@ def _folder_of(resume: str | Path, root: Path) -> Path:
     as_path = Path(resume)
     if (as_path / SEARCH_FILE).is_file():
         return as_path
-    known = sorted(path.parent for path in root.glob(f"*/{SEARCH_FILE}"))
+    folders = sorted(path.parent for path in root.glob(f"*/{SEARCH_FILE}"))
     # Names begin with the time, so the last in order is the newest.
-    if str(resume) == "latest" and known:
-        return known[-1]
-    found = [folder for folder in known if folder.name.startswith(str(resume))]
-    if len(found) == 1:
-        return found[0]
-    names = [folder.name for folder in known]
+    if str(resume) == "latest" and folders:
+        return folders[-1]
+    matches = [folder for folder in folders if folder.name.startswith(str(resume))]
+    if len(matches) == 1:
+        return matches[0]
+    names = [folder.name for folder in folders]
     raise JournalError(
-        f"There is {'more than one' if found else 'no'} search {str(resume)!r} in {root}."
+        f"There is {'more than one' if matches else 'no'} search {str(resume)!r} in {root}."
         f"{suggest(resume, names)} The latest: {', '.join(names[-3:]) or 'none'}."
     )
 

@@ -76,9 +76,9 @@ class NumericSpace:
     def propose(self, trial: int) -> Proposal | None:
         """Return a new point for a trial, None where there is none left."""
         step = f"point-{trial}"
-        known = self._journal.get(step)
-        if known is not None:
-            proposal = self._proposal(known)
+        stored = self._journal.get(step)
+        if stored is not None:
+            proposal = self._proposal(stored)
             self._seen.add(_key(proposal.point))
             return proposal
         new = self._new()

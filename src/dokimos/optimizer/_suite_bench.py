@@ -215,15 +215,15 @@ def find_unfinished_runs(root: Path, search: str) -> dict[tuple[int, Split], Pat
     from dokimos.experiment._run_folders import list_run_folders
     from dokimos.experiment._run_manifest import read_manifest
 
-    found: dict[tuple[int, Split], Path] = {}
+    runs: dict[tuple[int, Split], Path] = {}
     for folder in list_run_folders(root):
         try:
             about = (read_manifest(folder).get("metadata") or {}).get(METADATA)
         except JournalError:
             continue
         if isinstance(about, Mapping) and about.get("search") == search:
-            found[about["trial"], about["split"]] = folder
-    return found
+            runs[about["trial"], about["split"]] = folder
+    return runs
 
 
 async def close_application(application: object) -> None:

@@ -48,12 +48,12 @@ class TurnPlan:
     def view(self, case: EvalTestCase, outputs: Mapping[str, Any]) -> EvalTestCase:
         """Return the turn as a case of its own, for its evaluators."""
         retrieved = self.find_contexts(outputs)
-        known = {} if retrieved is None else {CONTEXTS: retrieved}
+        retrieved_outputs = {} if retrieved is None else {CONTEXTS: retrieved}
         about: dict[str, Any] = {"caseName": self.case_name, "turnIndex": self.index}
         about |= {"turnConfig": dict(self.turn_config), "files": list(self.files)}
         return EvalTestCase(
             {INPUT: self.input},
-            {TOOL_CALLS: [], **outputs, **known},
+            {TOOL_CALLS: [], **outputs, **retrieved_outputs},
             expected_outputs={} if self.ground_truth is None else {OUTPUT: self.ground_truth},
             metadata={**self.metadata, **about},
             # Metrics and repeat are those of the case: latency and cost are not known turn by turn.
@@ -75,8 +75,8 @@ class TurnPlan:
         """Return what was retrieved: as the suite says, else as the agent does, else None."""
         if self.contexts:
             return [*self.contexts]
-        found = find_contexts(outputs, {}, {}, OF_RETRIEVERS)
-        return None if found is None else items_of(found)
+        contexts = find_contexts(outputs, {}, {}, OF_RETRIEVERS)
+        return None if contexts is None else items_of(contexts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +140,8 @@ def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> M
 
 def build_failed_turn(text: str, error: str, detail: ErrorDetail | None = None) -> dict[str, Any]:
     """Return the outputs of a turn without a reply."""
-    known = {} if detail is None else {TURN_ERROR_DETAIL: jsonable(detail)}
-    return {INPUT: text, TURN_ERROR: error, **known}
+    details = {} if detail is None else {TURN_ERROR_DETAIL: jsonable(detail)}
+    return {INPUT: text, TURN_ERROR: error, **details}
 
 
 def turn_error_detail(turn: Mapping[str, Any]) -> ErrorDetail | None:

@@ -103,17 +103,17 @@ def _render_turns(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
 
 
 def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
-    found = item.result(EXPECTED_TOOLS)
+    result = item.result(EXPECTED_TOOLS)
     calls = item.actual_outputs.get("toolCalls") or ()
     names = [call["name"] if isinstance(call, Mapping) else call.name for call in calls]
-    if found is None and not names:
+    if result is None and not names:
         return
-    sign = "" if found is None else f" {_sign(found, signs)}"
-    yield Line(f"  Tools called: [{', '.join(names)}]{sign}", _tone(found))
-    if found is not None and found.success is False:
-        yield Line(f"    {to_single_line(found.reason, LONGEST)}", "bad")
-    if found is not None and found.error is not None:
-        yield Line(f"    error: {_with_location(found.error, found.error_detail)}", "doubtful")
+    sign = "" if result is None else f" {_sign(result, signs)}"
+    yield Line(f"  Tools called: [{', '.join(names)}]{sign}", _tone(result))
+    if result is not None and result.success is False:
+        yield Line(f"    {to_single_line(result.reason, LONGEST)}", "bad")
+    if result is not None and result.error is not None:
+        yield Line(f"    error: {_with_location(result.error, result.error_detail)}", "doubtful")
 
 
 def _render_metrics(item: ItemResult, signs: Signs) -> Iterator[Line]:

@@ -72,22 +72,24 @@ class Document:
 
     def location(self, steps: Steps) -> Location:
         """Return the location of a value, or of the nearest value around it."""
-        known = self.drop_unknown(steps)
-        return self.locations.get(known) or Location(self.file, 1, 1)
+        steps_in_file = self.drop_unknown(steps)
+        return self.locations.get(steps_in_file) or Location(self.file, 1, 1)
 
     def drop_unknown(self, steps: Steps) -> Steps:
         """Return the steps without those that are not in the file, such as the names of alternatives."""
-        found: Steps = ()
+        known_steps: Steps = ()
         for step in steps:
-            if (*found, step) in self.locations:
-                found = (*found, step)
-        return found
+            if (*known_steps, step) in self.locations:
+                known_steps = (*known_steps, step)
+        return known_steps
 
     def problem(self, steps: Steps, message: str, *, missing: str = "") -> Problem:
         """Return a problem at a value."""
-        known = self.drop_unknown(steps)
-        path_text = format_path((*known, missing) if missing else known)
-        return Problem(message + format_case_name(self.value, known), self.location(known), path_text)
+        steps_in_file = self.drop_unknown(steps)
+        path_text = format_path((*steps_in_file, missing) if missing else steps_in_file)
+        return Problem(
+            message + format_case_name(self.value, steps_in_file), self.location(steps_in_file), path_text
+        )
 
     def problem_in(self, steps: Steps, error: ConfigurationError, *, key: str = "") -> Problem:
         """Return the problem of a block, at the key that the error names, or at `key`."""
@@ -99,9 +101,9 @@ class Document:
         """Take over the places of a part of another document."""
         mine: Any
         for mine, theirs in ((self.locations, other.locations), (self.sources, other.sources)):
-            for steps, known in theirs.items():
+            for steps, entry in theirs.items():
                 if steps[: len(source)] == source:
-                    mine[(*target, *steps[len(source) :])] = known
+                    mine[(*target, *steps[len(source) :])] = entry
 
     def adopt_findings(self, other: Document) -> None:
         """Take over what is wrong with another document, and what was read otherwise once."""

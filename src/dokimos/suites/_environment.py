@@ -31,14 +31,14 @@ _AMOUNTS: Final = ("file_timeout", "llm_timeout", "download_timeout", _COUNT)
 
 def read_dotenv(folder: Path) -> dict[str, str]:
     """Return what the `.env` files say: the working directory's before the suite's before the user's."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for each in (Path.cwd(), folder, *(home / name for home in _home() for name in HOMES)):
         path = each / ".env"
         if path.is_file():
-            found = {**parse_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
+            variables = {**parse_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **variables}
         else:
             files_read.record_missing(path)
-    return found
+    return variables
 
 
 def export_dotenv(folder: Path) -> None:
@@ -97,19 +97,19 @@ def read_execution_settings(environment: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ConfigurationError: for a variable that should be a number and is none.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in (*_AMOUNTS, *_SWITCHES, "cache_dir"):
         variable = next((key for p in _PREFIXES if (key := p + name.upper()) in environment), None)
         if variable is None:
             continue
         value_text = environment[variable]
         if name in _SWITCHES:
-            found[name] = value_text.strip().lower() in ("true", "1", "yes", "on")
+            settings[name] = value_text.strip().lower() in ("true", "1", "yes", "on")
         elif name == "cache_dir":
-            found[name] = value_text
+            settings[name] = value_text
         elif value_text.strip():
-            found[name] = _amount(variable, value_text, int if name == _COUNT else float)
-    return found
+            settings[name] = _amount(variable, value_text, int if name == _COUNT else float)
+    return settings
 
 
 def _amount(variable: str, value_text: str, kind: type[int] | type[float]) -> float:
@@ -154,9 +154,9 @@ def parse_dotenv(text: str) -> dict[str, str]:
     """Return the variables that the text of a `.env` file sets."""
     values = {}
     for line in text.splitlines():
-        found = _ASSIGNMENT.fullmatch(line)
-        if found is not None:
-            values[found[1]] = _unquote(found[2])
+        match = _ASSIGNMENT.fullmatch(line)
+        if match is not None:
+            values[match[1]] = _unquote(match[2])
     return values
 
 

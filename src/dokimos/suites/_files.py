@@ -67,16 +67,16 @@ def merge_settings(document: Document, settings: Settings, from_environment: Map
 
 def _models(suite: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the model blocks of a suite: the agent's, the evaluations' and the metrics'."""
-    found = [suite.get("model")]
+    models = [suite.get("model")]
     blocks = [suite.get("evaluations")]
     for case in _maps(suite.get(CASES)):
         blocks += [case, *_maps(case.get("turns"))]
     for block in blocks:
         if isinstance(block, Mapping):
-            found.append(block.get("model"))
+            models.append(block.get("model"))
             metrics = block.get("metrics", block.get("evaluations"))
-            found += [metric.get("model") for metric in _maps(metrics)]
-    return [model for model in found if isinstance(model, dict)]
+            models += [metric.get("model") for metric in _maps(metrics)]
+    return [model for model in models if isinstance(model, dict)]
 
 
 def _maps(value: object) -> list[dict[str, Any]]:
@@ -126,23 +126,23 @@ def _read_cases(document: Document, lookup: Lookup) -> None:
             files_read.record_missing(path)
             document.problems.append(document.problem((CASES_FILE,), f"there is no file {path}"))
             continue
-        found = _cases_of(path, lookup)
-        document.adopt_findings(found)
-        document.locations |= _below_cases(found.locations, len(cases))
-        document.sources |= _below_cases(found.sources, len(cases))
-        cases += found.value or []
+        file_cases = _cases_of(path, lookup)
+        document.adopt_findings(file_cases)
+        document.locations |= _below_cases(file_cases.locations, len(cases))
+        document.sources |= _below_cases(file_cases.sources, len(cases))
+        cases += file_cases.value or []
     document.locations.setdefault((CASES,), document.location((CASES_FILE,)))
     suite[CASES] = cases
 
 
 def _below_cases(of_list: Mapping[Steps, T], first: int) -> dict[Steps, T]:
     """Return what is known of the values of a list of cases, which begins at an index of the suite's."""
-    found: dict[Steps, T] = {}
-    for steps, known in of_list.items():
+    moved: dict[Steps, T] = {}
+    for steps, entry in of_list.items():
         match steps:
             case (int(index), *below):
-                found[(CASES, first + index, *below)] = known
-    return found
+                moved[(CASES, first + index, *below)] = entry
+    return moved
 
 
 def _names(document: Document, key: str) -> list[str]:
@@ -215,16 +215,16 @@ def _check_columns(document: Document, columns: Sequence[str]) -> None:
     """Refuse columns that are probably misspelt, and warn of those that may be."""
     location = Location(document.file, 1, 1)
     for column in columns:
-        found = find_resemblance(column, columns) if column not in _COLUMNS else None
-        if found is not None and found.kind == "slip":
+        resemblance = find_resemblance(column, columns) if column not in _COLUMNS else None
+        if resemblance is not None and resemblance.kind == "slip":
             message = (
-                f"{column!r} is not a known column. Did you mean {found.key!r}? "
+                f"{column!r} is not a known column. Did you mean {resemblance.key!r}? "
                 f"To keep it as metadata, call it {_METADATA + column!r}."
             )
             document.problems.append(Problem(message, location))
-        elif found is not None:
+        elif resemblance is not None:
             document.warnings.append(
-                f"{location}: the column {column!r} becomes metadata; it is similar to {found.key!r}."
+                f"{location}: the column {column!r} becomes metadata; it is similar to {resemblance.key!r}."
             )
 
 

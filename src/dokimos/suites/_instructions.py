@@ -51,9 +51,9 @@ def read_instructions(block: Instructions, folder: Path) -> Prompt:
 
 def parse_prompt(content: str) -> Prompt:
     """Take front matter off a text. Raises `ConfigurationError` where it is no map, or nothing is left."""
-    found = _FRONT_MATTER.match(content)
-    front_matter = _parse_front_matter(found[1]) if found else {}
-    text = content[found.end() :].strip() if found else content.strip()
+    match = _FRONT_MATTER.match(content)
+    front_matter = _parse_front_matter(match[1]) if match else {}
+    text = content[match.end() :].strip() if match else content.strip()
     if not text:
         raise ConfigurationError("it contains no instructions")
     version = front_matter.get("version")

@@ -26,8 +26,8 @@ def interpolate(text: str, lookup: Lookup, complain: Callable[[str], None]) -> s
     if "${" not in text:
         return text
 
-    def value(found: re.Match[str]) -> str:
-        name, default = found[1], found[3]
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[3]
         if name is None:
             return "${"
         variable = lookup(name)
@@ -36,7 +36,7 @@ def interpolate(text: str, lookup: Lookup, complain: Callable[[str], None]) -> s
             hint = suggest(name, [name for name in os.environ if not name.startswith("_")])
             remedy = f"set it, put it into .env, or write ${{{name}:-default}}"
             complain(f"the variable {name} is not set; {remedy}.{hint}")
-            return found[0]
+            return match[0]
         return str(default if variable is None else variable)
 
     return PLACEHOLDER.sub(value, text)

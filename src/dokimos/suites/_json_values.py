@@ -122,10 +122,10 @@ class JsonValues:
         return None
 
     def _token(self) -> tuple[str, int]:
-        found = _TOKEN.match(self._text, self._at)
-        assert found is not None, "the syntax was checked"
-        self._at = found.end()
-        return found[1], found.start(1)
+        match = _TOKEN.match(self._text, self._at)
+        assert match is not None, "the syntax was checked"
+        self._at = match.end()
+        return match[1], match.start(1)
 
 
 class _TooDeep(Exception):

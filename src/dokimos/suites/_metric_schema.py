@@ -297,10 +297,10 @@ def _family(value: object) -> str | None:
         return str(getattr(value, "type", ""))
     if not isinstance(value, Mapping):
         return None
-    given = value.get("type")
-    if given is None:
+    type_name = value.get("type")
+    if type_name is None:
         return next((family for key, family in _FAMILIES.items() if key in value), None)
-    return given if isinstance(given, str) else None
+    return type_name if isinstance(type_name, str) else None
 
 
 AnyMetric = Annotated[

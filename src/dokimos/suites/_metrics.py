@@ -110,8 +110,8 @@ def build_judge(block: ModelBlock) -> Any:
         "api_version": block.api_version if block.provider == "azure_openai" else None,
     }
     provider = "azure" if block.provider == "azure_openai" else block.provider
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    return judge(f"{provider}:{block.name}", **given)
+    keywords: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    return judge(f"{provider}:{block.name}", **keywords)
 
 
 Source: TypeAlias = Callable[[str], str | None]
@@ -195,12 +195,12 @@ def _embedder(named: Any, metric: Metric, judges: Judges, folder: Path) -> Any:
     """Return the embedder that a metric names, else the suite's."""
     from dokimos.suites._retrieval.embedders import embedder_named
 
-    found = embedder_named(named, folder, provider=metric.model or judges.embeddings)
-    if found is None:
+    embedder = embedder_named(named, folder, provider=metric.model or judges.embeddings)
+    if embedder is None:
         raise ConfigurationError(
             "this metric needs an embedder: name a model: in it, or an embedding_provider: for the suite."
         )
-    return found
+    return embedder
 
 
 def _g_eval(metric: GEvalMetric, judges: Judges) -> BuiltMetric:
@@ -244,8 +244,8 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
     from dokimos.suites._graders import GraderEvaluator
 
     if metric.model is not None or metric.response_path is not None:
-        given = "response_path" if metric.model is None else "model"
-        raise ConfigurationError(f"a code grader takes no {given}; remove it.", setting=given)
+        setting = "response_path" if metric.model is None else "model"
+        raise ConfigurationError(f"a code grader takes no {setting}; remove it.", setting=setting)
     with at_setting("grader"):
         grader = load_callable(metric.grader, folder)
     files_read.record_grader(metric.grader, grader)

@@ -90,8 +90,8 @@ def format_path(steps: Iterable[str | int]) -> str:
 
 def suggest(name: object, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?`, or nothing where no name is similar."""
-    found = get_close_matches(str(name), list(known), n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    matches = get_close_matches(str(name), list(known), n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 def format_case_name(value: object, steps: Steps) -> str:

@@ -47,17 +47,17 @@ def load_callable(reference: str, folder: Path) -> Any:
         except (Exception, SystemExit) as error:  # somebody else's code runs here
             problem = format_located_error(error)
             raise ConfigurationError(f"{reference!r} cannot be imported: {problem}") from error
-    found: Any = module
+    value: Any = module
     for step in attribute.split("."):
-        if not hasattr(found, step):
+        if not hasattr(value, step):
             from dokimos.suites._problems import suggest
 
-            known = [name for name in vars(module) if not name.startswith("_")]
-            raise ConfigurationError(f"{module.__name__} has no {step!r}.{suggest(step, known)}")
-        found = getattr(found, step)
-    if not callable(found):
-        raise ConfigurationError(f"{reference!r} cannot be called; it is {type(found).__name__}.")
-    return found
+            names = [name for name in vars(module) if not name.startswith("_")]
+            raise ConfigurationError(f"{module.__name__} has no {step!r}.{suggest(step, names)}")
+        value = getattr(value, step)
+    if not callable(value):
+        raise ConfigurationError(f"{reference!r} cannot be called; it is {type(value).__name__}.")
+    return value
 
 
 def _find_without_import(reference: str, module_name: str, attribute: str, folder: Path) -> Any:
@@ -69,8 +69,8 @@ def _find_without_import(reference: str, module_name: str, attribute: str, folde
     except UnknownNameError as error:
         from dokimos.suites._problems import suggest
 
-        known = [name for name in error.known if not name.startswith("_")]
-        raise ConfigurationError(f"{error}.{suggest(error.name, known)}") from None
+        names = [name for name in error.known if not name.startswith("_")]
+        raise ConfigurationError(f"{error}.{suggest(error.name, names)}") from None
     except FileNotFoundError:
         missing = FileNotFoundError(f"there is no file {folder / module_name}")
         raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(missing)}") from None

@@ -105,36 +105,36 @@ def build_application(agent: Agent, folder: Path, timeout: float) -> Application
 
 
 def _callable(reference: str, folder: Path, params: Mapping[str, Any]) -> Application:
-    found = load_callable(reference, folder)
+    loaded = load_callable(reference, folder)
     files_read.record_application(reference)
-    _check_params(found, reference, params)
-    if not inspect.isclass(found):
-        with_parts = _with_parts(partial(found, **params) if params else found, reference)
+    _check_params(loaded, reference, params)
+    if not inspect.isclass(loaded):
+        with_parts = _with_parts(partial(loaded, **params) if params else loaded, reference)
         return lambda: with_parts
-    call = getattr(found, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
+    call = getattr(loaded, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
     if call is None or not inspect.isfunction(call):
         raise ConfigurationError(f"{reference!r} is a class whose objects cannot be called.")
     # An object is made for each case, so a parameter that cannot be filled is reported now, from the class.
     _with_parts(call, reference, method=True)
-    return lambda: _with_parts(found(**params), reference)
+    return lambda: _with_parts(loaded(**params), reference)
 
 
-def _check_params(found: Any, reference: str, params: Mapping[str, Any]) -> None:
+def _check_params(callable_: Any, reference: str, params: Mapping[str, Any]) -> None:
     """Refuse keyword arguments that a callable does not take."""
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(callable_).parameters.values()
     except (TypeError, ValueError):
         return
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    known = [parameter.name for parameter in parameters if parameter.kind in kinds]
-    if not inspect.isclass(found):
-        known = [name for name in known[1:] if name not in _PARTS]  # those come with the turn
+    names = [parameter.name for parameter in parameters if parameter.kind in kinds]
+    if not inspect.isclass(callable_):
+        names = [name for name in names[1:] if name not in _PARTS]  # those come with the turn
     for name in params:
-        if name not in known:
+        if name not in names:
             raise ConfigurationError(
-                f"{reference!r} has no parameter {name!r}.{suggest(name, known)}", setting=name
+                f"{reference!r} has no parameter {name!r}.{suggest(name, names)}", setting=name
             )
 
 

@@ -192,8 +192,8 @@ class _Session:
         return {key: value for key, value in outputs.items() if key != TOOLS}
 
     def _remember(self, turn: TurnPlan, result: TaskResult) -> None:
-        given = result.outputs.get(TOOL_CALLS)
-        calls = () if given is None else tool_calls_from(given, key=TOOL_CALLS)
+        recorded_calls = result.outputs.get(TOOL_CALLS)
+        calls = () if recorded_calls is None else tool_calls_from(recorded_calls, key=TOOL_CALLS)
         answer = Message.assistant(text_form(result.outputs.get(OUTPUT)) or "", calls)
         self.trajectory = self.trajectory.with_message(Message.user(turn.input)).with_message(answer)
 
@@ -234,14 +234,14 @@ def _example_of(turn: TurnPlan, example: Example) -> Example:
 def _complete(result: TaskResult) -> TaskResult:
     """Return a reply with its outputs under their usual names."""
     value = result.outputs
-    known = normalize_outputs(dict(value))
-    if not isinstance(known, TaskResult):
-        return TaskResult(known, result.metrics, error=result.error, error_detail=result.error_detail)
+    outputs = normalize_outputs(dict(value))
+    if not isinstance(outputs, TaskResult):
+        return TaskResult(outputs, result.metrics, error=result.error, error_detail=result.error_detail)
     measured = result.metrics or CallMetrics()
-    given = known.metrics or CallMetrics()
-    latency = given.latency_ms if given.latency_ms is not None else measured.latency_ms
-    metrics = _with_latency(given, latency)
-    return TaskResult(known.outputs, metrics, error=result.error, error_detail=result.error_detail)
+    reported = outputs.metrics or CallMetrics()
+    latency = reported.latency_ms if reported.latency_ms is not None else measured.latency_ms
+    metrics = _with_latency(reported, latency)
+    return TaskResult(outputs.outputs, metrics, error=result.error, error_detail=result.error_detail)
 
 
 def _with_latency(metrics: CallMetrics, latency_ms: float | None) -> CallMetrics:

@@ -136,8 +136,8 @@ class PromptTool(ToolBlock):
 
 def _kind(value: object) -> str | None:
     """Return the mark of a tool's kind; it is no key of any block, so that places of errors stay clear."""
-    given = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
-    return f"tool:{given}" if isinstance(given, str) else None
+    type_name = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
+    return f"tool:{type_name}" if isinstance(type_name, str) else None
 
 
 AnyTool = Annotated[

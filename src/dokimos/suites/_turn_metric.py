@@ -97,9 +97,9 @@ class TurnMetric(CompleteResultEvaluator):
 
     def result(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case without waiting for anything."""
-        known = self._take_early(case)
-        if known is not None:
-            return known
+        early = self._take_early(case)
+        if early is not None:
+            return early
         view, reason = self._view(case)
         if view is None:
             return self._skip(reason)
@@ -112,9 +112,9 @@ class TurnMetric(CompleteResultEvaluator):
 
     async def result_async(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case; an evaluation that errors is repeated as often as asked for."""
-        known = self._take_early(case)
-        if known is not None:
-            return known
+        early = self._take_early(case)
+        if early is not None:
+            return early
         view, reason = self._view(case)
         if view is None:
             return self._skip(reason)
@@ -269,14 +269,14 @@ class ConversationMetric(CompleteResultEvaluator):
     def _roll_up_part(self, key: str, results: list[EvalResult]) -> EvalResult:
         """Return one of several scores over the turns; a turn that lacks it, or all of them, has no part."""
         missing = EvalResult(self.name, skipped=f"There is no score {key!r}.")
-        found = [
+        scores = [
             next((part for part in result.parts if part.key == key), missing) if result.parts else result
             for result in results
         ]
         # Turns without parts, such as skipped ones, have the threshold of the metric, not of the part.
-        thresholds = (result.threshold for result in found if result.part_of is not None)
+        thresholds = (result.threshold for result in scores if result.part_of is not None)
         return replace(
-            self._roll_up_one(found),
+            self._roll_up_one(scores),
             name=f"{self.name}.{key}",
             part_of=self.name,
             threshold=next(thresholds, None),

@@ -71,18 +71,18 @@ def _step(value: object, part: str | int | Selector, path: str) -> str | int:
             raise ConfigurationError(f"the path {path!r} leads nowhere: the list has {len(value)} entries.")
         return part
     key, expected = part
-    found = [
+    matches = [
         n for n, entry in enumerate(value) if isinstance(entry, Mapping) and str(entry.get(key)) == expected
     ]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise ConfigurationError(
-            f"the path {path!r} is ambiguous: {len(found)} entries have {key}={expected}."
+            f"the path {path!r} is ambiguous: {len(matches)} entries have {key}={expected}."
         )
-    known = [str(entry[key]) for entry in value if isinstance(entry, Mapping) and key in entry]
+    values = [str(entry[key]) for entry in value if isinstance(entry, Mapping) and key in entry]
     raise ConfigurationError(
-        f"the path {path!r} leads nowhere: no entry has {key}={expected}.{suggest(expected, known)}"
+        f"the path {path!r} leads nowhere: no entry has {key}={expected}.{suggest(expected, values)}"
     )
 
 

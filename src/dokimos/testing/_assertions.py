@@ -111,16 +111,16 @@ def _check_case(case: EvalTestCase) -> EvalTestCase:
 
 
 def _flatten(evaluators: Sequence[Evaluator | Iterable[Evaluator]]) -> list[Evaluator]:
-    found: list[Evaluator] = []
+    flat: list[Evaluator] = []
     for given in evaluators:
-        found += given if isinstance(given, Iterable) else [given]
-    for one in found:
+        flat += given if isinstance(given, Iterable) else [given]
+    for one in flat:
         if not isinstance(one, Evaluator):
             hint = suggest_evaluator(one)
             raise ConfigurationError(f"assert_eval() takes evaluators, not {one!r:.80}{hint}.")
-    if not found:
+    if not flat:
         raise ConfigurationError("assert_eval() needs at least one evaluator.")
-    return found
+    return flat
 
 
 def _evaluate(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[EvalResult, ...]:
@@ -139,10 +139,10 @@ def _evaluate(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eval
         return await evaluate_all(async_evaluators, case)
 
     sync_evaluators = [evaluator for evaluator in evaluators if not evaluator.is_async]
-    found = group_by_evaluator((*run_sync(main()), *evaluate_inline(sync_evaluators, case, None)))
+    by_evaluator = group_by_evaluator((*run_sync(main()), *evaluate_inline(sync_evaluators, case, None)))
     # In the order in which they were given, whichever ran on the loop.
     names = dict.fromkeys(evaluator.name for evaluator in evaluators)
-    return tuple(result for name in names for result in found[name])
+    return tuple(result for name in names for result in by_evaluator[name])
 
 
 def _explain_no_verdict(results: Sequence[EvalResult]) -> str:

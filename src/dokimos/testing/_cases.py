@@ -140,8 +140,8 @@ def _resolve_path(dataset: str | Path, module: Path, root: Path) -> str | Path:
     if _SCHEME.match(text) or Path(text).is_absolute():
         return dataset
     # Never the working directory, which is another one in an editor, under tox and in CI.
-    found = next((folder / text for folder in (module.parent, root) if (folder / text).exists()), None)
-    return dataset if found is None else found
+    existing = next((folder / text for folder in (module.parent, root) if (folder / text).exists()), None)
+    return dataset if existing is None else existing
 
 
 def _id_of(example: Example, position: int, run_index: int, template: str | None) -> str:

@@ -115,7 +115,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _require_argument(metafunc, source.argument)
         template = source.ids or metafunc.config.getini("dokimos_ids") or None
         data = source.load(metafunc.definition.path, metafunc.config.rootpath)
-        found = list(cases(data, runs=source.runs, ids=template))
+        generated = list(cases(data, runs=source.runs, ids=template))
     except DokimosError as error:
         raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
     metafunc.parametrize(
@@ -126,7 +126,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 id=case.id,
                 marks=pytest.mark.dokimos_case(case.position, case.index, case.run_index),
             )
-            for case in found
+            for case in generated
         ],
     )
 

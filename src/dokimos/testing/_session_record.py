@@ -51,8 +51,8 @@ def build_case_report(
     """Return what a test recorded and raised, None if it was skipped or recorded nothing."""
     if report.skipped or (recorder.is_empty and item.get_closest_marker("dokimos") is None):
         return None
-    place = item.get_closest_marker("dokimos_case")
-    position = place.args[0] if place else 0
+    marker = item.get_closest_marker("dokimos_case")
+    position = marker.args[0] if marker else 0
     error = _error_of(report) if report.failed and not recorder.has_failed else None
     result = recorder.item(
         index=recorder.index,
@@ -222,11 +222,11 @@ class SessionRecord:
     def _repeats(self) -> Iterator[RunResult]:
         cases = sorted(self._cases.values(), key=lambda case: (case.test, case.position, case.item.key))
         keys = dict.fromkeys(case.item.key for case in cases)
-        place = {key: index for index, key in enumerate(keys)}
+        positions = {key: index for index, key in enumerate(keys)}
         for run_index in sorted({case.run for case in cases}):
             items = (
                 ItemResult(
-                    place[case.item.key],
+                    positions[case.item.key],
                     case.item.example,
                     actual_outputs=case.item.actual_outputs,
                     eval_results=case.item.eval_results,
@@ -317,8 +317,8 @@ def _source_in(module: Mapping[str, Any], lines: list[str]) -> CaseSource | None
 
 def _marks(place: object) -> Iterator[Any]:
     """Yield the marks of a function, a class or a module, the last one given first as in pytest."""
-    found = getattr(place, "pytestmark", [])
-    for mark in reversed(found if isinstance(found, list | tuple) else [found]):
+    marks = getattr(place, "pytestmark", [])
+    for mark in reversed(marks if isinstance(marks, list | tuple) else [marks]):
         yield getattr(mark, "mark", mark)
 
 
@@ -326,28 +326,28 @@ def _import_module(module: Mapping[str, Any]) -> Any:
     # The worker that collected the test had put these there, as conftest.py and pytest's import modes do.
     sys.path.extend(path for path in module["sys_path"] if path not in sys.path)
     try:
-        found = importlib.import_module(module["name"])
+        imported = importlib.import_module(module["name"])
         # Without packages, test modules of two folders may have the same name.
-        if Path(found.__file__ or "") == Path(module["path"]):
-            return found
+        if Path(imported.__file__ or "") == Path(module["path"]):
+            return imported
     except ImportError:
         pass
     spec = importlib.util.spec_from_file_location(module["name"], module["path"])
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{module['path']} cannot be imported.")
-    found = sys.modules[module["name"]] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    imported = sys.modules[module["name"]] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(imported)
+    return imported
 
 
 def _load_reporter(reporter: Reporter | str) -> Reporter:
     if not isinstance(reporter, str):
         return reporter
     module, _, attribute = reporter.partition(":")
-    found: Any = importlib.import_module(module)
+    loaded: Any = importlib.import_module(module)
     for name in attribute.split("."):
-        found = getattr(found, name)
-    return cast("Reporter", found() if isinstance(found, type) else found)
+        loaded = getattr(loaded, name)
+    return cast("Reporter", loaded() if isinstance(loaded, type) else loaded)
 
 
 def _now() -> str:

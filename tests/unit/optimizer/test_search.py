@@ -228,7 +228,7 @@ def test_a_candidate_over_a_ceiling_is_not_accepted_however_good_it_is(settings,
 
 
 def test_a_ceiling_on_a_cost_that_nobody_tells_is_an_error():
-    with pytest.raises(RunError, match="what a case costs is not known"):
+    with pytest.raises(RunError, match="the cost of a case is not known"):
         searched(FakeBench(cooler), block(max_cost_usd=1))
 
 

@@ -167,7 +167,10 @@ def test_an_argument_is_compared_as_the_suite_says(wanted, actual, fits):
         ({"fuzzy": "a", "regex": "b"}, "a matcher has one key"),
         ({"regex": "a", "other": 1}, "a matcher has one key"),
         ({"range": "1-7"}, "range"),
-        ({"one_of": []}, "one_of takes a list .*, not \\[\\]; a value that looks like it goes under literal"),
+        (
+            {"one_of": []},
+            "one_of takes a list .*, not \\[\\]; a value that looks like a matcher goes under literal",
+        ),
         ({"one_of": "km"}, "one_of takes a list"),
         ({"one_of": [{"one_of": []}]}, "one_of takes a list"),
         ({"one_of": [{"regex": "("}]}, "not a regular expression"),

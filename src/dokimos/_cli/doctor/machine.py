@@ -28,9 +28,9 @@ def find_extras(needed: Container[str] = ()) -> Iterator[Finding]:
     extras = sorted(metadata.metadata("dokimos").get_all("Provides-Extra") or ())
     for extra in extras:
         missing = list(dict.fromkeys(_missing("dokimos", extra)))
-        found = f"without {', '.join(missing)}" if missing else "installed"
+        state = f"without {', '.join(missing)}" if missing else "installed"
         remedy = f'pip install "dokimos[{extra}]"' if missing else ""
-        yield _optional("extras", extra, found, remedy, is_needed=extra in needed)
+        yield _optional("extras", extra, state, remedy, is_needed=extra in needed)
 
 
 def _optional(group: str, name: str, found: str, remedy: str = "", *, is_needed: bool) -> Finding:

@@ -58,9 +58,9 @@ class Case:
 
 def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
     """Return the metrics of a test; what they expect of the case is set there."""
-    found = [metric for assertion in assertions for metric in _metrics(assertion, case)]
+    metrics = [metric for assertion in assertions for metric in _metrics(assertion, case)]
     # Not by a set: metrics are maps. The same assertion may come from the defaults and from the test.
-    return [metric for index, metric in enumerate(found) if metric not in found[:index]]
+    return [metric for index, metric in enumerate(metrics) if metric not in metrics[:index]]
 
 
 def _metrics(assertion: object, case: Case) -> list[Block]:

@@ -68,8 +68,8 @@ class Reader:
     def tests(self) -> list[dict[str, Any]]:
         """Return all tests with the defaults put under them, one for each combination of listed values."""
         default = check_shape(self._include(self.config.get("defaultTest") or {}), TEST, "defaultTest")
-        found = [*self._tests(self.config.get("tests") or []), *self._scenarios()]
-        merged = [self._with_files(_over(default, test)) for test in found]
+        raw_tests = [*self._tests(self.config.get("tests") or []), *self._scenarios()]
+        merged = [self._with_files(_over(default, test)) for test in raw_tests]
         return [test for one in merged for test in self._spread(one)]
 
     def _config(self, path: Path) -> dict[str, Any]:
@@ -149,8 +149,8 @@ class Reader:
             self.notes.lose(f"the tests of {name} are made by a program or come from elsewhere")
             return
         path = self._place(name)
-        found = sorted(self.folder.glob(name.removeprefix(FILE))) if "*" in name else [path]
-        for one in found:
+        paths = sorted(self.folder.glob(name.removeprefix(FILE))) if "*" in name else [path]
+        for one in paths:
             tree = self._data(one)
             yield from self._tests(tree.get("tests", tree) if isinstance(tree, dict) else tree or [])
 
@@ -208,8 +208,8 @@ class Reader:
                 self._cell(test, column, cell)
         for assertion in test["assert"]:
             column = assertion.pop("column")
-            known = {**settings.get("", {}), **settings.get(column, {})}
-            assertion |= {key: value for key, value in known.items() if value is not None}
+            own_settings = {**settings.get("", {}), **settings.get(column, {})}
+            assertion |= {key: value for key, value in own_settings.items() if value is not None}
             if row.get("__metric"):
                 assertion["metric"] = row["__metric"]
         return test
@@ -241,10 +241,10 @@ def parse_assertion(text: str) -> dict[str, Any]:
     """Return the assertion that a cell such as `similar(0.8): Hello` stands for."""
     if text.strip().removeprefix("not-") in _WITHOUT_VALUE:
         return {"type": text.strip()}
-    found = _SHORT.match(text)
-    if found is None or not _is_type(found[1]):
+    match = _SHORT.match(text)
+    if match is None or not _is_type(match[1]):
         return {"type": "equals", "value": text}
-    kind, threshold, value = found[1], found[2], found[3].strip()
+    kind, threshold, value = match[1], match[2], match[3].strip()
     if kind in ("fn", "eval"):
         kind = "javascript"
     elif kind == "grade":

@@ -136,12 +136,12 @@ class _Conversion:
         return None if setting is None else build_model_block(setting, self.notes)
 
     def _input(self, variables: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-        known = {**(self.reader.config.get("defaultVars") or {}), **variables}
+        values = {**(self.reader.config.get("defaultVars") or {}), **variables}
         around = (str(options.get("prefix") or ""), str(options.get("suffix") or ""))
         if not self.prompt.messages:
-            return render_text(around[0] + self.prompt.text + around[1], known, self.notes)
+            return render_text(around[0] + self.prompt.text + around[1], values, self.notes)
         turns = [
-            (str(one["role"]), render_text(_content(one), known, self.notes)) for one in self.prompt.messages
+            (str(one["role"]), render_text(_content(one), values, self.notes)) for one in self.prompt.messages
         ]
         system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
         rest = [(role, text) for role, text in turns if role not in ("system", "developer")]
@@ -150,7 +150,7 @@ class _Conversion:
         if system and not self._instruct(system):
             question = f"{system}\n\n{question}"
         return (
-            render_text(around[0], known, self.notes) + question + render_text(around[1], known, self.notes)
+            render_text(around[0], values, self.notes) + question + render_text(around[1], values, self.notes)
         )
 
     def _instruct(self, system: str) -> bool:

@@ -25,9 +25,9 @@ class Notes:
 
     def lines(self) -> list[str]:
         """Return the remarks for people."""
-        found = [("not converted", self.lost), ("changed", self.changed)]
+        sections = [("not converted", self.lost), ("changed", self.changed)]
         return [
             f"{kind}: {text}{f' ({count} times)' if count > 1 else ''}"
-            for kind, texts in found
+            for kind, texts in sections
             for text, count in texts.items()
         ]

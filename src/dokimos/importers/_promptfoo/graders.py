@@ -106,8 +106,8 @@ def _inline(program: str) -> Callable[[str, Any], Any]:
 
 def _from_file(reference: str, folder: Path, usual: str) -> Callable[..., Any]:
     name, _, function = reference.removeprefix(_FILE).partition(".py")
-    found: Callable[..., Any] = load_callable(f"{name}.py:{function.removeprefix(':') or usual}", folder)
-    return found
+    loaded: Callable[..., Any] = load_callable(f"{name}.py:{function.removeprefix(':') or usual}", folder)
+    return loaded
 
 
 def _to_grader_result(outcome: object, threshold: float | None, *, negate: bool) -> GraderResult:

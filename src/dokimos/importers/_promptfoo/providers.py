@@ -39,11 +39,11 @@ _LEAF: Final = re.compile(r"(?:json|data)\.([A-Za-z_][\w.\[\]-]*)")
 def convert_provider(provider: object, notes: Notes, programs: Programs) -> dict[str, Any]:
     """Return what a suite says of the application under test: `model` or `agent`, and its label."""
     name, config, label = _parts(provider)
-    found = _application(name, config, notes, programs)
-    if found is None:
+    target = _application(name, config, notes, programs)
+    if target is None:
         block = build_model_block(provider, notes)
-        found = {"model": block} if block is not None else {"agent": _ENDPOINT}
-    return {"label": label or name, **found}
+        target = {"model": block} if block is not None else {"agent": _ENDPOINT}
+    return {"label": label or name, **target}
 
 
 _ENDPOINT: Final = {"url": "http://localhost:8000/chat"}

@@ -50,14 +50,14 @@ def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
 
 def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return variables with those filled in that others name."""
-    found = dict(variables)
+    resolved = dict(variables)
     # With an end, since variables may name each other in a circle.
     for _ in range(MOST_PASSES):
-        filled = {name: _with_others(value, found) for name, value in found.items()}
-        if filled == found:
+        filled = {name: _with_others(value, resolved) for name, value in resolved.items()}
+        if filled == resolved:
             break
-        found = filled
-    return found
+        resolved = filled
+    return resolved
 
 
 def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
@@ -65,8 +65,8 @@ def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
         return value
 
     def fill(hole: re.Match[str]) -> str:
-        known = _look_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
-        return known if isinstance(known, str) and known != value else hole[0]
+        other = _look_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
+        return other if isinstance(other, str) and other != value else hole[0]
 
     return _HOLE.sub(fill, value)
 

@@ -94,7 +94,7 @@ class AgentBuilder:
         prompt = self._look_up(("instructions", "file"), self._instructions)
         endpoint = self._look_up(("model",), lambda: Endpoint.of(self._model))
         shape = self._look_up(("response_format",), self._response_schema)
-        found = [self._look_up(("tools", index), self._tool_at(index)) for index in self._indices()]
+        tools = [self._look_up(("tools", index), self._tool_at(index)) for index in self._indices()]
         if prompt is None or endpoint is None or self.problems:
             return None
         self._warn_of_login()
@@ -102,10 +102,10 @@ class AgentBuilder:
             endpoint=endpoint,
             prompt=prompt,
             folder=self._document.file.resolve().parent,
-            functions=tuple(each for each in found if isinstance(each, PlannedFunction)),
-            prompts=tuple(each for each in found if isinstance(each, PlannedPrompt)),
-            searches=tuple(each for each in found if isinstance(each, PlannedSearch)),
-            servers=tuple(each for each in found if isinstance(each, McpTool)),
+            functions=tuple(each for each in tools if isinstance(each, PlannedFunction)),
+            prompts=tuple(each for each in tools if isinstance(each, PlannedPrompt)),
+            searches=tuple(each for each in tools if isinstance(each, PlannedSearch)),
+            servers=tuple(each for each in tools if isinstance(each, McpTool)),
             response_schema=shape,
             timeout=timeout,
             max_turns=self._most_turns(),

@@ -321,22 +321,22 @@ def _inline_references(part: object, whole: Mapping[str, Any], above: tuple[str,
             f"the response format contains itself ({reference}), and models take no recursive schema; "
             "write it out as deep as you need it."
         )
-    found = _inline_references(_resolve_pointer(reference, whole), whole, (*above, reference))
+    resolved = _inline_references(_resolve_pointer(reference, whole), whole, (*above, reference))
     # Keywords beside a $ref hold as well (JSON Schema 2020-12), and win, such as a description.
-    return {**found, **inner} if isinstance(found, Mapping) else found
+    return {**resolved, **inner} if isinstance(resolved, Mapping) else resolved
 
 
 def _resolve_pointer(reference: str, whole: object) -> Any:
     """Return what a JSON Pointer such as `#/$defs/price` refers to."""
-    found = whole
+    value = whole
     start, *steps = reference.split("/")
     for step in steps:
         # In this order (RFC 6901): ~01 is ~1, and not a slash.
         key = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if start != "#" or found is None:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if start != "#" or value is None:
         raise ConfigurationError(f"the response format refers to {reference}, which is not in it.")
-    return found
+    return value
 
 
 def _schema_in(path: Path) -> Any:

@@ -56,8 +56,8 @@ def _lines(messages: Iterable[Any], settings: Mapping[str, Any], parameters: obj
 
 
 def _tool(tool: Any) -> dict[str, Any]:
-    known = {"name": tool.name, "description": tool.description, "schema": tool.parameters_json_schema}
-    return {**known, "deferred": True} if get(tool, "defer_loading") else known
+    fields = {"name": tool.name, "description": tool.description, "schema": tool.parameters_json_schema}
+    return {**fields, "deferred": True} if get(tool, "defer_loading") else fields
 
 
 def _output(parameters: object) -> Iterator[str]:

@@ -63,7 +63,7 @@ def _is_spent(error: BaseException) -> bool:
         body = getattr(each, "body", None)
         if isinstance(body, Mapping):
             inner = body.get("error")
-            found = inner if isinstance(inner, Mapping) else body
-            if found.get("code") in _SPENT or found.get("type") in _SPENT:
+            details = inner if isinstance(inner, Mapping) else body
+            if details.get("code") in _SPENT or details.get("type") in _SPENT:
                 return True
     return False

@@ -82,8 +82,8 @@ class Deps:
     def in_order(self, calls: Iterable[str]) -> list[str]:
         """Return what was retrieved in the order of the calls, whichever of them ended first."""
         # What is left belongs to calls without an id.
-        known = dict.fromkeys((*calls, *self.retrieved))
-        return [text for call in known for text in self.retrieved.get(call, ())]
+        call_ids = dict.fromkeys((*calls, *self.retrieved))
+        return [text for call in call_ids for text in self.retrieved.get(call, ())]
 
     def wrap_model(self, model: Model, endpoint: Endpoint) -> RecordedModel:
         """Return another model whose calls are part of this reply."""
@@ -96,8 +96,8 @@ def build_toolsets(plan: AgentPlan, searches: Sequence[Searched], logs: Path) ->
     What servers write to their standard error goes to files in `logs`.
     """
     tools = [*map(_function, plan.functions), *map(_prompt, plan.prompts), *map(_search, searches)]
-    found: list[AbstractToolset[Deps]] = [Guarded(FunctionToolset(tools))] if tools else []
-    return [*found, *(_server(block, plan, logs) for block in plan.servers if block.load_tools)]
+    toolsets: list[AbstractToolset[Deps]] = [Guarded(FunctionToolset(tools))] if tools else []
+    return [*toolsets, *(_server(block, plan, logs) for block in plan.servers if block.load_tools)]
 
 
 @dataclass

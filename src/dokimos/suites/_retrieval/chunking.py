@@ -72,14 +72,14 @@ def split_sections(text: str, *, limit: int, overlap: int = 0, size: Size = esti
     A chunk with the path of its headings is at most `limit`; a path that takes up more than half of that is
     counted as half.
     """
-    found: list[Chunk] = []
+    chunks: list[Chunk] = []
     for headings, body, has_children in _sections(text):
         room = limit - min(size(format_heading_path(headings) + "\n\n"), limit // 2)
         parts = split_text(body, limit=room, overlap=min(overlap, room // 2), size=size)
         if not parts and headings and not has_children:
             parts = [""]  # a heading with nothing below it must be found too
-        found += [Chunk(part, headings) for part in parts]
-    return found
+        chunks += [Chunk(part, headings) for part in parts]
+    return chunks
 
 
 def _with_white_space(pieces: Iterable[str]) -> list[str]:

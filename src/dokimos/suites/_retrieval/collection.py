@@ -74,8 +74,8 @@ class Collection:
             return []
         count = top_k or self.block.top_k
         least = self.block.least_score or 0.0
-        found = await self._rank(query, count)
-        matches = [each for each in found[:count] if each.score >= least]
+        ranking = await self._rank(query, count)
+        matches = [each for each in ranking[:count] if each.score >= least]
         return await call_in_thread(lambda: [self._passage(each) for each in matches])
 
     def close(self) -> None:
@@ -279,11 +279,11 @@ def _earlier(path: Path, series: str) -> Iterator[PassageFile]:
 
 def _versions(path: Path, series: str) -> list[Path]:
     """Return the finished files of a collection, the newest one first."""
-    found = []
+    dated = []
     for other in path.parent.glob(f"{series}-*.sqlite"):
         with contextlib.suppress(OSError):
-            found.append((other.stat().st_mtime_ns, other))
-    return [other for _, other in sorted(found, reverse=True)]
+            dated.append((other.stat().st_mtime_ns, other))
+    return [other for _, other in sorted(dated, reverse=True)]
 
 
 def _forget_old(path: Path, series: str) -> None:
@@ -310,10 +310,10 @@ def _mark(data: bytes) -> str:
 
 def warnings_of(block: AnyRetrievalTool, embedder: Embedder | None) -> list[str]:
     """Say what of a tool's block has no effect, or not the one that is asked for."""
-    found = [f"the tool {block.name}: {key} has no effect." for key in block.list_ignored_keys()]
+    warnings = [f"the tool {block.name}: {key} has no effect." for key in block.list_ignored_keys()]
     if embedder is None and needs_vectors(block):
-        found.append(
+        warnings.append(
             f"the tool {block.name} searches by words alone, since no embedder is named; give "
             "embedding_model or embedding_provider."
         )
-    return found
+    return warnings

@@ -61,22 +61,22 @@ def source_files(source: str, folder: Path) -> list[Path]:
     if root.is_file():
         return [root]
     if root.is_dir():
-        found = [path for path in root.rglob("*") if _is_document(path, root)]
-        listed_folders = {root, *(path.parent for path in found)}
+        paths = [path for path in root.rglob("*") if _is_document(path, root)]
+        listed_folders = {root, *(path.parent for path in paths)}
     elif _PATTERN_SIGNS & set(source):
-        found = _files_of_pattern(source, folder)
-        listed_folders = {path.parent for path in found}
+        paths = _files_of_pattern(source, folder)
+        listed_folders = {path.parent for path in paths}
     else:
         files_read.record_missing(root)
         raise ConfigurationError(f"there is no source {root}.")
     # A file that is added to one of these changes what the agent finds, although no file was changed.
     for listed in listed_folders:
         files_read.record_listing(listed)
-    if not found:
+    if not paths:
         raise ConfigurationError(
             f"there are no documents in {root}; files of these kinds are read: {_ENDINGS}."
         )
-    return sorted(found)
+    return sorted(paths)
 
 
 def _files_of_pattern(pattern: str, folder: Path) -> list[Path]:

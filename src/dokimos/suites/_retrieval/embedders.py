@@ -87,9 +87,9 @@ def embedder_of(block: ModelBlock, name: str, dimensions: int | None = None) -> 
         "api_key": None if block.api_key is None else block.api_key.get_secret_value() or None,
         "api_version": block.api_version if block.provider == "azure_openai" else None,
     }
-    given = {key: value for key, value in settings.items() if value is not None}
+    keywords = {key: value for key, value in settings.items() if value is not None}
     provider = "azure" if block.provider == "azure_openai" else block.provider
-    return embedder(f"{provider}:{name}", dimensions=dimensions, **given)
+    return embedder(f"{provider}:{name}", dimensions=dimensions, **keywords)
 
 
 def _own(reference: str, folder: Path) -> Embedder:

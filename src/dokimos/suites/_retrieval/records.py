@@ -115,12 +115,13 @@ def _text(path: Path) -> str:
 
 
 def _check_fields(path: Path, block: VectorstoreTool, rows: Sequence[Mapping[str, Any]]) -> None:
-    known = list(dict.fromkeys(name for row in rows for name in row))
+    field_names = list(dict.fromkeys(name for row in rows for name in row))
     named = [*(block.vector_fields or ()), *(block.meta_fields or ())]
     for name in [*named, *([block.id_field] if block.id_field else [])]:
-        if rows and name not in known:
+        if rows and name not in field_names:
             raise DocumentError(
-                f"no record has a field {name!r}.{suggest(name, known)} There are {', '.join(known)}.",
+                f"no record has a field {name!r}.{suggest(name, field_names)} "
+                f"There are {', '.join(field_names)}.",
                 path=path,
             )
 

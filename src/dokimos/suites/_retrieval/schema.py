@@ -71,8 +71,8 @@ class RetrievalTool(ToolBlock):
         database = self.database
         # These two mean what is done anyway, so there is nothing to warn of.
         local = isinstance(database, Database) and database.provider in (IN_MEMORY, "sqlite-vec")
-        found = ["database"] if database is not None and not local else []
-        return found + [key for key in self.without_effect if getattr(self, key)]
+        ignored = ["database"] if database is not None and not local else []
+        return ignored + [key for key in self.without_effect if getattr(self, key)]
 
 
 class VectorstoreTool(RetrievalTool):
