@@ -37,6 +37,7 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     \b
     dokimos import promptfoo promptfooconfig.yaml -o agent.yaml
     """
+    from dokimos.exporters._base import write_report
     from dokimos.importers._promptfoo.conversion import convert
 
     target = Path(output)
@@ -45,7 +46,7 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     # All of them before any is written, so that there are no halves.
     _check_free(files, force=force)
     for path, text in files.items():
-        _write(path, text)
+        write_report(path, text)
         echo(f"wrote {path}")
     for line in converted.notes.lines():
         echo(f"! {line}")
@@ -87,9 +88,3 @@ def _check_free(files: dict[Path, str], *, force: bool) -> None:
         raise ConfigurationError(
             f"{existing[0]} exists already; nothing was written (--force overwrites it)."
         )
-
-
-def _write(path: Path, text: str) -> None:
-    from dokimos.exporters._base import write_report
-
-    write_report(path, text)

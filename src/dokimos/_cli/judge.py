@@ -201,22 +201,13 @@ class _Lines:
 def _write(report: AttackReport, path: Path) -> None:
     from dokimos.errors import ConfigurationError
 
-    text = _json(report) if path.suffix == ".json" else report.to_markdown()
-    _make_folder(path)
+    text = (
+        json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        if path.suffix == ".json"
+        else report.to_markdown()
+    )
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
-
-
-def _make_folder(path: Path) -> None:
-    from dokimos.errors import ConfigurationError
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
-
-
-def _json(report: AttackReport) -> str:
-    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"

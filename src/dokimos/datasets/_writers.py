@@ -67,7 +67,7 @@ def write_jsonl(dataset: Iterable[Example], path: Location) -> None:
 def write_csv(dataset: Dataset, path: Location, delimiter: str = ",") -> None:
     """Write a table whose metadata are columns. Raises `DatasetError` for an example that does not fit in."""
     check_delimiter(delimiter)
-    rows = [_flat(example, index, path) for index, example in enumerate(dataset)]
+    rows = [_flatten(example, index, path) for index, example in enumerate(dataset)]
     present = dict.fromkeys(name for row in rows for name in row)
     leading = [
         name
@@ -132,7 +132,7 @@ def _columns(example: Example) -> dict[str, str]:
     return {name: value if name in _PARQUET_TEXT else json.dumps(value) for name, value in row.items()}
 
 
-def _flat(example: Example, index: int, path: Location) -> dict[str, str | None]:
+def _flatten(example: Example, index: int, path: Location) -> dict[str, str | None]:
     row: dict[str, str | None] = {} if example.id is None else {"id": example.id}
     for column, what, content, key in (
         ("input", "inputs", example.inputs, INPUT),

@@ -77,8 +77,8 @@ class AxisLocations:
         mark = content[: len(content) - len(source)]
         found = cls(document=document, source=source, mark=mark, lookup=lookup)
         problems: list[Problem] = []
-        numbers = dict(found._each(block.axes.numeric, "numeric", found._number, problems))
-        texts = dict(found._each(block.axes.textual, "textual", found._text, problems))
+        numbers = dict(found._locate_all(block.axes.numeric, "numeric", found._number, problems))
+        texts = dict(found._locate_all(block.axes.textual, "textual", found._text, problems))
         raise_problems(problems)
         return replace(found, numbers=numbers, texts=texts)
 
@@ -134,7 +134,7 @@ class AxisLocations:
                 changes[location.steps] = name
         return self.mark + edit_yaml(self.source, changes), files
 
-    def _each(
+    def _locate_all(
         self, axes: Any, kind: str, locate: Callable[[Any], Any], problems: list[Problem]
     ) -> Iterator[tuple[str, Any]]:
         for index, axis in enumerate(axes):

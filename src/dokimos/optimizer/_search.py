@@ -91,7 +91,7 @@ class Search:
             id=0,
             candidate=candidate,
             measured=measured,
-            infeasible=self._over(measured),
+            infeasible=self._find_ceiling_fault(measured),
             baseline_loss=measured.loss,
         )
         if self._space is not None:
@@ -149,7 +149,7 @@ class Search:
                 break
             candidate = replace(found.best.candidate, numbers=proposal.point)
             started.append((self._start_trial(found, cycle, "numeric", candidate), proposal))
-        trials = await _together([self._run_trial(trial, len(started)) for trial, _ in started])
+        trials = await _run_all([self._run_trial(trial, len(started)) for trial, _ in started])
         # In the order of the proposals, not of their ends: a resumed search must build the same study.
         for trial, (_, proposal) in zip(trials, started, strict=True):
             self._space.tell(proposal, trial.loss if trial.counts else None)
@@ -160,7 +160,7 @@ class Search:
         source = self._source(found, tried)
         axes = [self._texts[(len(tried) + offset) % len(self._texts)] for offset in range(size)]
         started = [self._start_trial(found, cycle, "textual", source.candidate, axis) for axis in axes]
-        trials = await _together([self._rewrite_and_run(trial, source, len(started)) for trial in started])
+        trials = await _run_all([self._rewrite_and_run(trial, source, len(started)) for trial in started])
         self._attempts += [Attempt(summary=t.summary, loss=t.loss) for t in trials if t.error is None]
         return trials
 
@@ -201,7 +201,7 @@ class Search:
         measured = await self._bench.run(trial.id, trial.candidate, "train", at_once=at_once)
         return replace(
             trial, measured=measured, error=measured.error,
-            infeasible=None if measured.error else self._over(measured),
+            infeasible=None if measured.error else self._find_ceiling_fault(measured),
         )  # fmt: skip
 
     async def _challenge(self, found: Found, challenger: Trial) -> bool:
@@ -225,7 +225,7 @@ class Search:
     async def _confirm_on_holdout(self, found: Found, challenger: Trial) -> Trial:
         trials = [found.best, challenger]
         if self._block.parallel_trials > 1 and found.best.holdout is None:
-            before, after = await _together([self._run_on_holdout(trial, at_once=2) for trial in trials])
+            before, after = await _run_all([self._run_on_holdout(trial, at_once=2) for trial in trials])
         else:
             before, after = [await self._run_on_holdout(trial) for trial in trials]
         # Kept: the accepted candidate is the other side of each later test, and is run on these cases once.
@@ -239,7 +239,7 @@ class Search:
         improvements = self._objective.improvements(before.scores, after.scores)
         block = self._block
         decision = decide(improvements, level=self._levels.next, min_delta=block.min_delta, seed=block.seed)
-        over = self._over(after)
+        over = self._find_ceiling_fault(after)
         if over is not None:
             decision = replace(decision, accepted=False, reason=f"On the held-out cases {over}.")
         return replace(challenger, holdout=after, decision=decision)
@@ -249,7 +249,7 @@ class Search:
             return trial.holdout
         return await self._bench.run(trial.id, trial.candidate, "holdout", at_once=at_once)
 
-    def _over(self, measured: Measured) -> str | None:
+    def _find_ceiling_fault(self, measured: Measured) -> str | None:
         """Say which ceiling a candidate exceeds; a cost that is not known exceeds any."""
         cost, most = measured.case_cost_usd, self._block.max_cost_usd
         if most is not None and (cost is None or cost > most):
@@ -302,7 +302,7 @@ def _on_training(found: Found, challenger: Trial) -> Trial:
     return replace(challenger, decision=decision)
 
 
-async def _together(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def _run_all(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Do all of it; what fails first is raised once the rest has ended, so that what it found is kept."""
     ended = await asyncio.gather(*(asyncio.ensure_future(part) for part in work), return_exceptions=True)
     for outcome in ended:

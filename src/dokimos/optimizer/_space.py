@@ -81,12 +81,12 @@ class NumericSpace:
             proposal = self._proposal(stored)
             self._seen.add(_key(proposal.point))
             return proposal
-        new = self._new()
+        new = self._new_proposal()
         if new is not None:
             self._journal.put(step, new.raw)
         return new
 
-    def _new(self) -> Proposal | None:
+    def _new_proposal(self) -> Proposal | None:
         for attempt in range(_ATTEMPTS):
             self._study.sampler = self._sampler(attempt)
             trial = self._study.ask(self._distributions)
@@ -96,7 +96,7 @@ class NumericSpace:
                 return proposal
             # Failed trials teach TPE nothing; a trial that was asked for and never told would stay open.
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-        return self._leftover()
+        return self._pick_untried()
 
     def tell(self, proposal: Proposal, loss: float | None) -> None:
         """Say what came of a proposal; None is the worst there is."""
@@ -118,16 +118,16 @@ class NumericSpace:
         self._seen.add(key)
         return True
 
-    def _leftover(self) -> Proposal | None:
+    def _pick_untried(self) -> Proposal | None:
         """Return a point that is left, by chance, once TPE proposes only what is known."""
-        left = [raw for raw in self._everything() if _key(self._proposal(raw).point) not in self._seen]
+        left = [raw for raw in self._all_points() if _key(self._proposal(raw).point) not in self._seen]
         if not left:
             return None
         proposal = self._proposal(random.Random(f"{self._seed}:{len(self._seen)}").choice(left))
         self._seen.add(_key(proposal.point))
         return proposal
 
-    def _everything(self) -> Iterator[dict[str, Any]]:
+    def _all_points(self) -> Iterator[dict[str, Any]]:
         sizes = [_size(axis) for axis in self._axes.values()]
         if any(size is None for size in sizes) or math.prod(size or 1 for size in sizes) > _ENUMERABLE:
             return

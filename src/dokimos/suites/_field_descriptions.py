@@ -22,7 +22,7 @@ _SHORT_FORMS: Final[dict[str, dict[str, tuple[dict[str, Any], ...]]]] = {
 
 def add_descriptions(schema: dict[str, Any], root: type[Block]) -> dict[str, Any]:
     """Return the schema of `root` with the strings below its fields as descriptions."""
-    blocks = {kind.__name__: kind for kind in _kinds(Block)}
+    blocks = {kind.__name__: kind for kind in _all_subclasses(Block)}
     _describe(schema, root)
     for name, definition in schema.get("$defs", {}).items():
         if name in blocks:
@@ -30,10 +30,10 @@ def add_descriptions(schema: dict[str, Any], root: type[Block]) -> dict[str, Any
     return schema
 
 
-def _kinds(kind: type[Block]) -> Iterator[type[Block]]:
+def _all_subclasses(kind: type[Block]) -> Iterator[type[Block]]:
     for child in kind.__subclasses__():
         yield child
-        yield from _kinds(child)
+        yield from _all_subclasses(child)
 
 
 def _describe(definition: dict[str, Any], kind: type[Block]) -> None:

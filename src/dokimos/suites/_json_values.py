@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from dokimos._core.json_errors import describe_json_error
 from dokimos.suites._problems import Location, Problem, Steps, format_path, raise_problems
@@ -143,12 +143,8 @@ def read_json(path: Path, text: str, *, first_line: int = 1) -> Any:
 def _check_syntax(text: str) -> None:
     """Raise `json.JSONDecodeError` for what is not JSON; numbers are looked at later."""
     if not text.strip(" \t\r\n"):
-        _fail(text)
+        raise json.JSONDecodeError("it is empty", text, 0)
     json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
-
-
-def _fail(text: str) -> NoReturn:
-    raise json.JSONDecodeError("it is empty", text, 0)
 
 
 def _text_of(token: str) -> str:

@@ -37,10 +37,10 @@ def load_callable(reference: str, folder: Path) -> Any:
     if not may_import():
         return _find_without_import(reference, module_name, attribute, folder)
     # sys.path and sys.modules belong to the process, so only one thread at a time may change them.
-    with _loading, _paths(folder):
+    with _loading, _import_paths(folder):
         try:
             module = (
-                _file(folder / module_name)
+                _import_file(folder / module_name)
                 if module_name.endswith(".py")
                 else importlib.import_module(module_name)
             )
@@ -78,7 +78,7 @@ def _find_without_import(reference: str, module_name: str, attribute: str, folde
         raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(error)}") from None
 
 
-def _file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -99,7 +99,7 @@ def _file(path: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _paths(folder: Path) -> Iterator[None]:
+def _import_paths(folder: Path) -> Iterator[None]:
     """Let the suite's modules be found, and only the suite's, while something is imported."""
     folder = folder.resolve()
     path_before = list(sys.path)

@@ -144,7 +144,7 @@ def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply
     A first parameter that is not called like a part gets the input, or the example where it asks for that
     as the first parameter of a task does.
     """
-    first, named = _parts_wanted(function, reference, method=method)
+    first, named = _parts_of_parameters(function, reference, method=method)
 
     def arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
         return [_PARTS[name](request) for name in first], {name: _PARTS[name](request) for name in named}
@@ -160,7 +160,9 @@ def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply
     return ask_async if is_async(function) else ask
 
 
-def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _parts_of_parameters(
+    function: Any, reference: str, *, method: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the parts of a request that are given positionally, and those that are given by name.
 
     Raises:
@@ -245,7 +247,7 @@ class Endpoint:
             raise _agent_error(error_of_refusal(target, refusal, secrets)) from None
         except JudgeUnavailableError as error:
             raise _agent_error(error) from None
-        return answer.data if self.output_path is None else _at(answer.data, self.output_path)
+        return answer.data if self.output_path is None else _select_leaf(answer.data, self.output_path)
 
 
 def _agent_error(error: JudgeUnavailableError) -> DokimosError:
@@ -318,7 +320,7 @@ def normalize_outputs(value: object) -> Any:
     return TaskResult(outputs, CallMetrics(**{name: metrics[name] for name in _METRICS if name in metrics}))
 
 
-def _at(data: object, path: str) -> Any:
+def _select_leaf(data: object, path: str) -> Any:
     from dokimos.errors import UnusableOutputError
     from dokimos.evaluators._response_path import with_response_path
 

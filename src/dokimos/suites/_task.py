@@ -240,9 +240,5 @@ def _complete(result: TaskResult) -> TaskResult:
     measured = result.metrics or CallMetrics()
     reported = outputs.metrics or CallMetrics()
     latency = reported.latency_ms if reported.latency_ms is not None else measured.latency_ms
-    metrics = _with_latency(reported, latency)
+    metrics = replace(reported, latency_ms=latency)
     return TaskResult(outputs.outputs, metrics, error=result.error, error_detail=result.error_detail)
-
-
-def _with_latency(metrics: CallMetrics, latency_ms: float | None) -> CallMetrics:
-    return replace(metrics, latency_ms=latency_ms)

@@ -94,7 +94,9 @@ class AgentBuilder:
         prompt = self._look_up(("instructions", "file"), self._instructions)
         endpoint = self._look_up(("model",), lambda: Endpoint.of(self._model))
         shape = self._look_up(("response_format",), self._response_schema)
-        tools = [self._look_up(("tools", index), self._tool_at(index)) for index in self._indices()]
+        tools = [
+            self._look_up(("tools", index), self._tool_at(index)) for index in range(len(self._file.tools))
+        ]
         if prompt is None or endpoint is None or self.problems:
             return None
         self._warn_of_login()
@@ -123,9 +125,6 @@ class AgentBuilder:
                 if tool.name == TOOL_SEARCH:
                     message = f"{TOOL_SEARCH} finds the tools with defer_loading; choose another name."
                     self.problems.append(self._document.problem(("tools", index, "name"), message))
-
-    def _indices(self) -> range:
-        return range(len(self._file.tools))
 
     def _look_up(self, steps: Steps, lookup: Callable[[], T]) -> T | None:
         try:

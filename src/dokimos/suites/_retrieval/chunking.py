@@ -58,11 +58,11 @@ def split_text(text: str, *, limit: int, overlap: int = 0, size: Size = len) -> 
     chunks: list[str] = []
     start = 0
     while start < len(pieces):
-        end = _fitting(pieces, start, limit, size)
+        end = _end_of_chunk(pieces, start, limit, size)
         chunks.append("".join(pieces[start:end]).strip())
         if end == len(pieces):
             break
-        start = _overlapping(pieces, start, end, limit, overlap, size)
+        start = _start_of_next(pieces, start, end, limit, overlap, size)
     return [chunk for chunk in chunks if chunk]
 
 
@@ -124,7 +124,7 @@ def _characters(text: str, limit: int, size: Size) -> Iterator[str]:
         text = text[end:]
 
 
-def _fitting(pieces: list[str], start: int, limit: int, size: Size) -> int:
+def _end_of_chunk(pieces: list[str], start: int, limit: int, size: Size) -> int:
     """Return where the chunk that starts here ends: each piece that still fits belongs to it."""
     end, used = start, 0
     while end < len(pieces):
@@ -136,7 +136,7 @@ def _fitting(pieces: list[str], start: int, limit: int, size: Size) -> int:
     return end
 
 
-def _overlapping(pieces: list[str], start: int, end: int, limit: int, overlap: int, size: Size) -> int:
+def _start_of_next(pieces: list[str], start: int, end: int, limit: int, overlap: int, size: Size) -> int:
     """Return where the next chunk starts: as far back as the overlap allows, with something new in it."""
     following = size(pieces[end].rstrip())
     first, used = end, 0

@@ -78,13 +78,13 @@ class PassageFile:
         """Start a file with all passages, none of which has a vector yet."""
         file = cls(path, writable=True)
         try:
-            file._keep(entries, with_headings=with_headings)
+            file._insert(entries, with_headings=with_headings)
         except BaseException:
             file.close()
             raise
         return file
 
-    def _keep(self, entries: Iterable[Entry], *, with_headings: bool) -> None:
+    def _insert(self, entries: Iterable[Entry], *, with_headings: bool) -> None:
         # One transaction for all passages: whoever continues after a kill finds all of them or none.
         with self._database as database:
             database.executescript(_TABLES)
