@@ -97,7 +97,7 @@ class EvaluatorContract:
             f"Put @dataclass(frozen=True, kw_only=True) above class {kind.__name__}.",
         )
         with pytest.raises(dataclasses.FrozenInstanceError):
-            self.tested.name = "another"  # type: ignore[misc]
+            self.tested.name = "another"  # type: ignore[misc] # it must fail
 
     def test_it_has_a_name(self) -> None:
         check(self.tested.name, f"{self.kind.__name__}.__post_init__ must call super().__post_init__().")
