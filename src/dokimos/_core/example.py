@@ -63,6 +63,7 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
+        # The outermost maps alone: what is inside is copied before code of users gets it.
         for name in ("inputs", "expected_outputs", "metadata"):
             object.__setattr__(self, name, _copy_content(name, getattr(self, name)))
         if self.actual_outputs is not None:

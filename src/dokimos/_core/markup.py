@@ -63,6 +63,7 @@ _UNSAFE: Final = re.compile(f'[&<>"{_CONTROL}{_DIRECTION}]')
 _UNSAFE_ISOLATED: Final = re.compile(f'[&<>"{_CONTROL}]')
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 """Attributes always stand in double quotes."""
+# The brackets could end the element or begin a comment; the last two end a line in older JavaScript.
 _JSON_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )

@@ -73,6 +73,7 @@ class EvaluatorSummary:
         if self.scored < 2:
             return None
         squares = self.square_sum * self.scored * UNIT - self.score_sum * self.score_sum
+        # Squares are rounded down to units, so that those of equal scores may come out a little below 0.
         return math.sqrt(max(0, squares) / (self.scored * (self.scored - 1) * UNIT * UNIT))
 
     @property

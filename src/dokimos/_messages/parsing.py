@@ -216,6 +216,7 @@ def _normalize_role(named: object, otherwise: str) -> str:
 
 
 def _is_plain(content: object, strict: bool) -> TypeGuard[str]:
+    # Spans record a list of parts as JSON text; in a message that somebody passes, such a text was said.
     return type(content) is str and (strict or not (content.startswith("[{") or content.isspace()))
 
 

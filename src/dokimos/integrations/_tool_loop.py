@@ -174,7 +174,7 @@ class ModelSDK(Framework):
         return isinstance(agent, ToolLoop)
 
     def start_agent(self, agent: object, state: object) -> object:
-        return agent
+        return agent  # a loop remembers nothing, and a function is the agent and makes none
 
     def runner(
         self, agent: object, run_options: RunOptions | None = None, *, model: str | None = None

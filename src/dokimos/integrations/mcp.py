@@ -147,7 +147,7 @@ class MCP(Framework):
         return name, self.tool, self.argument
 
     def is_agent(self, agent: object) -> bool:
-        return True
+        return True  # a URL is text and a server any object: nothing tells a target from what makes one
 
     def start_agent(self, agent: object, state: object) -> object:
         return agent

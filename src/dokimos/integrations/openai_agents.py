@@ -45,6 +45,7 @@ class OpenAIAgents(Framework):
     """The OpenAI Agents SDK."""
 
     name = "openai-agents"
+    # Agents have no method that runs them: the SDK's Runner does.
     agent_methods: ClassVar[tuple[str, ...]] = ("instructions",)
 
     def to_agent_trace(self, result: object) -> AgentTrace:

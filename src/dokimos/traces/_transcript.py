@@ -50,6 +50,7 @@ class Thread:
             return None
         if list(keys[:length]) == self.keys:
             return length
+        # Applications shorten or summarize a long history: it still ends as the thread does.
         index = _find_last(keys, lambda key: key == self.keys[-1])
         return None if index is None else index + 1
 
