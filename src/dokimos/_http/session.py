@@ -125,7 +125,7 @@ class Session:
             data=data,
             headers=headers,
             timeout=timeout,
-            # A redirected POST becomes a GET, and takes the key along to wherever the server says.
+            # A redirected POST may become a GET, and takes the key along to wherever the server says.
             allow_redirects=False,
         )
 

@@ -214,7 +214,7 @@ class Ledger:
                 self.spent.calls += estimate.calls  # it was made, whether or not it failed
             cost_known, account.cost_known = account.cost_known, None
         if cost_known is not None:
-            # After the lock is free: a waiter in this thread asks for its reservation at once.
+            # After the lock is free, since the callbacks of a future are called inside set_result.
             cost_known.set_result(None)
 
     def _account(self, identity: str) -> _Account:
