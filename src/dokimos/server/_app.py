@@ -15,6 +15,7 @@ from dokimos.server._api import health_routes, key_routes, project_routes, run_r
 from dokimos.server._api.access import Access, KeyRing, access, authorize
 from dokimos.server._api.error_responses import add_error_handlers
 from dokimos.server._api.health_routes import DatabaseHealth
+from dokimos.server._api.items_endpoint import ItemsMiddleware
 from dokimos.server._api.json_body import BODY_MODELS
 from dokimos.server._api.middleware import GuardMiddleware
 from dokimos.server._db.database import open_database
@@ -57,6 +58,8 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router)
     _add_openapi(app)
+    app.add_middleware(ItemsMiddleware)
+    app.add_middleware(ItemsMiddleware)
     app.add_middleware(GuardMiddleware, allowed_hosts=settings.allowed_hosts)
     return app
 

@@ -124,6 +124,11 @@ async def authorize(request: Request) -> Principal:
     rule = rule_of(request.scope["route"].endpoint)
     if rule is None:
         raise ForbiddenError("This route has no access rule.")
+    return await authorize_rule(request, rule)
+
+
+async def authorize_rule(request: Request, rule: Access) -> Principal:
+    """Return who calls, if the rule admits it; raises what `authorize` raises."""
     state = request.app.state
     principal: Principal | None = await state.keys.identify(bearer_token(request))
     if principal is None:

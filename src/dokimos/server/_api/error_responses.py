@@ -48,11 +48,24 @@ def error_response(status: int, message: str, headers: dict[str, str] | None = N
 
 def add_error_handlers(app: FastAPI) -> None:
     """Answer the errors of all routes, the framework's own too."""
-    app.exception_handler(ServiceError)(_answer_service_error)
-    app.exception_handler(DatabaseUnavailable)(_answer_unavailable)
+    app.exception_handler(ServiceError)(_answer_known_error)
+    app.exception_handler(DatabaseUnavailable)(_answer_known_error)
     app.exception_handler(RequestValidationError)(_answer_validation_error)
     app.exception_handler(HTTPException)(_answer_http_error)
     app.exception_handler(Exception)(_answer_unexpected_error)
+
+
+def answer_error(error: Exception) -> JSONResponse:
+    """Return the answer to a `ServiceError` or to `DatabaseUnavailable`."""
+    if isinstance(error, DatabaseUnavailable):
+        _LOGGER.error("The database is not available: %s", error)
+        message = "The server cannot reach or write its database at the moment; nothing of this was stored."
+        return error_response(503, message, {"Retry-After": "5"})
+    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    if isinstance(error, UnauthorizedError | RoleError):  # their documented bodies have one field
+        headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else None
+        return JSONResponse({"error": str(error)}, status, headers)
+    return error_response(status, str(error))
 
 
 def describe_problem(problem: Any, body: str = "") -> str:
@@ -106,20 +119,8 @@ _MESSAGES: Final[dict[str, Any]] = {
 }
 
 
-async def _answer_service_error(request: Request, error: Exception) -> JSONResponse:
-    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
-    if isinstance(error, UnauthorizedError | RoleError):  # their documented bodies have one field
-        headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else None
-        return JSONResponse({"error": str(error)}, status, headers)
-    return error_response(status, str(error))
-
-
-async def _answer_unavailable(request: Request, error: Exception) -> JSONResponse:
-    _LOGGER.error("The database is not available: %s", error)
-    message = (
-        "The server cannot reach or write its database at the moment; nothing of this request was stored."
-    )
-    return error_response(503, message, {"Retry-After": "5"})
+async def _answer_known_error(request: Request, error: Exception) -> JSONResponse:
+    return answer_error(error)
 
 
 async def _answer_validation_error(request: Request, error: Exception) -> JSONResponse:

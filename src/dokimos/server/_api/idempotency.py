@@ -13,12 +13,21 @@ from dokimos.server._services.errors import InvalidRequestError
 _MAX_LENGTH: Final = 255
 
 
-async def _read_key(idempotency_key: Annotated[str | None, Header()] = None) -> str | None:
-    if idempotency_key is None or not idempotency_key.strip():
+def check_key(key: str | None) -> str | None:
+    """Return the value of the header, None for none or a blank one.
+
+    Raises:
+        InvalidRequestError: It is longer than 255 characters.
+    """
+    if key is None or not key.strip():
         return None
-    if len(idempotency_key) > _MAX_LENGTH:
+    if len(key) > _MAX_LENGTH:
         raise InvalidRequestError(f"must be at most {_MAX_LENGTH} characters", field="Idempotency-Key")
-    return idempotency_key
+    return key
+
+
+async def _read_key(idempotency_key: Annotated[str | None, Header()] = None) -> str | None:
+    return check_key(idempotency_key)
 
 
 IdempotencyKey = Annotated[str | None, Depends(_read_key)]

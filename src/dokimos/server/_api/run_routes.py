@@ -12,8 +12,9 @@ from starlette.requests import Request
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.idempotency import IdempotencyKey, hash_body
 from dokimos.server._api.item_answers import items_json
-from dokimos.server._api.item_bodies import ITEMS_BODY, read_items
-from dokimos.server._api.json_body import describe_body, json_body, read_json
+from dokimos.server._api.item_bodies import ITEMS_BODY
+from dokimos.server._api.items_endpoint import store_items
+from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.paging import PageRequest, page_request
 from dokimos.server._api.parameters import ExperimentId, PathName, RunId, Search, Store
@@ -27,7 +28,6 @@ from dokimos.server._api.run_schemas import (
     StatusAnswer,
 )
 from dokimos.server._services.item_pages import ItemFilter, count_items, read_item_page
-from dokimos.server._services.items import add_items
 from dokimos.server._services.runs import (
     EvaluatorOfRun,
     NewRun,
@@ -121,19 +121,9 @@ async def get_run(
     },
 )
 @access(Access.WRITE)
-async def send_items(
-    request: Request, caller: Caller, store: Store, run_id: RunId, key: IdempotencyKey
-) -> Response:
+async def send_items(request: Request, caller: Caller, run_id: RunId, key: IdempotencyKey) -> Response:
     """Store items of a run that is going on. When this answers, they are on disk."""
-    value = await read_json(request)
-    items = read_items(value)
-    body_hash = "" if key is None else hash_body(value)
-    await store.write(
-        lambda connection: add_items(
-            connection, caller, run_id, items, idempotency_key=key, body_hash=body_hash
-        )
-    )
-    return json_response(b'{"status":"ok"}', 201)
+    return await store_items(request, caller, run_id, key)
 
 
 @ROUTER.patch("/runs/{runId}", response_model=StatusAnswer, openapi_extra=describe_body(ChangeStatusBody))

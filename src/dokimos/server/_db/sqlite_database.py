@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import sqlite3
@@ -113,7 +114,7 @@ class SqliteDatabase:
         while is_open:
             group, is_open = self._take_group()
             if group:
-                _run_group(connection, group)
+                _run(connection, group)
         connection.close()
 
     def _take_group(self) -> tuple[list[_Change], bool]:
@@ -143,21 +144,6 @@ class _Change:
         self.result: object = None
         self.error: BaseException | None = None
 
-    def run(self, connection: Connection) -> None:
-        try:
-            with connection.begin_nested():
-                self.result = self.change(connection)
-        except OperationalError as error:
-            self.error = DatabaseUnavailable(str(error.orig))
-        except (
-            BaseException
-        ) as error:  # the change's own: it is the caller's, and only its savepoint is undone
-            self.error = error
-        if self.error is not None and not _is_in_transaction(connection):
-            # A full disk or an unreadable page makes SQLite undo the whole transaction, with all before this
-            # one.
-            raise self.error
-
     def tell(self) -> None:
         if self.done.cancelled():  # the client hung up; what it sent is stored all the same
             return
@@ -167,23 +153,44 @@ class _Change:
             self.done.set_result(self.result)
 
 
-def _run_group(connection: Connection, group: list[_Change]) -> None:
+def _run(connection: Connection, group: list[_Change]) -> None:
     try:
-        with connection.begin():
-            for change in group:
-                change.run(connection)
-    except (
-        BaseException
-    ) as error:  # the commit failed (a full disk, for example): nothing of the group was kept
-        _LOGGER.exception("The database could not store %d changes", len(group))
-        reason = getattr(error, "orig", None) or error
+        if len(group) == 1:
+            _run_alone(connection, group[0])
+        else:
+            _run_together(connection, group)
+    except BaseException as error:  # SQLite could not store (a full disk, for example): nothing was kept
+        _LOGGER.error("The database could not store %d changes: %s", len(group), error)
+        reason = str(getattr(error, "orig", None) or error)
         for change in group:
-            if not isinstance(change.error, DatabaseUnavailable):
-                change.error = DatabaseUnavailable(str(reason))
-    try:
+            change.error = DatabaseUnavailable(reason)
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
         group[0].loop.call_soon_threadsafe(_tell_all, group)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        return
+
+
+def _run_alone(connection: Connection, change: _Change) -> None:
+    with connection.begin() as transaction:
+        try:
+            change.result = change.change(connection)
+        except OperationalError:
+            raise
+        except BaseException as error:
+            change.error = error
+            transaction.rollback()
+
+
+def _run_together(connection: Connection, group: list[_Change]) -> None:
+    """Run each change in a savepoint: one that raises is undone alone, and its caller is told."""
+    with connection.begin():
+        for change in group:
+            try:
+                with connection.begin_nested():
+                    change.result = change.change(connection)
+            except OperationalError:
+                # A full disk or an unreadable page may have made SQLite undo the whole transaction.
+                raise
+            except BaseException as error:
+                change.error = error
 
 
 def _tell_all(group: list[_Change]) -> None:
@@ -217,11 +224,6 @@ def _engine(path: Path, *, begin: str) -> Engine:
         connection.exec_driver_sql(begin)
 
     return engine
-
-
-def _is_in_transaction(connection: Connection) -> bool:
-    driver = connection.connection.driver_connection
-    return driver is not None and bool(driver.in_transaction)
 
 
 def _use_wal(connection: Connection) -> None:
