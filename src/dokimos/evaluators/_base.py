@@ -225,8 +225,8 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepare_case(case))))
         except UnusableOutputError as fault:
             return unusable_result(self, fault)
-        # These end the run or the item. Everything else is an error of this evaluator, also what is no
-        # Exception.
+        # These end the run or the item. Everything else is an error of this evaluator, even if it
+        # does not derive from Exception.
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
             raise
         except BaseException as error:

@@ -91,7 +91,7 @@ def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
     import jsonschema_rs
 
     try:
-        # Schemas come with data sets: one of them must not make the process fetch an address or read a file.
+        # Schemas come with data sets: none of them may make the process fetch an address or read a file.
         return jsonschema_rs.validator_for(
             json.loads(schema), validate_formats=check_formats, retriever=_refuse
         )

@@ -135,7 +135,7 @@ def _traits(tree: Tree, path: tuple[str | None, ...] = ()) -> Iterator[_Trait]:
         yield path, ("length", len(tree))
         for child in tree:
             yield from _traits(child, (*path, None))
-    # Null is no trait: a missing field is the same.
+    # Null is not a trait: a missing field is the same.
     elif tree is not None:
         yield path, scalar_key(tree)
 

@@ -207,8 +207,8 @@ def _parse_operand(value: object) -> Tree:
         return tree_of(value)
     try:
         return parse_json(value)
-    # Only text that is no JSON at all is a string. Repeated keys and NaN raise a plain ValueError: such JSON
-    # has no one meaning.
+    # Only text that is not JSON at all is a string. Repeated keys and NaN raise a plain ValueError: such JSON
+    # has no single meaning.
     except json.JSONDecodeError:
         return value
 

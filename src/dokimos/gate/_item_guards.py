@@ -148,7 +148,7 @@ def can_judge(before: int, now: int, alpha: float, evaluators: int = 1) -> bool:
 
     That is one in the number of ways to deal them out, for each evaluator that is judged by itself.
     """
-    # 20 * 0.05 must count as 1: three repeats on each side are just enough at the usual alpha.
+    # 20 * 0.05 counts as 1 whatever rounding does: three repeats on each side are just enough at alpha 0.05.
     return math.comb(before + now, before) * alpha >= evaluators * (1 - 1e-9)
 
 

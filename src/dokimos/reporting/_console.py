@@ -71,7 +71,7 @@ def make_console(*, stderr: bool = False) -> Console:
 def read_columns_variable() -> int | None:
     """Return the width in the environment variable `COLUMNS`, None unless it is a usable number."""
     value = os.environ.get("COLUMNS", "")
-    # "²" is a digit to Python, and no number to int().
+    # "²" is a digit to Python, but int() refuses it.
     return int(value) if value.isascii() and value.isdigit() and int(value) >= _NARROWEST else None
 
 

@@ -128,7 +128,7 @@ def cut_middle(text: str, width: int) -> str:
 
 def cut_end(text: str, width: int) -> str:
     """Return a text of at most so many columns on one line; a longer one loses its end."""
-    # Foreign text may have megabytes: no more than what can be seen, and its blanks, is measured.
+    # Foreign text may be megabytes long: only what can be seen, and its blanks, is measured.
     text = " ".join(text[: 4 * width].split())
     if cell_width(text) <= width:
         return text

@@ -83,7 +83,7 @@ def corrected_rate(counts: VerdictCounts, *, confidence: float = 0.95) -> Correc
     own = clopper_pearson_interval(passes, n, confidence=confidence)
     parts = _Parts.of(counts, confidence)
     interval = parts.interval()
-    # A judge that tells little adds more uncertainty than it takes away. People's own labels then decide
+    # A judge that says little adds more uncertainty than it takes away. People's own labels then decide
     # alone.
     if interval.high - interval.low >= own.high - own.low:
         rate = passes / n

@@ -9,13 +9,13 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-# Instead of a zero below the line, as W. J. Lentz (1976) has it.
+# Instead of a zero denominator, as in the method of W. J. Lentz (1976).
 _TINY: Final = 1e-300
 _MOST_TERMS: Final = 10_000
 _MOST_NEWTON_STEPS: Final = 60
 # Beyond this, e to the power of it overflows or is nearly 0, and a Newton step means nothing.
 _LARGEST_LOG: Final = 690
-# Two units in the last place of a float: no closer can be told.
+# Two units in the last place of a float: nothing closer can be resolved.
 _FINEST: Final = 4e-16
 _KNOWN: Final = 4_096
 """Counts whose exact intervals are remembered: simulations and dashboards ask for the same few again."""

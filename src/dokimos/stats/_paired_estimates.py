@@ -133,7 +133,7 @@ def _clustered_rate_interval(
     """Return Clopper and Pearson's interval for as many observations as these are worth.
 
     That is how many independent ones would have the error of the rate; fewer by the width that Student's t
-    adds (E. L. Korn, B. I. Graubard, 1998). Where no error can be told, only each cluster counts.
+    adds (E. L. Korn, B. I. Graubard, 1998). Where no error can be estimated, only each cluster counts.
     """
     observations, clusters = sizes
     if error == 0:

@@ -94,7 +94,7 @@ class MeanSummary:
 def coverage_of_few(n: int, confidence: float = SIMULATED_CONFIDENCE) -> float | None:
     """Return how often an interval of `n` scores holds the mean, about; None where as often as promised.
 
-    It is told for 95 % intervals, which were simulated.
+    It is known for 95 % intervals only, which were simulated.
     """
     if confidence != SIMULATED_CONFIDENCE or n >= COVERAGES[-1][0]:
         return None

@@ -10,7 +10,7 @@ from typing import Final
 from dokimos.stats._intervals import beta_cdf, beta_quantile
 
 _NORMAL: Final = NormalDist()
-# From here on the normal distribution is the same to six digits, and the fraction below converges slowly.
+# From here on the normal distribution is the same to six digits, and the continued fraction converges slowly.
 _LARGE: Final = 1e6
 # Even, as Simpson's rule needs.
 _STEPS: Final = 400

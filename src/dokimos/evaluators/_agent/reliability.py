@@ -55,7 +55,7 @@ class ReliabilityEvaluator(Evaluator):
         object.__setattr__(self, "tools", read_tools(self, self.tools))
         if self.judge is not None:
             object.__setattr__(self, "judge", as_judge(self.judge))
-        # Rules alone need neither an event loop nor a second opinion.
+        # Rules alone need no event loop, and give the same score each time.
         object.__setattr__(self, "is_async", self.judge is not None)
         object.__setattr__(self, "deterministic", self.judge is None)
 

@@ -103,7 +103,7 @@ class ContextualRelevance(RetrieverEvaluator):
     ) -> str:
         if not self.include_reason:
             return REASON_DISABLED
-        # The judge explains the result and does not work it out: told the mean, it cannot contradict it.
+        # The judge explains the result and does not work it out: given the mean, it cannot contradict it.
         band = f"{_band(mean)} to the input (mean {mean:.2f} of {pluralize(len(recorded), 'chunk')})"
         lines = [f"{entry['score']:g}: {entry['reason']}" for entry in recorded]
         prompt = (
