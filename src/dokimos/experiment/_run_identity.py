@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.wire import from_json
 from dokimos.datasets._dataset import Dataset, DatasetStream
+from dokimos.datasets._dataset_source import DatasetSource
 from dokimos.errors import JournalError
 from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._example_source import ExampleSource
-from dokimos.experiment._run_provenance import source_hash
+from dokimos.experiment._run_provenance import scrub_source, source_hash
 from dokimos.experiment._task import task_name
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class RunIdentity:
                 "name": dataset.name,
                 "size": len(dataset) if isinstance(dataset, Dataset) else None,
                 "fingerprint": dataset.fingerprint,
-                **({} if dataset.source is None else {"source": dataset.source}),
+                **({} if dataset.source is None else {"source": _without_credentials(dataset.source)}),
             },
             "task": self.task,
             "evaluators": self.evaluators,
@@ -176,3 +177,7 @@ def _evaluator_sources(evaluators: Sequence[Evaluator]) -> dict[str, str | None]
         for e in evaluators
         if not type(e).__module__.startswith(own) or hasattr(e, "function")
     }
+
+
+def _without_credentials(source: DatasetSource) -> DatasetSource:
+    return replace(source, uri=scrub_source(source.uri))

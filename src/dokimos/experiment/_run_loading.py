@@ -226,9 +226,13 @@ def _provenance(stored: StoredRun) -> Provenance:
         provenance = from_json(Provenance, outcome["provenance"])
     else:
         dataset = manifest.get("dataset") or {}
+        source = dataset.get("source")
+        source = source if isinstance(source, dict) else {}
         provenance = Provenance(
             dokimos_version=manifest.get("dokimosVersion"),
             dataset_name=dataset.get("name"),
+            dataset_uri=source.get("uri"),
+            dataset_version=source.get("version"),
             dataset_fingerprint=dataset.get("fingerprint"),
             dataset_size=dataset.get("size"),
             task_name=manifest.get("task"),

@@ -19,6 +19,7 @@ from dokimos._core.results import ExperimentResult, Score
 from dokimos._core.task_result import TaskResult
 from dokimos._version import __version__
 from dokimos.datasets._dataset import Dataset
+from dokimos.datasets._dataset_source import DatasetSource
 from dokimos.evaluators._function import evaluator
 from dokimos.evaluators._text import ExactMatch
 from dokimos.experiment._experiment import Experiment
@@ -210,3 +211,19 @@ def test_a_redaction_that_fails_lets_nothing_through_and_is_named(kind: str) -> 
     assert "secret" not in json.dumps(jsonable(result))
     assert result.item_results[0].actual_output == "[could not be redacted]"
     assert result.warnings[-1].startswith("redact ")
+
+
+def test_the_address_of_the_data_set_is_stored_without_credentials(numbers: Numbers) -> None:
+    source = DatasetSource(uri="https://user:hidden-word@host/data.jsonl?sig=hidden-word", version=3)
+    data = Dataset(numbers(1).examples, "numbers", source=source)
+    result = Experiment(data, echo, [ExactMatch()], quiet=True).run()
+    assert (result.provenance.dataset_uri, result.provenance.dataset_version) == (
+        "https://host/data.jsonl",
+        3,
+    )
+    assert "hidden-word" not in everything_on_disk() + json.dumps(jsonable(result))
+    [folder] = Path(".dokimos/runs").iterdir()
+    journal = folder / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().rpartition(b'{"t":"done"')[0])  # as a killed process leaves it
+    killed = load_run(folder).provenance
+    assert (killed.dataset_uri, killed.dataset_version) == ("https://host/data.jsonl", 3)
