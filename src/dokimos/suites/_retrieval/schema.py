@@ -78,8 +78,9 @@ class RetrievalTool(ToolBlock):
 class VectorstoreTool(RetrievalTool):
     """Searches documents, or the records of a CSV or JSON file, by meaning."""
 
-    type: Literal["vectorstore"] = "vectorstore"
-    """Documents that are searched by meaning."""
+    type: Literal["vectorstore"] = Field(
+        default="vectorstore", description="Documents that are searched by meaning."
+    )
     chunk_size: Annotated[int, Field(gt=0)] = 512
     """The most characters of a passage."""
     chunk_overlap: Annotated[int, Field(ge=0)] = 0
@@ -136,8 +137,9 @@ class VectorstoreTool(RetrievalTool):
 class HierarchicalDocumentTool(RetrievalTool):
     """Searches documents by section: each passage has the path of the headings above it."""
 
-    type: Literal["hierarchical_document"] = "hierarchical_document"
-    """Documents that are searched by section."""
+    type: Literal["hierarchical_document"] = Field(
+        default="hierarchical_document", description="Documents that are searched by section."
+    )
     chunking_strategy: Literal["structure", "token"] = "structure"
     """Whether documents are divided at headings, or only by length."""
     max_chunk_tokens: Annotated[int, Field(ge=100, le=2000)] = 800
