@@ -123,10 +123,28 @@ class SearchProcess:
             )
         except OSError as error:
             raise SearchProcessError(str(error)) from None
+        self._wait_until_ready(process)
         if not self._ends_at_exit:
             atexit.register(self.close)
             self._ends_at_exit = True
         return process
+
+    @staticmethod
+    def _wait_until_ready(process: subprocess.Popen[bytes]) -> None:
+        """Tell a Python that does not start from one that its timer ends: on Windows both exit with 1."""
+        try:
+            assert process.stdout is not None
+            pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            _close_pipes(process)
+            raise SearchProcessError(
+                f"The Python at {sys.executable} does not start: it exits with {process.wait()}."
+            ) from None
+        except BaseException:  # Ctrl-C
+            process.kill()
+            process.wait()
+            _close_pipes(process)
+            raise
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:
@@ -143,7 +161,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Answer searches until there are no more."""
+    """Say that this process is ready, and answer searches until there are no more."""
+    pickle.dump("ready", replies)
+    replies.flush()
     while True:
         try:
             request: _Request = pickle.load(requests)

@@ -110,6 +110,12 @@ class Regex(Evaluator):
     threshold: float | None = 1.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.pattern, re.Pattern):
+            raise ConfigurationError(
+                f"{self.default_name}: pattern must be text, not {self.pattern!r:.80}: give what "
+                "it was compiled from, with the flags at the start, such as (?i).",
+                setting="pattern",
+            )
         super().__post_init__()
         # Compile now: a wrong pattern is an error of the configuration, not of each case.
         _ = self._regex

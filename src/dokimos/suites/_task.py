@@ -58,8 +58,9 @@ class SuiteTask:
     """Which examples are being run."""
 
     def __post_init__(self) -> None:
-        # Two agents are two tasks: a run of one is not resumed with the other.
-        object.__setattr__(self, "__qualname__", f"SuiteTask({self.identity})")
+        # The task's name in reports. Two agents are two tasks: a run of one is not resumed with the other.
+        object.__setattr__(self, "__module__", "suite")
+        object.__setattr__(self, "__qualname__", self.identity or "application")
 
     @property
     def time_limit(self) -> float:

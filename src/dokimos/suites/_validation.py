@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from dokimos.suites._document import Document
@@ -48,7 +49,7 @@ def check_document(document: Document) -> tuple[SuiteFile | None, list[Problem]]
         if texts := _find_text_values(document, faults, sources):
             value = replace_values(value, texts)
             continue
-        problems += [_problem(document, fault) for fault in faults]
+        problems += [_problem(document, fault) for fault in _without_misspelled(faults)]
         repaired = replace_invalid(value, [document.drop_unknown(tuple(fault["loc"])) for fault in faults])
         # Where no placeholder fits, the next round would find the same faults, and so on for ever.
         if document.problems or repaired == value:
@@ -66,6 +67,17 @@ def _find_text_values(
         document.drop_unknown(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED
     ]
     return {steps: sources.pop(steps) for steps in text_steps if steps in sources}
+
+
+def _without_misspelled(faults: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a key is missing where a misspelling of it stands beside: that is one problem."""
+    unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
+
+    def is_misspelled(key: tuple[int | str, ...]) -> bool:
+        beside = [str(other[-1]) for other in unknown if other[:-1] == key[:-1]]
+        return bool(beside and get_close_matches(str(key[-1]), beside, n=1))
+
+    return [fault for fault in faults if fault["type"] != "missing" or not is_misspelled(fault["loc"])]
 
 
 def _problem(document: Document, fault: ErrorDetails) -> Problem:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from subprocess import run
 
@@ -110,6 +111,12 @@ class TestRegex:
     )
     def test_scores(self, options, output, score):
         assert judged(Regex(**options), output).score == score
+
+    def test_a_compiled_pattern_is_refused_with_what_to_give_instead(self):
+        with pytest.raises(
+            ConfigurationError, match=r"not re\.compile\('a'\): give what it was compiled from"
+        ):
+            Regex(pattern=re.compile("a"))
 
     def test_the_reasons_name_the_pattern_and_the_text(self):
         assert "matches the pattern 'b+' with 'bb'" in judged(Regex(pattern="b+"), "abbc").reason

@@ -114,7 +114,8 @@ def test_without_a_timer_of_the_system_a_watchdog_ends_it():
     done = subprocess.run(
         [sys.executable, "-c", program], input=quick + request, capture_output=True, timeout=60
     )
-    assert pickle.loads(done.stdout) == (40, 41)
+    replies = io.BytesIO(done.stdout)
+    assert (pickle.load(replies), pickle.load(replies)) == ("ready", (40, 41))
     assert done.returncode == 1
 
 
@@ -129,7 +130,18 @@ def test_a_process_that_somebody_killed_is_replaced(process):
 
 def test_a_process_that_cannot_stay_is_an_error(process, monkeypatch):
     monkeypatch.setattr(module, "__file__", os.path.join(os.path.dirname(__file__), "not_there.py"))
-    with pytest.raises(SearchProcessError, match="ended twice"):
+    with pytest.raises(SearchProcessError, match=r"does not start: it exits with 2"):
+        find(process)
+
+
+def test_a_python_that_does_not_start_is_no_time_limit(process, monkeypatch, tmp_path):
+    """Without a timer of the system, as on Windows, the watchdog ends a search with 1 as well."""
+    program = tmp_path / "not_a_search.py"
+    program.write_text("raise SystemExit(1)\n", encoding="utf-8")
+    monkeypatch.setattr(module, "__file__", str(program))
+    monkeypatch.setattr(module, "_OUT_OF_TIME", 1)
+
+    with pytest.raises(SearchProcessError, match=r"does not start: it exits with 1"):
         find(process)
 
 
@@ -185,7 +197,7 @@ def test_requests_are_answered_until_there_are_no_more():
     replies = io.BytesIO()
     serve(io.BytesIO(request + other), replies)
     replies.seek(0)
-    assert (pickle.load(replies), pickle.load(replies)) == (None, (1, 3))
+    assert [pickle.load(replies) for _ in range(3)] == ["ready", None, (1, 3)]
 
 
 @POSIX

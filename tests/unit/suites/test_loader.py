@@ -20,6 +20,20 @@ def refused(folder, text):
     return str(error.value)
 
 
+def test_a_key_that_is_misspelled_is_one_problem_and_one_that_is_missing_another(folder):
+    message = refused(
+        folder,
+        """
+        test_cases:
+          - {name: first, turns: [{inptu: x}, {tags: [x]}]}
+        """,
+    )
+
+    assert "test_cases[0].turns[0].inptu: there is no key 'inptu'. Did you mean 'input'?" in message
+    assert "turns[0].input" not in message
+    assert "test_cases[0].turns[1].input: this is missing" in message
+
+
 def test_all_faults_of_a_file_are_told_together_with_line_and_column(folder):
     message = refused(
         folder,
@@ -426,16 +440,14 @@ def test_faults_of_values_hide_none_of_what_other_parts_name(folder):
 
     lines = message.splitlines()
     paths = [line.split(": ")[1] for line in lines if line.startswith("  /")]
-    assert lines[0] == "10 problems in the suite:"
+    assert lines[0] == "8 problems in the suite:"
     assert paths == [
         "evaluations.metrics[0].metric",
         "evaluations.metrics[1].tolerance",
         "evaluations.metrics[2].grader",
         "test_cases[0].tags",
-        "test_cases[1].expected_tools[0].name",
         "test_cases[1].expected_tools[0].nme",
         "test_cases[1].expected_tools[1].args.k",
-        "test_cases[2].turns[0].input",
         "test_cases[2].turns[0].inptu",
         "test_cases[2].turns[1].files[0].path",
     ]

@@ -445,3 +445,9 @@ def test_an_agent_that_keeps_its_list_does_not_change_an_earlier_turn(talks):
         [call["arguments"]["word"] for call in turn["toolCalls"]] for turn in item.actual_outputs["turns"]
     ]
     assert words == [["a"], ["a", "b"]]
+
+
+def test_reports_name_the_application_of_a_suite_as_its_task(talks):
+    result = talks.run(conversation("{input: a}", "{input: b}"))
+
+    assert result.provenance.task_name.startswith("suite:talks:Counter")
