@@ -20,6 +20,7 @@ from dokimos.server._api.json_body import BODY_MODELS
 from dokimos.server._api.middleware import GuardMiddleware
 from dokimos.server._db.database import open_database
 from dokimos.server._settings import ServerSettings
+from dokimos.server._workers.maintenance import maintain
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (project_routes.ROUTER, run_routes.ROUTER, key_routes.ROUTER, health_routes.ROUTER)
@@ -71,7 +72,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await state.database.open()
     try:
         await state.keys.reload()
-        yield
+        async with maintain(state.database, state.settings):
+            yield
     finally:
         state.is_draining = True
         await state.database.close()

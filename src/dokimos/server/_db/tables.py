@@ -52,6 +52,7 @@ EXPERIMENTS: Final = Table(
     Column("name", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("run_count", LONG, nullable=False, default=0),
+    Column("latest_run_id", Id),  # the one that started last; no key, since runs refer to experiments
     Column("baseline_run_id", Id),  # the pinned baseline; no key, so that deleting that run unpins it
     Column("deleted_at", TIME),
     sqlite_strict=True,

@@ -122,6 +122,9 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         )
     )
     _insert_parts(connection, run_id, new)
+    connection.execute(
+        update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id).values(latest_run_id=run_id)
+    )
     _count_run(connection, experiment.id, project.id, 1)
     return run_id
 
@@ -283,6 +286,14 @@ def delete_run(connection: Connection, principal: Principal, run_id: str) -> Non
     run = find_run(connection, principal, run_id, for_update=True)
     principal.check_may_write(run.tenant_id, "The run")
     connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(deleted_at=now()))
+    latest = (
+        select(RUNS.c.id)
+        .where(RUNS.c.experiment_id == run.experiment_id, RUNS.c.deleted_at.is_(None))
+        .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+        .limit(1)
+    )
+    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id)
+    connection.execute(change.values(latest_run_id=latest.scalar_subquery()))
     _count_run(connection, run.experiment_id, run.project_id, -1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
 from dokimos.server._services.principal import Principal
@@ -24,7 +24,7 @@ def list_experiments(
     experiments = connection.execute(
         query.order_by(EXPERIMENTS.c.created_at.desc(), EXPERIMENTS.c.id.desc())
     ).all()
-    latest = _latest_runs(connection, principal, [experiment.id for experiment in experiments])
+    latest = _latest_runs(connection, principal, experiments)
     return [(experiment, latest.get(experiment.id)) for experiment in experiments]
 
 
@@ -42,14 +42,22 @@ def latest_completed_runs(
 
 
 def _latest_runs(
-    connection: Connection, principal: Principal, experiment_ids: Sequence[str]
+    connection: Connection, principal: Principal, experiments: Sequence[Row[Any]]
 ) -> dict[str, Row[Any]]:
-    place = func.row_number().over(
-        partition_by=RUNS.c.experiment_id, order_by=(RUNS.c.started_at.desc(), RUNS.c.id.desc())
-    )
-    ranked = (
-        select(RUNS, place.label("place"))
-        .where(RUNS.c.experiment_id.in_(experiment_ids), principal.sees(RUNS))
-        .subquery()
-    )
-    return {row.experiment_id: row for row in connection.execute(select(ranked).where(ranked.c.place == 1))}
+    """The latest run of each experiment that the caller sees, by the id of the experiment.
+
+    The experiment keeps its latest run. Only where that one belongs to another tenant is the caller's own
+    looked for, one experiment at a time.
+    """
+    ids = [experiment.latest_run_id for experiment in experiments if experiment.latest_run_id is not None]
+    query = select(RUNS).where(RUNS.c.id.in_(ids), principal.sees(RUNS))
+    latest = {run.experiment_id: run for run in connection.execute(query)}
+    for experiment in experiments:
+        if experiment.latest_run_id is not None and experiment.id not in latest:
+            own = select(RUNS).where(RUNS.c.experiment_id == experiment.id, principal.sees(RUNS))
+            row = connection.execute(
+                own.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
+            ).first()
+            if row is not None:
+                latest[experiment.id] = row
+    return latest

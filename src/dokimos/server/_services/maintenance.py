@@ -1,0 +1,77 @@
+"""What keeps the tables tidy: runs that went quiet, and rows that were deleted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, select, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.tables import (
+    DATASET_ITEMS,
+    DATASET_VERSIONS,
+    DATASETS,
+    EXPERIMENTS,
+    ITEMS,
+    PROJECTS,
+    RUNS,
+)
+from dokimos.server._services.runs import RunStatus
+
+_HOUR: Final = 3_600_000_000
+PURGE_ROWS: Final = 500
+"""Rows that one transaction deletes at most: other writers wait no longer than that takes."""
+
+
+def fail_stale_runs(connection: Connection, hours: float) -> list[str]:
+    """Mark runs as failed that have been running without a sign of life; return their ids."""
+    moment = now()
+    reason = f"No items and no status arrived for {hours:g} hours; the client has probably ended."
+    change = (
+        update(RUNS)
+        .where(
+            RUNS.c.status == RunStatus.RUNNING,
+            RUNS.c.deleted_at.is_(None),
+            RUNS.c.last_activity_at < moment - int(hours * _HOUR),
+        )
+        .values(status=RunStatus.FAILED, status_reason=reason, completed_at=moment)
+        .returning(RUNS.c.id)
+    )
+    return list(connection.execute(change).scalars())
+
+
+def purge_deleted_rows(connection: Connection) -> int:
+    """Remove some rows that were deleted, the innermost first; return how many, 0 where none is left."""
+    run = _first_deleted(connection, RUNS)
+    if run is not None:
+        return _delete_some(connection, ITEMS, ITEMS.c.run_id == run) or _delete_row(connection, RUNS, run)
+    dataset = _first_deleted(connection, DATASETS)
+    if dataset is not None:
+        versions = select(DATASET_VERSIONS.c.id).where(DATASET_VERSIONS.c.dataset_id == dataset)
+        is_below = DATASET_ITEMS.c.version_id.in_(versions)
+        return _delete_some(connection, DATASET_ITEMS, is_below) or _delete_row(connection, DATASETS, dataset)
+    for table, below, parent in (
+        (EXPERIMENTS, RUNS, RUNS.c.experiment_id == EXPERIMENTS.c.id),
+        (PROJECTS, EXPERIMENTS, EXPERIMENTS.c.project_id == PROJECTS.c.id),
+    ):
+        is_empty = ~exists(select(below.c.id).where(parent))
+        gone = connection.execute(delete(table).where(table.c.deleted_at.is_not(None), is_empty)).rowcount
+        if gone:
+            return gone
+    return 0
+
+
+def _first_deleted(connection: Connection, table: Table) -> str | None:
+    row_id: str | None = connection.execute(
+        select(table.c.id).where(table.c.deleted_at.is_not(None)).limit(1)
+    ).scalar()
+    return row_id
+
+
+def _delete_some(connection: Connection, table: Table, condition: ColumnElement[bool]) -> int:
+    chosen = select(table.c.id).where(condition).limit(PURGE_ROWS)
+    return connection.execute(delete(table).where(table.c.id.in_(chosen))).rowcount
+
+
+def _delete_row(connection: Connection, table: Table, row_id: str) -> int:
+    return connection.execute(delete(table).where(table.c.id == row_id)).rowcount
