@@ -184,7 +184,7 @@ def test_a_byte_order_mark_is_ignored():
         ('[{"input": ' + "[" * 100_000, 1, "nested too deeply"),
         ('[{"input": "\\ud8"}]', 1, "four hexadecimal digits"),
         ('"text"', 1, "Expected an object"),
-        ("", 1, "there is nothing"),
+        ("", 1, "but it is empty"),
     ],
 )
 def test_what_is_not_strict_json_is_refused_with_its_line(text, line, message):
