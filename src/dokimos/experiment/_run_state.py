@@ -55,12 +55,14 @@ class RunState:
         record = RunRecord(plan, options, launch)
         calls = ModelCalls(options, record.redact)
         counts_own_calls = bool(task_attribute(plan.task, "counts_own_calls"))
+        is_sample = launch is not None and launch.is_sample
         evaluators = None if callable(plan.evaluators) else tuple(plan.evaluators)
         state = cls(
             plan=plan,
             options=options,
             record=record,
-            reporters=Reporters(plan.reporters, record.open_state),
+            # The sample of an estimate is not a run that anybody wants to see on a server.
+            reporters=Reporters(() if is_sample else plan.reporters, record.open_state),
             calls=calls,
             outage=Outage(plan, calls.breakers),
             caller=TaskCaller(plan, options, None if counts_own_calls else calls.ledger),

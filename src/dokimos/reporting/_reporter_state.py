@@ -37,7 +37,8 @@ class ReporterState(Mapping[str, Any]):
         """Keep a value under a key, in place of an earlier one; it is on disk when this returns.
 
         May be called from any thread until the run has ended. Each call waits for the disk, so this is for
-        what happens a few times in a run, not for each item.
+        what happens a few times in a run, not for each item. Where the journal can no longer be written, as
+        on a full disk, the run warns that it cannot be resumed, and the value lasts as long as the run.
 
         Raises:
             ReporterError: for a key that is not a text, a value that JSON cannot hold, or after the run.

@@ -20,6 +20,9 @@ from dokimos.evaluators import ExactMatch, LLMJudge
 from dokimos.experiment import load_run
 from dokimos.experiment._experiment import Experiment
 from dokimos.experiment._merging import merge_results
+from dokimos.experiment._run_description import Launch
+from dokimos.experiment._run_options import RunOptions
+from dokimos.experiment._runner import Runner
 from dokimos.exporters import load_result, render
 from dokimos.reporting import (
     BaseReporter,
@@ -546,3 +549,13 @@ def test_the_source_of_the_data_set_and_the_build_are_in_the_provenance(
     assert (found.git_branch, found.pull_request, found.trigger) == ("***/x", "7", "pull_request")
     assert memory.runs[0].start is not None
     assert memory.runs[0].start.provenance.git_branch == "***/x"
+
+
+def test_the_sample_of_an_estimate_is_not_reported(numbers: Numbers) -> None:
+    memory = MemoryReporter()
+    options = RunOptions(journal=False, quiet=True, auto_close_reporters=True)
+    plan = Experiment(numbers(2), echo, [ExactMatch()], reporters=[memory])
+    result = Runner(plan, options, launch=Launch(target="evals.py", is_sample=True)).run_sync()
+    assert result.pass_count == 2
+    assert memory.runs == []
+    assert not memory.closed
