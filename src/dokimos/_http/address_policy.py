@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from dokimos._http.address import find_url_fault, has_login
+from dokimos._http.address import find_url_fault
 from dokimos.errors import ConfigurationError
 
 ALLOWED_HOSTS: Final = "DOKIMOS_ALLOWED_PRIVATE_HOSTS"
@@ -128,8 +128,8 @@ class AddressPolicy:
         fault = find_url_fault(url)
         if fault is not None:
             return fault
-        if has_login(url):
-            return "holds a user or password"
+        if "\\" in url:
+            return "has a backslash in it, which some programs read as a slash"
         parts = urlsplit(url)
         return self.find_host_fault(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme.lower()])
 

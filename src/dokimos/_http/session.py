@@ -186,8 +186,6 @@ class PolicyResolver(aiohttp.abc.AbstractResolver):
 def _check_host(policy: AddressPolicy, url: URL) -> None:
     """Raise `Forbidden` where a policy forbids the address that a URL names, which is not resolved."""
     # Of the URL object that is sent, so that no second parser can read another host.
-    if url.raw_user is not None or url.raw_password is not None:
-        raise Forbidden("holds a user or password")
     fault = policy.find_host_fault(url.raw_host or "", url.port or 0)
     if fault is not None:
         raise Forbidden(fault)

@@ -72,9 +72,11 @@ def test_every_spelling_of_an_address_is_refused(host):
 @pytest.mark.parametrize(
     ("url", "fault"),
     [
-        ("http://good.example@127.0.0.1/", "holds a user or password"),
-        ("http://127.0.0.1@good.example/", "holds a user or password"),
-        ("http://user:secret@good.example/", "holds a user or password"),
+        ("http://good.example@127.0.0.1/", "names 127.0.0.1, a loopback address"),
+        ("http://good.example:80@[::1]:80/", "names ::1, a loopback address"),
+        ("http://a:b@c@127.0.0.1/", "names 127.0.0.1, a loopback address"),
+        ("http://good.example\\@127.0.0.1/", "has a backslash in it"),
+        ("http://127.0.0.1\\@good.example/", "has a backslash in it"),
         ("ftp://good.example/", "must start with http:// or https://"),
         ("file:///etc/passwd", "must start with http:// or https://"),
         ("http:///x", "names no host"),
@@ -84,6 +86,17 @@ def test_every_spelling_of_an_address_is_refused(host):
 )
 def test_a_url_that_is_a_trick_is_refused(url, fault):
     assert fault in STRICT.find_fault(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1@good.example/", "http://user:secret@good.example/", "http://good.example#@127.0.0.1/"],
+)
+def test_the_host_counts_and_not_what_is_before_or_after_it(url):
+    from yarl import URL
+
+    assert STRICT.find_fault(url) is None
+    _check_host(STRICT, URL(url))
 
 
 def test_a_name_is_not_resolved_when_a_url_is_looked_at():
@@ -203,8 +216,10 @@ def test_the_resolver_gives_the_addresses_that_were_looked_at_and_no_others():
 
 @pytest.mark.parametrize(
     "url",
-    ["http://１２７.０.０.１/", "http://127。0。0。1/", "http://[::ffff:7f00:1]/", "http://a:b@8.8.8.8/", "http://127.1/",
-     "http://2130706433/", "http://LocalHost./", "http://0x7f.1/"],
+    [
+        "http://１２７.０.０.１/", "http://127。0。0。1/", "http://[::ffff:7f00:1]/", "http://127.1/", "http://0x7f.1/",
+        "http://8.8.8.8@127.0.0.1/", "http://8.8.8.8\\@127.0.0.1/", "http://2130706433/", "http://LocalHost./",
+    ],
 )  # fmt: skip
 def test_the_host_is_looked_at_as_it_is_sent(url):
     from yarl import URL
