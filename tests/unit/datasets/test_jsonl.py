@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import fields
 
 import pytest
 
@@ -87,3 +88,16 @@ def test_damaged_gzip_is_named(tmp_path):
     path.write_bytes(gzip.compress(TWO.encode() * 100)[:-20])
     with pytest.raises(DatasetError, match=r"d.jsonl.gz: Damaged gzip data"):
         Dataset.from_jsonl(path)
+
+
+def test_a_row_is_the_example_that_its_constructor_makes(tmp_path):
+    """Rows set the slots themselves: a field of `Example` that they forget would raise here."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a", "input": "q", "expectedOutput": "e", "metadata": {"k": 1}}\n')
+
+    (example,) = Dataset.load(path)
+
+    made = Example({"input": "q"}, {"output": "e"}, metadata={"k": 1}, id="a")
+    assert {field.name: getattr(example, field.name) for field in fields(Example)} == {
+        field.name: getattr(made, field.name) for field in fields(Example)
+    }
