@@ -21,6 +21,7 @@ from dokimos._http.api_client import ApiClient, ApiReply, encode_segment
 from dokimos._http.credentials import redact_url
 from dokimos._http.server_api import API_KEY, SERVER_URL, open_server_api
 from dokimos._runtime.concurrency import run_sync
+from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.datasets._dataset import Columns, Dataset, DatasetStream
 from dokimos.datasets._dataset_source import DatasetSource
 from dokimos.datasets._remote_cache import CachedVersion, read_cached, write_cached
@@ -239,7 +240,11 @@ def _read_cached(asked: RemoteUri, outage: ServerUnavailableError) -> CachedVers
             f"{outage}. There is no copy of it on this machine: a version is copied when it is loaded.",
             path=asked.text,
         ) from outage
-    _log.warning("%s: the copy on this machine was used, because %s", asked.text, outage)
+    _log.warning(
+        "%s: the copy on this machine was used, because %s",
+        escape_control_characters(asked.text),
+        escape_control_characters(str(outage)),
+    )
     return cached
 
 
@@ -247,7 +252,11 @@ def _keep_copy(found: CachedVersion) -> None:
     try:
         write_cached(found, _server())
     except OSError as error:  # a disk that is full or read-only is no reason not to run
-        _log.warning("No copy of the data set %r was kept: %s", found.name, error)
+        _log.warning(
+            "No copy of the data set '%s' was kept: %s",
+            escape_control_characters(found.name),
+            escape_control_characters(str(error)),
+        )
 
 
 def _server() -> str:

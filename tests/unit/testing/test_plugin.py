@@ -10,6 +10,10 @@ import pytest
 
 from dokimos import ExperimentResult, load_result
 
+# Loaded before the first session: pytester forgets the modules that a session was the first to import, and a
+# second class `Evaluator` would not be the one that the assertions know.
+from dokimos.evaluators import Evaluator as Evaluator
+
 pytest_plugins = ["pytester"]
 
 INI = """
