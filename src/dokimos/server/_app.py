@@ -60,7 +60,6 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         app.include_router(router)
     _add_openapi(app)
     app.add_middleware(ItemsMiddleware)
-    app.add_middleware(ItemsMiddleware)
     app.add_middleware(GuardMiddleware, allowed_hosts=settings.allowed_hosts)
     return app
 

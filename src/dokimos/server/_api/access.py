@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Annotated, Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import Database
+from dokimos.server._db.database import Database, DatabaseUnavailable
 from dokimos.server._services.api_keys import hash_key, load_principals, note_use
 from dokimos.server._services.errors import ForbiddenError, RoleError, UnauthorizedError
 from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal, Role
@@ -90,7 +91,8 @@ class KeyRing:
         if token is None:
             return None
         own = self._settings.api_key
-        if own is not None and hmac.compare_digest(own.encode(), token.encode("utf-8", "surrogatepass")):
+        # Headers are read as Latin-1: this gives back the bytes that were sent.
+        if own is not None and hmac.compare_digest(own.encode(), token.encode("latin-1", "replace")):
             return SYSTEM
         # Looked up by its hash: how long that takes says nothing about the keys.
         principal = self._principals.get(hash_key(token))
@@ -111,7 +113,9 @@ class KeyRing:
         if moment - self._uses.get(principal.id, 0) < _USE_MICROSECONDS:
             return
         self._uses[principal.id] = moment
-        await self._database.write(lambda connection: note_use(connection, principal.id, moment))
+        # Reading goes on where the disk is full: the time of the last use is not worth a refusal.
+        with suppress(DatabaseUnavailable):
+            await self._database.write(lambda connection: note_use(connection, principal.id, moment))
 
 
 async def authorize(request: Request) -> Principal:
@@ -129,6 +133,8 @@ async def authorize(request: Request) -> Principal:
 
 async def authorize_rule(request: Request, rule: Access) -> Principal:
     """Return who calls, if the rule admits it; raises what `authorize` raises."""
+    if rule is Access.PUBLIC:
+        return ANONYMOUS  # without the database, which a health check must not depend on
     state = request.app.state
     principal: Principal | None = await state.keys.identify(bearer_token(request))
     if principal is None:
@@ -150,7 +156,7 @@ def bearer_token(request: Request) -> str | None:
 
 
 def _admit_anonymous(rule: Access, settings: ServerSettings) -> Principal:
-    if rule is Access.PUBLIC or (rule is Access.READ and not settings.require_auth_for_reads):
+    if rule is Access.READ and not settings.require_auth_for_reads:
         # An unknown key on a read counts as none, as documented.
         return ANONYMOUS
     raise UnauthorizedError("Invalid or missing API key")

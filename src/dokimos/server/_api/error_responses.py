@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.routing import Match
 
 from dokimos.server._db.clock import format_time, now
 from dokimos.server._db.database import DatabaseUnavailable
@@ -22,6 +24,7 @@ from dokimos.server._services.errors import (
     NotFoundError,
     RoleError,
     ServiceError,
+    SlowBodyError,
     UnauthorizedError,
     UnsupportedMediaError,
 )
@@ -33,6 +36,7 @@ _STATUSES: Final = {
     ForbiddenError: HTTPStatus.FORBIDDEN,
     InvalidRequestError: HTTPStatus.BAD_REQUEST,
     NotFoundError: HTTPStatus.NOT_FOUND,
+    SlowBodyError: HTTPStatus.REQUEST_TIMEOUT,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
     UnsupportedMediaError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 }
@@ -130,14 +134,39 @@ async def _answer_validation_error(request: Request, error: Exception) -> JSONRe
     return error_response(400, describe_problem(problem))
 
 
-async def _answer_http_error(request: Request, error: Exception) -> JSONResponse:
+async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
         return error_response(404, f"There is no such route: {request.method} {path}")
     if error.status_code == 405:
-        return error_response(405, f"{request.method} is not supported for {path}", dict(error.headers or {}))
+        allowed = {"Allow": ", ".join(sorted(_methods_of(request)))}
+        if request.method == "OPTIONS":
+            return Response(status_code=200, headers=allowed)
+        return error_response(405, f"{request.method} is not supported for {path}", allowed)
     return error_response(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _methods_of(request: Request) -> set[str]:
+    """The methods of all routes at a path."""
+    methods = {"OPTIONS"}
+    for route in list_routes(request.app):
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    return methods | {"HEAD"} if "GET" in methods else methods
+
+
+def list_routes(app: FastAPI) -> list[APIRoute]:
+    """Return all routes of an application, those of its routers too."""
+    found: list[APIRoute] = []
+    waiting: list[Any] = list(app.routes)
+    while waiting:
+        route = waiting.pop(0)
+        if isinstance(route, APIRoute):
+            found.append(route)
+        else:
+            waiting.extend(getattr(route, "original_router", route).routes)
+    return found
 
 
 async def _answer_unexpected_error(request: Request, error: Exception) -> JSONResponse:

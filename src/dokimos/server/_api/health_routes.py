@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ ROUTER = APIRouter(prefix="/actuator", tags=["Health"])
 _PATIENCE_SECONDS: Final = 30.0
 """How long the database may be away before the server counts as down: its restart is no reason to kill us."""
 
+_PING_SECONDS: Final = 5.0
+"""How long the database may take to answer: whoever asks for our health does not wait for long."""
+
 
 class DatabaseHealth:
     """Whether the database answers, and since when not."""
@@ -29,8 +33,9 @@ class DatabaseHealth:
     async def check(self) -> float:
         """Return for how many seconds the database has been away; 0 where it answers."""
         try:
-            await self._database.read(_ping)
-        except DatabaseUnavailable:
+            async with asyncio.timeout(_PING_SECONDS):
+                await self._database.read(_ping)
+        except (DatabaseUnavailable, TimeoutError):
             return max(time.monotonic() - self._last_seen, 1e-9)
         self._last_seen = time.monotonic()
         return 0.0

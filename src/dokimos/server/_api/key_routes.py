@@ -57,7 +57,9 @@ async def add_key(
 ) -> dict[str, Any]:
     """Create a key. The answer holds its text, which cannot be read again."""
     tenant = body.tenant_id or None
-    created = await store.write(lambda connection: create_key(connection, body.name, Role[body.role], tenant))
+    created = await store.write(
+        lambda connection: create_key(connection, caller, body.name, Role[body.role], tenant)
+    )
     await request.app.state.keys.reload()
     return {"key": created.text, "apiKey": _answer(created.row)}
 
@@ -66,7 +68,7 @@ async def add_key(
 @access(Access.ADMIN)
 async def get_keys(caller: Caller, store: Store) -> list[dict[str, Any]]:
     """List the keys, the oldest first."""
-    return [_answer(row) for row in await store.read(list_keys)]
+    return [_answer(row) for row in await store.read(lambda connection: list_keys(connection, caller))]
 
 
 @ROUTER.post("/{keyId}/disable", response_model=KeyAnswer)
@@ -75,7 +77,7 @@ async def turn_off_key(
     request: Request, caller: Caller, store: Store, key_id: Annotated[UUID, Path(alias="keyId")]
 ) -> dict[str, Any]:
     """Refuse a key from now on; its record stays."""
-    row = await store.write(lambda connection: disable_key(connection, str(key_id)))
+    row = await store.write(lambda connection: disable_key(connection, caller, str(key_id)))
     await request.app.state.keys.reload()
     return _answer(row)
 
@@ -86,7 +88,7 @@ async def remove_key(
     request: Request, caller: Caller, store: Store, key_id: Annotated[UUID, Path(alias="keyId")]
 ) -> Response:
     """Delete a key."""
-    await store.write(lambda connection: delete_key(connection, str(key_id)))
+    await store.write(lambda connection: delete_key(connection, caller, str(key_id)))
     await request.app.state.keys.reload()
     return Response(status_code=204)
 

@@ -55,6 +55,9 @@ class GuardMiddleware:
             await error_response(400, problem)(scope, receive, send_with_headers)
             return
         scope["path"] = path
+        if scope["method"] == "HEAD":  # answered as GET is, without the body
+            await self._app({**scope, "method": "GET"}, receive, _without_body(send_with_headers))
+            return
         await self._app(scope, receive, send_with_headers)
 
     def _problem_with_host(self, scope: Scope) -> str | None:
@@ -66,6 +69,15 @@ class GuardMiddleware:
         return (
             f"The host {host[:100]!r} is not allowed; DOKIMOS_ALLOWED_HOSTS names the hosts of this server."
         )
+
+
+def _without_body(send: Send) -> Send:
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return send_head
 
 
 def _decode_path(raw: bytes) -> str | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
+from collections.abc import AsyncIterator
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from dokimos.server._services.errors import BodyTooLargeError, InvalidRequestError, UnsupportedMediaError
+from dokimos.server._services.errors import (
+    BodyTooLargeError,
+    InvalidRequestError,
+    SlowBodyError,
+    UnsupportedMediaError,
+)
 
 _WINDOW: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _MEBIBYTE: Final = 1024 * 1024
@@ -25,14 +32,17 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise _too_large(limit)
     unpack = _decompressor(request.headers.get("content-encoding", "").strip().lower())
     chunks: list[bytes] = []
-    size = 0
+    size = received = 0
     try:
-        async for chunk in request.stream():
+        async for chunk in _chunks(request):
+            received += len(chunk)
             part = chunk if unpack is None else unpack.feed(chunk, limit - size + 1)
             size += len(part)
-            if size > limit:  # checked chunk by chunk: a bomb of gzip never grows in memory
+            if size > limit or received > limit:  # chunk by chunk: a bomb of gzip never grows in memory
                 raise _too_large(limit)
             chunks.append(part)
+    except TimeoutError:
+        raise SlowBodyError("The body of the request did not arrive in time") from None
     except ClientDisconnect:
         raise InvalidRequestError(
             "Malformed request body: the connection ended before the body did"
@@ -40,6 +50,22 @@ async def read_body(request: Request, limit: int) -> bytes:
     if unpack is not None:
         unpack.finish()
     return b"".join(chunks)
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    """The parts of the body as they arrive.
+
+    Raises:
+        TimeoutError: Nothing arrived for as long as an idle connection is kept.
+    """
+    patience: float = request.app.state.settings.keep_alive
+    stream = request.stream()
+    while True:
+        async with asyncio.timeout(patience):
+            chunk = await anext(stream, None)
+        if chunk is None:
+            return
+        yield chunk
 
 
 def check_is_json(request: Request, *, has_bearer: bool) -> None:
@@ -65,9 +91,14 @@ class _Decompressor:
     def feed(self, chunk: bytes, room: int) -> bytes:
         self._started = self._started or bool(chunk)
         try:
-            return self._zlib.decompress(chunk, max(room, 1))
+            part = self._zlib.decompress(chunk, max(room, 1))
         except zlib.error:
             raise InvalidRequestError(f"Malformed request body: not {self._encoding}") from None
+        if self._zlib.unused_data:
+            raise InvalidRequestError(
+                f"Malformed request body: data follows the end of the {self._encoding} data"
+            )
+        return part
 
     def finish(self) -> None:
         if self._started and not self._zlib.eof:

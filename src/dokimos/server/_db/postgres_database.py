@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -17,7 +18,7 @@ from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
 _OLDEST: Final = 14
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 5
 _RETRYABLE: Final = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
 _UNAVAILABLE: Final = ("08", "53", "57", "58")  # connection, resources (disk full), shutdown, system
 
@@ -52,7 +53,7 @@ class PostgresDatabase:
                         f"PostgreSQL {version} is too old; the server needs {_OLDEST} or newer."
                     )
                 await connection.run_sync(migrate)
-        except (OSError, DBAPIError) as error:
+        except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
             await self.close()
             where = url.render_as_string(hide_password=True)
             raise DatabaseUnavailable(f"{where}: {getattr(error, 'orig', None) or error}") from error
@@ -80,10 +81,11 @@ class PostgresDatabase:
                 if state in _RETRYABLE and attempt < _ATTEMPTS:
                     await asyncio.sleep(0.01 * attempt)
                     continue
-                if error.connection_invalidated or state[:2] in _UNAVAILABLE:
+                if error.connection_invalidated or state in _RETRYABLE or state[:2] in _UNAVAILABLE:
                     raise DatabaseUnavailable(str(error.orig)) from error
                 raise
-            except (OSError, PoolTimeout) as error:
+            except (OSError, PoolTimeout, PostgresError, InterfaceError) as error:
+                # The driver's own errors come from connecting, where SQLAlchemy does not translate them.
                 raise DatabaseUnavailable(str(error) or type(error).__name__) from error
         raise AssertionError("unreachable")
 

@@ -94,6 +94,8 @@ RUNS: Final = Table(
     Column("cost_count", LONG, nullable=False, default=0),
     Column("latency_ms", LONG, nullable=False, default=0),
     Column("latency_count", LONG, nullable=False, default=0),
+    # The tenant whose key it is, "" for none: below a shared project, two tenants may choose the same key.
+    Column("idempotency_scope", Text, nullable=False, default=""),
     Column("idempotency_key", Text),
     Column("idempotency_hash", Text),
     Column("deleted_at", TIME),
@@ -346,6 +348,7 @@ Index(
 Index(
     "uq_runs_idempotency_key",
     RUNS.c.project_id,
+    RUNS.c.idempotency_scope,
     RUNS.c.idempotency_key,
     unique=True,
     sqlite_where=text("idempotency_key IS NOT NULL"),

@@ -38,6 +38,10 @@ class BodyTooLargeError(ServiceError):
     """A request body over its limit."""
 
 
+class SlowBodyError(ServiceError):
+    """A request body that stopped arriving."""
+
+
 class UnsupportedMediaError(ServiceError):
     """A body in a form that is not read."""
 

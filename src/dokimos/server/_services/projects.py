@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, literal, not_, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
-from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
 
@@ -153,16 +154,17 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
     Raises:
         NotFoundError: There is none of that name.
         ForbiddenError: It is shared, and closed to this caller.
+        ConflictError: It is shared, and holds what belongs to other tenants.
     """
     project = find_project(connection, principal, name)
     principal.check_may_write(project.tenant_id, f"The project '{name}'")
-    moment = now()
-    for table, condition in (
+    is_below = (
         (RUNS, RUNS.c.project_id == project.id),
         (EXPERIMENTS, EXPERIMENTS.c.project_id == project.id),
-        (PROJECTS, PROJECTS.c.id == project.id),
-    ):
-        # What the caller cannot see below a shared project goes too: it would be out of everyone's reach.
+    )
+    _check_holds_no_foreign_rows(connection, principal, f"The project '{name}'", is_below)
+    moment = now()
+    for table, condition in (*is_below, (PROJECTS, PROJECTS.c.id == project.id)):
         connection.execute(
             update(table).where(condition, table.c.deleted_at.is_(None)).values(deleted_at=moment)
         )
@@ -174,9 +176,14 @@ def delete_experiment(connection: Connection, principal: Principal, experiment_i
     Raises:
         NotFoundError: There is none that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
+        ConflictError: It is shared, and holds runs of other tenants.
     """
     experiment = find_experiment(connection, principal, experiment_id)
-    principal.check_may_write(experiment.tenant_id, f"The experiment '{experiment.name}'")
+    what = f"The experiment '{experiment.name}'"
+    principal.check_may_write(experiment.tenant_id, what)
+    _check_holds_no_foreign_rows(
+        connection, principal, what, ((RUNS, RUNS.c.experiment_id == experiment_id),)
+    )
     moment = now()
     is_below = (RUNS.c.experiment_id == experiment_id, RUNS.c.deleted_at.is_(None))
     runs = connection.execute(update(RUNS).where(*is_below).values(deleted_at=moment)).rowcount
@@ -188,6 +195,22 @@ def contains(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
     """The condition that a text occurs in a column, whatever the case of its letters."""
     escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return func.lower(column).like(literal(f"%{escaped}%"), escape="\\")
+
+
+def _check_holds_no_foreign_rows(
+    connection: Connection,
+    principal: Principal,
+    what: str,
+    parts: Sequence[tuple[Table, ColumnElement[bool]]],
+) -> None:
+    if not principal.is_restricted:
+        return
+    for table, is_below in parts:
+        is_foreign = and_(is_below, table.c.deleted_at.is_(None), not_(principal.sees(table)))
+        if connection.execute(select(table.c.id).where(is_foreign).limit(1)).first() is not None:
+            raise ConflictError(
+                f"{what} holds runs of other tenants; only a key without a tenant can delete it"
+            )
 
 
 def _count_experiments(connection: Connection, project_id: str, change: int, *, runs: int = 0) -> None:

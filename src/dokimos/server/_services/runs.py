@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, selec
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
+from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import (
     DATASET_VERSIONS,
     DATASETS,
@@ -90,37 +91,42 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
     """
     project = find_or_create_project(connection, principal, project_name)
     if new.idempotency_key is not None:
-        earlier = _earlier_run(connection, project.id, new)
+        earlier = _earlier_run(connection, principal, project.id, new)
         if earlier is not None:
             return earlier
     principal.check_may_write(project.tenant_id, f"The project '{project_name}'")
     experiment = find_or_create_experiment(connection, principal, project, new.experiment)
     run_id = new_id()
     moment = now()
-    connection.execute(
-        insert(RUNS).values(
-            id=run_id,
-            experiment_id=experiment.id,
-            project_id=project.id,
-            tenant_id=principal.tenant if principal.is_restricted else experiment.tenant_id,
-            status=RunStatus.RUNNING,
-            config=new.config,
-            name=new.name,
-            git_sha=new.git_sha,
-            git_branch=new.git_branch,
-            triggered_by=new.triggered_by,
-            pull_request=new.pull_request,
-            provenance=new.provenance,
-            notes=new.notes,
-            dataset_version_id=_dataset_version_id(connection, principal, new),
-            planned_item_count=new.planned_item_count,
-            created_by=principal.id,
-            started_at=moment,
-            last_activity_at=moment,
-            idempotency_key=new.idempotency_key,
-            idempotency_hash=new.idempotency_hash,
-        )
+    is_new = insert_if_absent(
+        connection,
+        RUNS,
+        id=run_id,
+        experiment_id=experiment.id,
+        project_id=project.id,
+        tenant_id=principal.tenant if principal.is_restricted else experiment.tenant_id,
+        status=RunStatus.RUNNING,
+        config=new.config,
+        name=new.name,
+        git_sha=new.git_sha,
+        git_branch=new.git_branch,
+        triggered_by=new.triggered_by,
+        pull_request=new.pull_request,
+        provenance=new.provenance,
+        notes=new.notes,
+        dataset_version_id=_dataset_version_id(connection, principal, new),
+        planned_item_count=new.planned_item_count,
+        created_by=principal.id,
+        started_at=moment,
+        last_activity_at=moment,
+        idempotency_scope=principal.tenant or "",
+        idempotency_key=new.idempotency_key,
+        idempotency_hash=new.idempotency_hash,
     )
+    if not is_new:  # another transaction with the same Idempotency-Key was quicker
+        earlier = _earlier_run(connection, principal, project.id, new)
+        assert earlier is not None
+        return earlier
     _insert_parts(connection, run_id, new)
     connection.execute(
         update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id).values(latest_run_id=run_id)
@@ -262,7 +268,8 @@ def pin_baseline(
 
     Raises:
         NotFoundError: The run does not belong to the experiment.
-        ConflictError: The run has not ended, or was cancelled.
+        ConflictError: The run has not ended or was cancelled; or it belongs to a tenant, and the
+            experiment is shared.
     """
     experiment = find_experiment(connection, principal, experiment_id)
     principal.check_may_write(experiment.tenant_id, f"The experiment '{experiment.name}'")
@@ -272,6 +279,9 @@ def pin_baseline(
             raise NotFoundError(f"Run not found in this experiment: {run_id}")
         if run.status not in COMPARABLE:
             raise ConflictError(f"A run that is {run.status} cannot be a baseline")
+        if run.tenant_id not in (None, experiment.tenant_id):
+            # Everyone who sees the experiment compares with its baseline.
+            raise ConflictError("A run of one tenant cannot be the baseline of a shared experiment")
     change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id).values(baseline_run_id=run_id)
     connection.execute(change)
 
@@ -333,10 +343,12 @@ def _narrow(query: Select[Any], chosen: RunFilter) -> Select[Any]:
     return query
 
 
-def _earlier_run(connection: Connection, project_id: str, new: NewRun) -> str | None:
-    """The run that this request has created before; the caller holds the project's row or is alone."""
+def _earlier_run(connection: Connection, principal: Principal, project_id: str, new: NewRun) -> str | None:
+    """The run that this request has created before."""
     query = select(RUNS.c.id, RUNS.c.idempotency_hash, RUNS.c.deleted_at).where(
-        RUNS.c.project_id == project_id, RUNS.c.idempotency_key == new.idempotency_key
+        RUNS.c.project_id == project_id,
+        RUNS.c.idempotency_scope == (principal.tenant or ""),
+        RUNS.c.idempotency_key == new.idempotency_key,
     )
     row = connection.execute(query).first()
     if row is None:
