@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Literal
 
 import uvicorn
 
@@ -21,10 +24,16 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         on_start: Called with the address once the server answers.
     """
     _configure_logging(settings)
-    config = uvicorn.Config(
+    _AnnouncingServer(configure_uvicorn(settings), on_start).run()
+
+
+def configure_uvicorn(settings: ServerSettings) -> uvicorn.Config:
+    """Return how uvicorn runs the server."""
+    return uvicorn.Config(
         create_app(settings),
         host=settings.host,
         port=settings.port,
+        http=_http_protocol(),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -32,7 +41,14 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         ws="none",
     )
-    _AnnouncingServer(config, on_start).run()
+
+
+def _http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+    if find_spec("httptools") is None:  # Windows; the parser in plain Python ignores upgrades by itself
+        return "h11"
+    from dokimos.server._http_protocol import IgnoreUpgradeProtocol
+
+    return IgnoreUpgradeProtocol
 
 
 class _AnnouncingServer(uvicorn.Server):
