@@ -145,7 +145,8 @@ class ReportedItem(ItemResult):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS)
 
-    __hash__ = None  # type: ignore[assignment] # as of an item, whose outputs are a map
+    def __hash__(self) -> int:
+        return ItemResult.__hash__(self)  # equal to an item, so of the same hash
 
 
 _FIELDS_OF_ITEM: Final = tuple(one.name for one in fields(ItemResult))
