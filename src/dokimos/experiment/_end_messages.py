@@ -12,6 +12,7 @@ from dokimos.experiment._fail_fast import first_failure_message
 from dokimos.experiment._item_errors import describe_located_error
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._outage import Outage
+from dokimos.experiment._resume_advice import how_to_resume
 from dokimos.experiment._run_record import RunRecord
 from dokimos.experiment._task_calls import TaskCaller
 
@@ -43,11 +44,11 @@ class EndMessages:
         """
         if first_failure is not None:
             message = first_failure_message(first_failure, list(not_run), self.runs)
-            yield f"{message} {self.record.how_to_resume()}".rstrip()
+            yield f"{message} {how_to_resume(self.record)}".rstrip()
         if status is RunStatus.ENDPOINT_DOWN:
-            yield f"{self.outage.reason} {self.record.how_to_resume()}".rstrip()
+            yield f"{self.outage.reason} {how_to_resume(self.record)}".rstrip()
         if status is RunStatus.BUDGET_SPENT:
-            yield f"{self.calls.refusal} {self.record.how_to_resume(larger_budget=True)}".rstrip()
+            yield f"{self.calls.refusal} {how_to_resume(self.record, larger_budget=True)}".rstrip()
         if broken_by is not None:
             yield f"The run broke off: {describe_located_error(broken_by)}"
         elif status is RunStatus.BROKEN:
@@ -55,11 +56,11 @@ class EndMessages:
 
     def of_interrupted_run(self, result: ExperimentResult) -> str:
         message = f"Interrupted after {pluralize(result.summary.total, 'item')}."
-        return f"{message} {self.record.how_to_resume()}".rstrip()
+        return f"{message} {how_to_resume(self.record)}".rstrip()
 
     def of_too_many_errors(self, limit: object) -> str:
         message = f"Stopped: more items errored than max_errors={limit} allows. {self.caller.errors.common()}"
-        return f"{message.rstrip('.')}. {self.record.how_to_resume(retry_errors=True)}".rstrip()
+        return f"{message.rstrip('.')}. {how_to_resume(self.record, retry_errors=True)}".rstrip()
 
     def _of_broken_run(self) -> str:
         message = f"{EVERYTHING_ERRORED} {self.caller.errors.common()}"

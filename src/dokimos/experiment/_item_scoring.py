@@ -18,7 +18,7 @@ from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment._item_errors import CHOICE, describe_error
-from dokimos.experiment._run_record import ResultSink
+from dokimos.experiment._run_writer import ResultSink
 from dokimos.experiment._task_calls import is_cancelled_from_outside
 from dokimos.judges._run_scope import counting_usage, current_scope, sharing_within_item
 

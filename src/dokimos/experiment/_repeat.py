@@ -80,7 +80,7 @@ class Repeat:
         handles: Handles = []
         if len(state.reporters):
             handles = state.reporters.begin(describe_start(state, self._repeat_index, planned_items))
-        self._server_run_ids = self._record.add_server_runs(
+        self._server_run_ids = self._record.writer.add_server_runs(
             self._repeat_index, collect_server_run_ids(handles)
         )
         return handles
@@ -114,7 +114,7 @@ class Repeat:
             return RunStatus.STOPPED
         if state.calls.refusal is not None:
             return RunStatus.BUDGET_SPENT
-        self._record.end_repeat(self._repeat_index, self._source)
+        self._record.writer.end_repeat(self._repeat_index, self._source)
         return RunStatus.COMPLETED
 
     async def _worker(self) -> None:
@@ -140,17 +140,20 @@ class Repeat:
     async def _run_item(self, sourced: SourcedExample) -> ItemResult:
         state, record = self._state, self._record
         example, position = sourced.example, (self._repeat_index, sourced.index)
-        finished = record.load_finished(position, sourced) if record.is_resumed else None
+        finished = record.finished.load(position, sourced) if record.is_resumed else None
         earlier_results: dict[str, EvalResult] = {}
         if finished is not None:
             outcome, earlier_results = finished
             self._resumed_items.add(sourced.index)
             self._untimed_items.add(sourced.index)
-        elif (reused := record.reuse_output(position, sourced)) is not None:
+        elif (reused := record.finished.reuse_output(position, sourced)) is not None:
             outcome = reused
             self._untimed_items.add(sourced.index)
+            sink = record.writer.item_sink(position, sourced)
+            if sink is not None:
+                sink(reused)
         else:
-            outcome = await state.caller.call(example, record.item_sink(position, sourced))
+            outcome = await state.caller.call(example, record.writer.item_sink(position, sourced))
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
@@ -198,7 +201,7 @@ class Repeat:
     ) -> tuple[EvalResult, ...]:
         """Score an item by the evaluators that have not scored it in an earlier process."""
         state = self._state
-        sink = self._record.result_sink((self._repeat_index, sourced.index))
+        sink = self._record.writer.result_sink((self._repeat_index, sourced.index))
         evaluators = state.evaluators
         if evaluators is None:
             try:
@@ -227,7 +230,9 @@ class Repeat:
             self._items[item.index] = item
         if len(state.reporters):
             place = (self._repeat_index, item.index)
-            state.reporters.item(item, self._repeat_index, was_reported=self._record.was_stored(place))
+            state.reporters.item(
+                item, self._repeat_index, was_reported=self._record.finished.has_output(place)
+            )
         state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
         if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
             self._is_stopped = True

@@ -62,7 +62,9 @@ class RunState:
             options=options,
             record=record,
             # The sample of an estimate is not a run that anybody wants to see on a server.
-            reporters=Reporters(() if is_sample else plan.reporters, record.open_state),
+            reporters=Reporters(
+                () if is_sample else plan.reporters, lambda name: record.writer.open_state(name)
+            ),
             calls=calls,
             outage=Outage(plan, calls.breakers),
             caller=TaskCaller(plan, options, None if counts_own_calls else calls.ledger),

@@ -22,6 +22,7 @@ from dokimos.experiment._end_messages import EndMessages
 from dokimos.experiment._fail_fast import MOST_NAMED, NOT_RUN, find_items_not_run
 from dokimos.experiment._item_errors import status_of
 from dokimos.experiment._repeat import Repeat
+from dokimos.experiment._resume_advice import how_to_resume
 from dokimos.experiment._run_description import Launch
 from dokimos.experiment._run_state import RunState
 from dokimos.experiment._task import task_attribute
@@ -68,7 +69,7 @@ class Runner:
         try:
             state.calls.open(state.record.folder, state.record.earlier)
             if not state.counts_own_calls:
-                state.calls.count_earlier_tasks(state.record.earlier_metrics())
+                state.calls.count_earlier_tasks(state.record.finished.task_metrics())
             with self._watch, state.progress:
                 status = await self._run_repeats()
         except Exception as error:
@@ -93,7 +94,7 @@ class Runner:
 
     def _end_command(self, problem: str) -> None:
         result = self._finish(RunStatus.BROKEN, broken_by=LoopBlockedError(problem))
-        end_process(result, self._state.record.how_to_resume())
+        end_process(result, how_to_resume(self._state.record))
 
     def _build_interrupt(self) -> KeyboardInterrupt:
         if not self._has_begun:
@@ -131,7 +132,7 @@ class Runner:
             warnings=warnings,
         )
         record.close(result)
-        problem = record.problem
+        problem = record.writer.problem
         return result if problem is None else replace(result, warnings=(*result.warnings, problem))
 
     def _list_items_not_run(self) -> list[str]:
@@ -149,7 +150,7 @@ class Runner:
         warnings = [*self._messages.reasons(status, broken_by, state.first_failure, not_run)]
         warnings += [*state.record.warnings, *state.caller.warnings(), *state.reporters.warnings()]
         warnings += [*state.calls.warnings(), *self._watch.warnings()]
-        warnings += state.record.describe_reuse(sum(run.total_count for run in state.runs))
+        warnings += state.record.finished.describe_reuse(sum(run.total_count for run in state.runs))
         advice = state.caller.advice
         if advice is not None and not any(advice in one for one in warnings):
             warnings.append(advice)
