@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dokimos._core.tool_definition import ToolDefinition as ToolDefinition
     from dokimos._core.wire import from_json as from_json
     from dokimos._core.wire import to_json as to_json
+    from dokimos.client._reporter import ServerReporter as ServerReporter
     from dokimos.comparison._comparison_builder import compare_runs as compare_runs
     from dokimos.comparison._diff import RunComparison as RunComparison
     from dokimos.datasets._answer_replay import recorded_task as recorded_task
@@ -133,6 +134,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "RunStatus": "_core.results",
     "RunSummary": "_core.summary",
     "Score": "_core.eval_result",
+    "ServerReporter": "client._reporter",
     "Task": "experiment._task",
     "TaskResult": "_core.task_result",
     "ToolCall": "_core.agent",
@@ -235,6 +237,7 @@ __all__ += [
     "ReportedStatus",
     "Reporter",
     "RunHandle",
+    "ServerReporter",
     "as_judge",
     "register_resolver",
 ]

@@ -1,0 +1,400 @@
+"""Sends encoded items to a server from a thread of its own: in batches, and each batch once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from dokimos._http.api_client import ApiClient, encode_segment
+from dokimos._http.server_api import open_server_api
+from dokimos.client._spool import append_lines, end_line, items_line, start_line
+from dokimos.errors import DokimosError, ReporterError, ServerRefusedError
+
+BATCH: Final = 10
+BATCH_SECONDS: Final = 0.5
+MOST_IN_BATCH: Final = 200
+"""Where the queue is long, a batch may have as many: a request costs more than an item."""
+MOST_BATCH_BYTES: Final = 4 * 2**20
+"""Far below the 16 MiB that a server takes in one request."""
+MOST_QUEUE_BYTES: Final = 64 * 2**20
+STALLED_SECONDS: Final = 10.0
+"""A full queue holds up the run for as long as this, unless batches arrive meanwhile."""
+FLUSH_SECONDS: Final = 30.0
+_BAD_REQUEST: Final = 400
+_DIVISIBLE: Final = (_BAD_REQUEST, 413, 422)
+"""Refusals that may be about one item of a batch only."""
+_NAMED_ITEM: Final = re.compile(r"items\[(\d+)\]")
+_log: Final = logging.getLogger("dokimos")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDeliveryFailure:
+    """Items that a server has not got, after all attempts.
+
+    Example:
+        >>> failure = ItemDeliveryFailure("8f14e45f", (b'{"ordinal": 3}',), "503 Service Unavailable")
+        >>> failure.item_count, failure.items
+        (1, [{'ordinal': 3}])
+    """
+
+    run_id: str
+    """The run on the server, or `local-...` where it could not be started."""
+    encoded_items: tuple[bytes, ...] = field(repr=False)
+    """Each item as JSON, in the form of the API."""
+    reason: str
+
+    @property
+    def item_count(self) -> int:
+        return len(self.encoded_items)
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The items in the form of the API: `inputs`, `actualOutputs`, `evalResults`, `ordinal` and so on."""
+        return [json.loads(item) for item in self.encoded_items]
+
+
+@dataclass(eq=False, kw_only=True)
+class ServerRun:
+    """A run on the server, and what waits to be sent to it."""
+
+    id: str
+    start: dict[str, Any] | None = None
+    """How it should have been started, where that failed: `projectName`, `idempotencyKey` and `run`."""
+    problem: str | None = None
+    """Why it could not be started."""
+    items: deque[_Waiting] = field(default_factory=deque)
+    end: str | None = None
+    """The status to set once all items are sent."""
+    is_start_spooled: bool = False
+
+
+class _Waiting(NamedTuple):
+    since: float
+    content: bytes
+
+
+@dataclass(eq=False)
+class _Batch:
+    """What the thread is sending."""
+
+    run: ServerRun
+    items: list[bytes]
+    end: str | None
+    is_given_up: bool = False
+    """Whether the reporter was closed meanwhile, so that this has been counted as failed."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Delivery:
+    """The queue of a reporter and the thread that empties it."""
+
+    server_url: str
+    api_key: Any
+    api_version: str
+    attempts: int
+    spool: Path | None
+    on_failure: Callable[[ItemDeliveryFailure], None] | None
+    failed_count: int = 0
+    """Items that the server has not got."""
+    delivered_count: int = 0
+    _runs: list[ServerRun] = field(default_factory=list)
+    _bytes: int = 0
+    _current: _Batch | None = None
+    _flushing: int = 0
+    _stopped: bool = False
+    _stalled: bool = False
+    """Whether the last wait for the queue was in vain: nobody waits again until something arrives."""
+    _problems: dict[str, int] = field(default_factory=dict)
+    """Why items failed since the last flush, and how many; 0 for what is not about items."""
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+
+    def add(self, run: ServerRun, content: bytes) -> None:
+        """Queue an item; waits for room in a full queue while batches arrive."""
+        with self._changed:
+            self._wait_for_room(len(content))
+            is_full = self._bytes + len(content) > MOST_QUEUE_BYTES
+            if not is_full:
+                self._queue(run)
+                run.items.append(_Waiting(time.monotonic(), content))
+                self._bytes += len(content)
+                if len(run.items) == 1 or len(run.items) % BATCH == 0:
+                    self._changed.notify_all()
+        if is_full:
+            self._fail(run, [content], "the server takes items too slowly, and the queue is full")
+
+    def end(self, run: ServerRun, status: str) -> None:
+        """Queue the end of a run, which is sent after its items."""
+        with self._changed:
+            self._queue(run)
+            run.end = status
+            self._changed.notify_all()
+
+    def _queue(self, run: ServerRun) -> None:
+        if run not in self._runs:
+            self._runs.append(run)
+        if self._thread is None:
+            self._stopped = False
+            self._thread = threading.Thread(target=self._work, name="dokimos-server-reporter", daemon=True)
+            self._thread.start()
+
+    def _wait_for_room(self, size: int) -> None:
+        while self._bytes and self._bytes + size > MOST_QUEUE_BYTES and not self._stalled:
+            before = self.delivered_count, self.failed_count
+            self._changed.wait(STALLED_SECONDS)
+            self._stalled = before == (self.delivered_count, self.failed_count)
+
+    def flush(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Wait until everything queued is sent, or has failed.
+
+        Raises:
+            ReporterError: where items failed since the last flush, or are still waiting.
+        """
+        waiting = self._wait_until_empty(0.0 if self._stalled else seconds)
+        with self._changed:
+            problems, self._problems = self._problems, {}
+        if waiting:
+            problems[f"{waiting:,} items are still waiting to be sent"] = 0
+        if problems:
+            raise ReporterError(self._describe(problems))
+
+    def _wait_until_empty(self, seconds: float) -> int:
+        """Wait, and return how many items are still in the queue."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            self._flushing += 1
+            try:
+                self._changed.notify_all()
+                while self._runs or self._current:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        self._stalled = True
+                        current = 0 if self._current is None else len(self._current.items)
+                        return current + sum(len(run.items) for run in self._runs)
+                    self._changed.wait(left)
+                return 0
+            finally:
+                self._flushing -= 1
+
+    def close(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Send what is queued, give up what cannot be sent in this time, and stop the thread."""
+        self._wait_until_empty(seconds)
+        with self._changed:
+            self._stopped = True
+            left, self._runs = self._runs, []
+            self._bytes = 0
+            if self._current is not None:
+                self._current.is_given_up = True
+                left.insert(0, _unsent(self._current))
+            thread, self._thread = self._thread, None
+            self._changed.notify_all()
+        for run in left:
+            self._give_up(run, "the reporter was closed before the server took them")
+        if thread is not None:
+            thread.join(1.0)
+
+    def _give_up(self, run: ServerRun, reason: str) -> None:
+        items, run.items = [one.content for one in run.items], deque()
+        for start in range(0, len(items), MOST_IN_BATCH):
+            self._fail(run, items[start : start + MOST_IN_BATCH], reason)
+        if run.end is not None:
+            self._fail_end(run, run.end, reason)
+
+    def _work(self) -> None:
+        loop = asyncio.new_event_loop()
+        api = open_server_api(
+            self.server_url, api_key=self.api_key, api_version=self.api_version, attempts=self.attempts
+        )
+        try:
+            while (batch := self._take()) is not None:
+                try:
+                    loop.run_until_complete(self._send(api, batch))
+                finally:
+                    with self._changed:
+                        self._current = None
+                        self._changed.notify_all()
+        finally:
+            loop.run_until_complete(api.aclose())
+            loop.close()
+
+    def _take(self) -> _Batch | None:
+        """Wait for a batch that is full or has waited long enough; None where the reporter was closed."""
+        with self._changed:
+            while not self._stopped:
+                run = min(self._runs, key=_age_of, default=None)
+                if run is None:
+                    self._changed.wait()
+                    continue
+                patience = BATCH_SECONDS - (time.monotonic() - _age_of(run))
+                if len(run.items) < BATCH and run.end is None and not self._flushing and patience > 0:
+                    self._changed.wait(patience)
+                    continue
+                return self._cut_batch(run)
+            return None
+
+    def _cut_batch(self, run: ServerRun) -> _Batch:
+        most = max(BATCH, min(MOST_IN_BATCH, len(run.items) // 2))
+        items: list[bytes] = []
+        size = 0
+        while run.items and len(items) < most:
+            if items and size + len(run.items[0].content) > MOST_BATCH_BYTES:
+                break
+            items.append(run.items.popleft().content)
+            size += len(items[-1])
+        self._bytes -= size
+        end = None
+        if not run.items:
+            end, run.end = run.end, None
+            self._runs.remove(run)
+        self._current = _Batch(run, items, end)
+        self._changed.notify_all()  # whoever waits for room
+        return self._current
+
+    async def _send(self, api: ApiClient, batch: _Batch) -> None:
+        try:
+            if batch.items:
+                await self._send_items(api, batch)
+            if batch.end is not None and not batch.is_given_up:
+                await self._send_end(api, batch.run, batch.end)
+        except Exception as error:  # a thread that dies would hang the run at its flush
+            _log.exception("The reporter to %s failed", self.server_url)
+            self._note(f"{type(error).__name__}: {error}", len(batch.items))
+
+    async def _send_items(self, api: ApiClient, batch: _Batch) -> None:
+        """Send a batch; where the server refuses one item of it, the others are sent without it."""
+        run, parts = batch.run, [batch.items]
+        while parts:
+            items, key = parts.pop(), uuid.uuid4().hex
+            try:
+                if run.problem is not None:
+                    raise ReporterError(run.problem)
+                await post_items(api, run.id, items, key)
+            except DokimosError as error:
+                if batch.is_given_up:
+                    return
+                culprit = _find_culprit(error, len(items))
+                if culprit is not None:
+                    self._fail(run, [items[culprit]], str(error))
+                    parts += [rest] if (rest := items[:culprit] + items[culprit + 1 :]) else []
+                elif _is_divisible(error) and len(items) > 1:
+                    half = len(items) // 2
+                    parts += [items[half:], items[:half]]
+                else:
+                    self._fail(run, items, str(error), key)
+            else:
+                with self._changed:
+                    self.delivered_count += len(items)
+                    self._stalled = False
+
+    async def _send_end(self, api: ApiClient, run: ServerRun, status: str) -> None:
+        try:
+            if run.problem is not None:
+                raise ReporterError(run.problem)
+            await set_status(api, run.id, status)
+        except DokimosError as error:
+            self._fail_end(run, status, str(error))
+
+    def _fail(self, run: ServerRun, items: Sequence[bytes], reason: str, key: str | None = None) -> None:
+        """Count items as failed, keep them in the spool, and say so."""
+        self._note(reason, len(items))
+        with self._changed:
+            self.failed_count += len(items)
+            self._changed.notify_all()
+        self._spool(run, items_line(run.id, items, key or uuid.uuid4().hex))
+        if self.on_failure is None:
+            return
+        try:
+            self.on_failure(ItemDeliveryFailure(run.id, tuple(items), reason))
+        except Exception:
+            _log.exception("on_item_delivery_failure failed")
+
+    def _fail_end(self, run: ServerRun, status: str, reason: str) -> None:
+        self._note(f"the end of the run was not recorded: {reason}", 0)
+        self._spool(run, end_line(run.id, status))
+
+    def spool_start(self, run: ServerRun) -> None:
+        """Keep a run that could not be started, so that a replay starts it."""
+        self._note(f"the run could not be started: {run.problem}", 0)
+        self._spool(run)
+
+    def _spool(self, run: ServerRun, *lines: bytes) -> None:
+        if self.spool is None:
+            return
+        if run.start is not None and not run.is_start_spooled:
+            run.is_start_spooled = True
+            start = run.start
+            first = start_line(run.id, start["projectName"], start["idempotencyKey"], start["run"])
+            lines = (first, *lines)
+        try:
+            append_lines(self.spool, lines)
+        except OSError as error:
+            self._note(f"the spool {self.spool} cannot be written: {error}", 0)
+
+    def _note(self, reason: str, count: int) -> None:
+        with self._changed:
+            if reason not in self._problems:
+                _log.warning("Reporting to %s: %s", self.server_url, reason)
+            self._problems[reason] = self._problems.get(reason, 0) + count
+
+    def _describe(self, problems: dict[str, int]) -> str:
+        failed = sum(problems.values())
+        reason = next(iter(problems))
+        more = f" (and {len(problems) - 1} more reasons)" if len(problems) > 1 else ""
+        if not failed:
+            return f"{self.server_url}: {reason}{more}."
+        remedy = (
+            "give spool_directory=... to keep such items"
+            if self.spool is None
+            else f"to send them later: dokimos spool replay {self.spool}"
+        )
+        noun = "item was" if failed == 1 else "items were"
+        return f"{failed:,} {noun} not recorded by {self.server_url}: {reason}{more}; {remedy}."
+
+
+async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: str) -> None:
+    """Send encoded items to a run."""
+    await api.request(
+        "POST",
+        f"/runs/{encode_segment(run_id)}/items",
+        content=b'{"items":[' + b",".join(items) + b"]}",
+        headers={"Content-Type": "application/json", "Idempotency-Key": key},
+    )
+
+
+async def set_status(api: ApiClient, run_id: str, status: str) -> None:
+    """Set the status of a run; setting it twice changes nothing."""
+    await api.request("PATCH", f"/runs/{encode_segment(run_id)}", json={"status": status}, repeatable=True)
+
+
+def _age_of(run: ServerRun) -> float:
+    return run.items[0].since if run.items else 0.0
+
+
+def _unsent(batch: _Batch) -> ServerRun:
+    """Return the run of a batch with only the items and the end of the batch."""
+    waiting = deque(_Waiting(0.0, item) for item in batch.items)
+    return replace(batch.run, items=waiting, end=batch.end)
+
+
+def _is_divisible(error: DokimosError) -> bool:
+    return isinstance(error, ServerRefusedError) and error.status in _DIVISIBLE
+
+
+def _find_culprit(error: DokimosError, count: int) -> int | None:
+    """Return the place of the item that a refusal names, None where it names none."""
+    if not isinstance(error, ServerRefusedError) or error.status != _BAD_REQUEST:
+        return None
+    message = error.details.get("message") if isinstance(error.details, dict) else None
+    match = _NAMED_ITEM.match(message) if isinstance(message, str) else None
+    index = count if match is None else int(match[1])
+    return index if index < count else None

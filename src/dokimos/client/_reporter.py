@@ -1,0 +1,272 @@
+"""Reports runs to a dokimos server while they go on."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from dokimos._http.api_client import ATTEMPTS, ApiClient, encode_segment
+from dokimos._http.credentials import Secret, redact_url
+from dokimos._http.server_api import API_KEY, API_VERSION, DEFAULT_VERSION, SERVER_URL, open_server_api
+from dokimos._runtime.concurrency import run_sync
+from dokimos.client._bodies import Escapes, encode_item, run_body
+from dokimos.client._delivery import Delivery, ItemDeliveryFailure, ServerRun, set_status
+from dokimos.errors import (
+    ConfigurationError,
+    DokimosError,
+    ServerRefusedError,
+    ServerReplyError,
+)
+from dokimos.reporting._protocol import BaseReporter, RunHandle
+from dokimos.reporting._reported_run import ReportedItem, ReportedStatus, RunEnd, RunOutcome, RunStart
+
+PROJECT_NAME: Final = "DOKIMOS_PROJECT_NAME"
+START_SECONDS: Final = 10.0
+"""How long a run waits for the server when it begins."""
+EXIT_SECONDS: Final = 2.0
+_NOT_FOUND: Final = 404
+_OPENED: Final = "started"
+_RUN_ID: Final = "run id"
+_LATEST_LOCK: Final = threading.Lock()
+_latest = 0
+
+
+class ServerReporter(BaseReporter):
+    """Sends runs and their items to a dokimos server, in the background and in batches.
+
+    All repeats of a run are one run of the server, and a run that is resumed continues it. A server that is
+    not available never breaks a run: what could not be sent is counted, named in the result's warnings, and
+    kept in `spool_directory`, from which `dokimos spool replay` sends it later.
+
+    Args:
+        server_url: The server, such as `https://dokimos.example.com`.
+        project_name: The project that the experiment belongs to; created where it is missing.
+        api_key: A key that may write; None for that of DOKIMOS_API_KEY, if set.
+        api_version: The version of the API.
+        spool_directory: A folder for what could not be sent; None keeps nothing.
+        on_item_delivery_failure: Called with an `ItemDeliveryFailure` for each batch that failed, from the
+            reporter's thread: it must not call the reporter.
+        attempts: How often a request is sent at most. A server that is busy (429) or fails (5xx) is asked
+            again after 0.1 s, 0.2 s and so on, or after the time that it asks for.
+
+    Raises:
+        ConfigurationError: for a URL or a project name that cannot be used.
+
+    Example:
+        >>> reporter = ServerReporter(server_url="http://localhost:8080", project_name="support-bot")
+        >>> reporter.failed_item_count
+        0
+    """
+
+    def __init__(
+        self,
+        *,
+        server_url: str,
+        project_name: str,
+        api_key: str | Secret | None = None,
+        api_version: str = DEFAULT_VERSION,
+        spool_directory: str | os.PathLike[str] | None = None,
+        on_item_delivery_failure: Callable[[ItemDeliveryFailure], None] | None = None,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        if not server_url.strip():
+            raise ConfigurationError("ServerReporter needs the URL of a server in server_url.")
+        if attempts < 1:
+            raise ConfigurationError(f"attempts must be at least 1, not {attempts}.")
+        encode_segment(project_name)  # refuses names that no path can hold
+        self.server_url = redact_url(server_url.strip().rstrip("/"))
+        self.project_name = project_name
+        self.identity = f"dokimos server {self.server_url}, project {project_name}"
+        self._url, self._key, self._version = server_url, api_key, api_version
+        self._attempts = attempts
+        self._open_api()  # refuses a URL that is not one
+        self._delivery = Delivery(
+            server_url=server_url,
+            api_key=api_key,
+            api_version=api_version,
+            attempts=attempts,
+            spool=None if spool_directory is None else Path(spool_directory),
+            on_failure=on_item_delivery_failure,
+        )
+        self._escapes = Escapes()
+        self._runs: dict[RunHandle, tuple[ServerRun, RunStart]] = {}
+        self._server_runs: dict[int, ServerRun] = {}
+        self._lock = threading.Lock()
+        atexit.register(_close_at_exit, weakref.ref(self))
+
+    @classmethod
+    def from_environment(cls, **settings: Any) -> Self:
+        """Make a reporter from DOKIMOS_SERVER_URL, DOKIMOS_PROJECT_NAME, and if set DOKIMOS_API_KEY and
+        DOKIMOS_API_VERSION; `settings` are arguments of the class.
+
+        Raises:
+            ConfigurationError: naming the variables that are not set.
+        """
+        values = {"server_url": os.environ.get(SERVER_URL), "project_name": os.environ.get(PROJECT_NAME)}
+        names = {"server_url": SERVER_URL, "project_name": PROJECT_NAME}
+        missing = [names[key] for key, value in values.items() if not settings.get(key) and not value]
+        if missing:
+            raise ConfigurationError(
+                f"Set {' and '.join(missing)} to report to a dokimos server; the key, if it needs one, is "
+                f"read from {API_KEY}."
+            )
+        version = os.environ.get(API_VERSION) or DEFAULT_VERSION
+        return cls(**{**values, "api_version": version, **settings})
+
+    @property
+    def failed_item_count(self) -> int:
+        """How many items the server has not got after all attempts, those in the spool included."""
+        return self._delivery.failed_count
+
+    def begin(self, start: RunStart) -> RunHandle:
+        """Start the run on the server, or continue it; waits 10 seconds for the server at most."""
+        with self._lock:
+            run = self._server_runs.get(id(start.state))
+        if run is None:
+            run = self._open_run(start)
+            with self._lock:
+                # By the state, which all repeats of a run share and no other run has; kept alive below.
+                self._server_runs[id(start.state)] = run
+        name = run.id if start.repeat_count == 1 else f"{run.id}/{start.repeat_index}"
+        handle = RunHandle(name, server_run_id=None if run.problem else run.id)
+        with self._lock:
+            self._runs[handle] = (run, start)
+        return handle
+
+    def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
+        """Start a run of which only the name and the metadata are known."""
+        return self.begin(RunStart(run_id=uuid.uuid4().hex, name=name, metadata=metadata))
+
+    def report_item(self, handle: RunHandle, item: ReportedItem) -> None:
+        """Queue an item; it is sent in the background."""
+        run, _ = self._runs[handle]
+        repeat_index = getattr(item, "repeat_index", 0)
+        self._delivery.add(run, encode_item(item, repeat_index, self._escapes))
+
+    def end(self, handle: RunHandle, end: RunEnd) -> None:
+        """Set the status of the run once its items are sent, after its last repeat."""
+        run, start = self._runs[handle]
+        is_last = start.repeat_index + 1 >= start.repeat_count
+        if is_last or end.outcome is not RunOutcome.FINISHED:
+            with self._lock:
+                self._server_runs.pop(id(start.state), None)
+            self._delivery.end(run, end.status)
+
+    def complete_run(self, handle: RunHandle, status: ReportedStatus) -> None:
+        """Set the status of the run once its items are sent."""
+        self._delivery.end(self._runs[handle][0], status)
+
+    def flush(self) -> None:
+        """Wait up to 30 seconds until everything is sent.
+
+        Raises:
+            ReporterError: where the server has not got some items; a run lists it in its warnings.
+        """
+        self._delivery.flush()
+
+    def close(self) -> None:
+        """Send what is waiting and stop the thread; what could not be sent in 30 seconds has failed."""
+        self._delivery.close()
+
+    def _open_api(self, **settings: Any) -> ApiClient:
+        return open_server_api(
+            self._url, api_key=self._key, api_version=self._version, attempts=self._attempts, **settings
+        )
+
+    def _open_run(self, start: RunStart) -> ServerRun:
+        try:
+            return ServerRun(id=run_sync(self._start_or_continue(start)))
+        except (DokimosError, TimeoutError) as error:
+            seconds = f"{START_SECONDS:.0f}"
+            late = f"{self.server_url} did not answer within {seconds} s"
+            problem = late if isinstance(error, TimeoutError) else str(error)
+            opened = start.state.get(_OPENED) or self._describe_start(start)
+            run = ServerRun(id=_local_id(), start=opened, problem=problem)
+            self._delivery.spool_start(run)
+            return run
+
+    async def _start_or_continue(self, start: RunStart) -> str:
+        async with asyncio.timeout(START_SECONDS), self._open_api() as api:
+            known = start.state.get(_RUN_ID)
+            if known is not None:
+                try:
+                    await set_status(api, known, "RUNNING")  # it has ended when the run was interrupted
+                except ServerRefusedError as refusal:
+                    if refusal.status != _NOT_FOUND:
+                        raise
+                else:
+                    return str(known)
+            return await self._start(api, start, is_new=known is not None)
+
+    async def _start(self, api: ApiClient, start: RunStart, *, is_new: bool) -> str:
+        """Create the run, once: what is sent is kept first, so that a resumed run sends the same again."""
+        opened = None if is_new else start.state.get(_OPENED)
+        if opened is None:
+            opened = self._describe_start(start)
+            start.state.keep(_OPENED, opened)
+        run_id = await create_run(api, opened, self._escapes.note)
+        start.state.keep(_RUN_ID, run_id)
+        return run_id
+
+    def _describe_start(self, start: RunStart) -> dict[str, Any]:
+        body = run_body(start, self._escapes)
+        return {"projectName": self.project_name, "idempotencyKey": uuid.uuid4().hex, "run": body}
+
+
+async def create_run(
+    api: ApiClient, opened: Mapping[str, Any], note: Callable[[str], None] | None = None
+) -> str:
+    """Create a run, once for its key, and return its id.
+
+    Args:
+        api: The server.
+        opened: `projectName`, `idempotencyKey` and `run`, the body.
+        note: Learns that the run could not be linked to its data set.
+    """
+    try:
+        return await _post_run(api, opened)
+    except ServerRefusedError as refusal:
+        if refusal.status != _NOT_FOUND or "datasetName" not in opened["run"]:
+            raise
+        # The data set is of another server, or was deleted there: a run is worth more than its link.
+        if note is not None:
+            note(f"the run has no link to its data set ({refusal})")
+        run = {name: value for name, value in opened["run"].items() if not name.startswith("dataset")}
+        key = f"{opened['idempotencyKey']}-unlinked"  # one key stands for one body
+        return await _post_run(api, {**opened, "run": run, "idempotencyKey": key})
+
+
+async def _post_run(api: ApiClient, opened: Mapping[str, Any]) -> str:
+    reply = await api.request(
+        "POST",
+        f"/projects/{encode_segment(opened['projectName'])}/runs",
+        json=opened["run"],
+        headers={"Idempotency-Key": opened["idempotencyKey"]},
+    )
+    match reply.json():
+        case {"runId": str(run_id)} if run_id:
+            return run_id
+    raise ServerReplyError(f"{reply.url}: the answer has no runId; is this a dokimos server?")
+
+
+def _local_id() -> str:
+    """Return `local-` and the time in milliseconds, or a little later where two runs start at once."""
+    global _latest  # no two runs of a process may share an id
+    with _LATEST_LOCK:
+        _latest = max(_latest + 1, time.time_ns() // 1_000_000)
+        return f"local-{_latest}"
+
+
+def _close_at_exit(reporter: weakref.ref[ServerReporter]) -> None:
+    alive = reporter()
+    if alive is not None:
+        # Not long: each repeat was flushed before its run returned.
+        alive._delivery.close(EXIT_SECONDS)

@@ -1,0 +1,62 @@
+"""What could not be sent to a server, one JSON object a line, in `failed-items.ndjson`.
+
+A line is one of these:
+
+- `{"runId": ..., "items": [...], "idempotencyKey": ...}`: a batch of a run; other clients of a server write
+  it too, without the key;
+- `{"start": {"runId": "local-...", "projectName": ..., "idempotencyKey": ..., "run": {...}}}`: a run that
+  could not be started, before its items, which name it by this id;
+- `{"end": {"runId": ..., "status": ...}}`: the end of a run that the server does not know of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos._runtime.file_lock import hold_lock
+
+FILE: Final = "failed-items.ndjson"
+
+
+def items_line(run_id: str, items: Sequence[bytes], key: str) -> bytes:
+    """Return a batch of encoded items as a line."""
+    about = f'{{"runId":{json.dumps(run_id)},"idempotencyKey":{json.dumps(key)},"items":['
+    return b"".join((about.encode(), b",".join(items), b"]}"))
+
+
+def start_line(run_id: str, project: str, key: str, run: object) -> bytes:
+    """Return a run that could not be started as a line."""
+    start = {"runId": run_id, "projectName": project, "idempotencyKey": key, "run": run}
+    return json.dumps({"start": start}).encode()
+
+
+def end_line(run_id: str, status: str) -> bytes:
+    """Return the end of a run as a line."""
+    return json.dumps({"end": {"runId": run_id, "status": status}}).encode()
+
+
+def append_lines(folder: Path, lines: Iterable[bytes]) -> None:
+    """Append lines to the spool of a folder; they are on disk when this returns. Raises `OSError`."""
+    content = b"".join(line + b"\n" for line in lines)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    with hold_lock(lock_path(folder)), path.open("ab+") as file:
+        if file.tell() and not _ends_a_line(file):
+            content = b"\n" + content  # a process was killed while it wrote the last one
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def lock_path(folder: Path) -> Path:
+    """Return the lock that guards the spool while it is written or moved."""
+    return folder / f".{FILE}.lock"
+
+
+def _ends_a_line(file: Any) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")
