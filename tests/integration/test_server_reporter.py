@@ -155,6 +155,7 @@ def test_odd_values_arrive_with_one_warning(live_server, read, caplog):
         )
         for number in range(3)
     ]
+
     @evaluator(name="n" * 300)
     def named(case):
         return 1.0
@@ -197,9 +198,7 @@ def test_resumed_run_continues_the_same_run(live_server, read, tmp_path):
 def test_experiments_may_share_a_reporter(live_server, read):
     with reporter_for(live_server) as reporter:
         results = []
-        threads = [
-            threading.Thread(target=lambda: results.append(run_with(reporter, 30))) for _ in range(3)
-        ]
+        threads = [threading.Thread(target=lambda: results.append(run_with(reporter, 30))) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -215,7 +214,12 @@ def test_evaluators_and_origin_are_sent(serve):
         run_with(reporter, 2, metadata={"model": "m-1"})
         body = json.loads(server.received[0].body)
     [info] = body["evaluators"]
-    assert info == info | {"name": "Exact Match", "rangeLow": 0, "rangeHigh": 1, "direction": "HIGHER_IS_BETTER"}
+    assert info == info | {
+        "name": "Exact Match",
+        "rangeLow": 0,
+        "rangeHigh": 1,
+        "direction": "HIGHER_IS_BETTER",
+    }
     assert info["fingerprint"]
     assert body["plannedItems"] == 2
     assert body["metadata"] == {"model": "m-1"}

@@ -65,7 +65,9 @@ class NewItem:
     @property
     def passed(self) -> bool:
         """Whether it was scored without an error, and every evaluator is content."""
-        return self.judged and self.error is None and all(evaluation.success for evaluation in self.evaluations)
+        return (
+            self.judged and self.error is None and all(evaluation.success for evaluation in self.evaluations)
+        )
 
 
 @dataclass(slots=True)
