@@ -37,3 +37,4 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     settings = ServerSettings.from_environment()
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     run_server(settings, on_start=lambda address: echo(f"dokimos answers at {address}   (Ctrl-C stops it)"))
+    echo("Stopped.")

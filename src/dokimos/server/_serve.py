@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import logging
+import socket
 from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Literal
+from typing import Final
 
 import uvicorn
+from fastapi import FastAPI
 
+from dokimos.errors import ConfigurationError
 from dokimos.server._app import create_app
+from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._settings import ServerSettings
 
-_DRAIN_SECONDS = 20
+_DRAIN_SECONDS: Final = 20
+_BACKLOG: Final = 2048
 
 
 def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda address: None) -> None:
@@ -22,18 +26,16 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
     Args:
         settings: How the server runs.
         on_start: Called with the address once the server answers.
+
+    Raises:
+        ConfigurationError: The address cannot be bound to, or the database cannot be used.
     """
     _configure_logging(settings)
-    _AnnouncingServer(configure_uvicorn(settings), on_start).run()
-
-
-def configure_uvicorn(settings: ServerSettings) -> uvicorn.Config:
-    """Return how uvicorn runs the server."""
-    return uvicorn.Config(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
-        http=_http_protocol(),
+    listener = _listen(settings)
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        lifespan="off",  # it is `_Server` that enters it, so that what it raises comes out here
         log_config=None,
         access_log=False,
         server_header=False,
@@ -41,34 +43,58 @@ def configure_uvicorn(settings: ServerSettings) -> uvicorn.Config:
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         ws="none",
     )
+    server = _Server(config, app, lambda: on_start(_address_of(listener)))
+    try:
+        # Once it has stopped, uvicorn raises the signal again, which the command line turns into this.
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run([listener])
+    except DatabaseUnavailable as error:
+        raise ConfigurationError(f"The database cannot be used: {error}") from error
+    finally:
+        listener.close()
 
 
-def _http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
-    if find_spec("httptools") is None:  # Windows; the parser in plain Python ignores upgrades by itself
-        return "h11"
-    from dokimos.server._http_protocol import IgnoreUpgradeProtocol
+class _Server(uvicorn.Server):
+    """Keeps the lifespan of the application, and says when it answers."""
 
-    return IgnoreUpgradeProtocol
-
-
-class _AnnouncingServer(uvicorn.Server):
-    """Says where it answers, once it does."""
-
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, on_start: Callable[[], None]) -> None:
         super().__init__(config)
+        self._application = app
         self._on_start = on_start
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override] # sockets are the base's
-        await super().startup(sockets)  # type: ignore[arg-type]
-        for server in self.servers:
-            for each in server.sockets:
-                host, port = each.getsockname()[:2]
-                shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-                self._on_start(f"http://{shown}:{port}")
-                return
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        async with self._application.router.lifespan_context(self._application):
+            await super().serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    """Return a socket that listens at the address of the settings."""
+    try:
+        (family, _, _, _, address), *_ = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = error.strerror or error
+        remedy = "choose another port with --port" if settings.port else "choose another address with --host"
+        raise ConfigurationError(
+            f"The server cannot listen at {settings.host}:{settings.port}: {reason}; {remedy}."
+        ) from error
+
+
+def _address_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        return f"http://localhost:{port}"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _configure_logging(settings: ServerSettings) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=settings.log_level)
     logging.getLogger("sqlalchemy.engine").setLevel(settings.sql_log_level)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    for name in ("alembic", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
