@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ def postgres():
 @pytest.fixture
 def postgres_database(postgres):
     """The address of an empty database."""
+    with _new_database(postgres) as address:
+        yield address
+
+
+@contextmanager
+def _new_database(postgres):
     import asyncio
     from uuid import uuid4
 
@@ -83,6 +90,19 @@ def serve(database_settings):
 def api(serve):
     """A client of an open server."""
     return serve()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_server(request, tmp_path_factory):
+    """A client of an open server that the tests of a module share, where starting one is what takes long."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            settings = {"data_dir": tmp_path_factory.mktemp("server")}
+        else:
+            address = stack.enter_context(_new_database(request.getfixturevalue("postgres")))
+            settings = {"database_url": address}
+        app = create_app(ServerSettings(host="127.0.0.1", **settings))
+        yield stack.enter_context(TestClient(app, raise_server_exceptions=False))
 
 
 def _postgres_programs():

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from dokimos._version import __version__
-from dokimos.server._api import health_routes, key_routes, project_routes, run_routes
+from dokimos.server._api import gate_routes, health_routes, key_routes, project_routes, run_routes
 from dokimos.server._api.access import Access, KeyRing, access, authorize
 from dokimos.server._api.error_responses import add_error_handlers
 from dokimos.server._api.health_routes import DatabaseHealth
@@ -19,11 +19,19 @@ from dokimos.server._api.items_endpoint import ItemsMiddleware
 from dokimos.server._api.json_body import BODY_MODELS
 from dokimos.server._api.middleware import GuardMiddleware
 from dokimos.server._db.database import open_database
+from dokimos.server._services.comparisons import Comparisons
 from dokimos.server._settings import ServerSettings
+from dokimos.server._workers.comparison_process import ComparisonProcess
 from dokimos.server._workers.maintenance import maintain
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
-_ROUTERS: Final = (project_routes.ROUTER, run_routes.ROUTER, key_routes.ROUTER, health_routes.ROUTER)
+_ROUTERS: Final = (
+    project_routes.ROUTER,
+    run_routes.ROUTER,
+    gate_routes.ROUTER,
+    key_routes.ROUTER,
+    health_routes.ROUTER,
+)
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
@@ -54,6 +62,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app.state.database = database
     app.state.keys = KeyRing(database, settings)
     app.state.health = DatabaseHealth(database)
+    app.state.comparisons = Comparisons(database, ComparisonProcess(settings))
     app.state.is_draining = False
     add_error_handlers(app)
     for router in _ROUTERS:
@@ -75,6 +84,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             yield
     finally:
         state.is_draining = True
+        await state.comparisons.close()
         await state.database.close()
 
 

@@ -26,6 +26,7 @@ from dokimos.server._services.errors import (
     ServiceError,
     SlowBodyError,
     UnauthorizedError,
+    UnavailableError,
     UnsupportedMediaError,
 )
 
@@ -38,6 +39,7 @@ _STATUSES: Final = {
     NotFoundError: HTTPStatus.NOT_FOUND,
     SlowBodyError: HTTPStatus.REQUEST_TIMEOUT,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
+    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     UnsupportedMediaError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 }
 _PHRASES: Final = {413: "Payload Too Large", 422: "Unprocessable Content"}  # the same on every Python
@@ -69,7 +71,8 @@ def answer_error(error: Exception) -> JSONResponse:
     if isinstance(error, UnauthorizedError | RoleError):  # their documented bodies have one field
         headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else None
         return JSONResponse({"error": str(error)}, status, headers)
-    return error_response(status, str(error))
+    headers = {"Retry-After": "1"} if isinstance(error, UnavailableError) else None
+    return error_response(status, str(error), headers)
 
 
 def describe_problem(problem: Any, body: str = "") -> str:
@@ -117,6 +120,7 @@ _MESSAGES: Final[dict[str, Any]] = {
     "too_long": lambda context: f"must have at most {context['max_length']} elements",
     "greater_than_equal": lambda context: f"must be at least {context['ge']}",
     "less_than_equal": lambda context: f"must be at most {context['le']}",
+    "less_than": lambda context: f"must be less than {context['lt']}",
     "greater_than": lambda context: f"must be more than {context['gt']}",
     "literal_error": lambda context: f"must be {context['expected']}",
     "enum": lambda context: f"must be {context['expected']}",

@@ -13,6 +13,7 @@ from fastapi import Depends, Path, Query
 from starlette.requests import Request
 
 from dokimos.server._db.database import Database
+from dokimos.server._services.comparisons import Comparisons
 from dokimos.server._services.names import MAX_LENGTH
 
 ENCODED_SLASH = "\x1f"
@@ -31,10 +32,17 @@ async def _read_database(request: Request) -> Database:
     return database
 
 
+async def _read_comparisons(request: Request) -> Comparisons:
+    comparisons: Comparisons = request.app.state.comparisons
+    return comparisons
+
+
 PathName = Annotated[str, Depends(_read_name)]
 """The part `{name}` of a path, percent-decoded; it may contain slashes."""
 Store = Annotated[Database, Depends(_read_database)]
 """The database."""
+Engine = Annotated[Comparisons, Depends(_read_comparisons)]
+"""What compares runs."""
 Search = Annotated[str | None, Query(max_length=500, description="Text that must occur, in any case.")]
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
+from sqlalchemy import Connection, Row
 
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.json_body import describe_body, json_body
@@ -22,12 +23,14 @@ from dokimos.server._db.clock import format_time
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.projects import (
+    ProjectSummary,
     delete_experiment,
     delete_project,
     find_experiment_with_project,
     list_projects,
 )
 from dokimos.server._services.runs import pin_baseline
+from dokimos.server._services.stored_comparisons import verdicts_of_projects
 from dokimos.server._services.trends import latest_completed_runs, list_experiments
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Projects"])
@@ -38,7 +41,12 @@ _MAX_TRENDS = 1000
 @access(Access.READ)
 async def get_projects(caller: Caller, store: Store, search: Search = None) -> list[dict[str, Any]]:
     """List the projects, the newest first."""
-    projects = await store.read(lambda connection: list_projects(connection, caller, search=search))
+
+    def read(connection: Connection) -> tuple[list[ProjectSummary], dict[str, list[Row[Any]]]]:
+        projects = list_projects(connection, caller, search=search)
+        return projects, verdicts_of_projects(connection, caller, [project.id for project in projects])
+
+    projects, verdicts = await store.read(read)
     return [
         {
             "id": project.id,
@@ -47,6 +55,16 @@ async def get_projects(caller: Caller, store: Store, search: Search = None) -> l
             "createdAt": format_time(project.created_at),
             "runCount": project.run_count,
             "lastActivityAt": format_time(project.last_activity_at),
+            "verdicts": [
+                {
+                    "experimentId": row.experiment_id,
+                    "experimentName": row.experiment_name,
+                    "runId": row.run_id,
+                    "status": row.verdict,
+                    "startedAt": format_time(row.started_at),
+                }
+                for row in verdicts[project.id]
+            ],
         }
         for project in projects
     ]

@@ -68,6 +68,7 @@ def evaluator_of_run(row: Row[Any]) -> dict[str, Any]:
         "direction": row.direction,
         "threshold": row.threshold,
         "fingerprint": row.fingerprint,
+        "deterministic": row.deterministic,
         "scoreCount": row.score_count,
         "meanScore": _mean(row.score_sum, row.score_count),
         "successCount": row.success_count,

@@ -17,7 +17,7 @@ from dokimos.server._api.items_endpoint import store_items
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.paging import PageRequest, page_request
-from dokimos.server._api.parameters import ExperimentId, PathName, RunId, Search, Store
+from dokimos.server._api.parameters import Engine, ExperimentId, PathName, RunId, Search, Store
 from dokimos.server._api.run_answers import evaluator_of_run, run_details, run_summary
 from dokimos.server._api.run_schemas import (
     ChangeStatusBody,
@@ -29,6 +29,7 @@ from dokimos.server._api.run_schemas import (
 )
 from dokimos.server._services.item_pages import ItemFilter, count_items, read_item_page
 from dokimos.server._services.runs import (
+    COMPARABLE,
     EvaluatorOfRun,
     NewRun,
     RunChange,
@@ -131,11 +132,14 @@ async def send_items(request: Request, caller: Caller, run_id: RunId, key: Idemp
 async def set_status(
     caller: Caller,
     store: Store,
+    engine: Engine,
     run_id: RunId,
     body: Annotated[ChangeStatusBody, Depends(json_body(ChangeStatusBody))],
 ) -> dict[str, str]:
     """Change the status of a run."""
-    await store.write(lambda connection: change_status(connection, caller, run_id, body.status))
+    is_new = await store.write(lambda connection: change_status(connection, caller, run_id, body.status))
+    if is_new and body.status in COMPARABLE:
+        engine.judge_soon(run_id)  # after the answer is on disk, and never part of it
     return {"status": "updated"}
 
 
@@ -202,6 +206,7 @@ def _new_run(body: CreateRunBody, key: str | None) -> NewRun:
                 direction=evaluator.direction,
                 threshold=evaluator.threshold,
                 fingerprint=evaluator.fingerprint,
+                deterministic=evaluator.deterministic,
             )
             for evaluator in body.evaluators or ()
         ],

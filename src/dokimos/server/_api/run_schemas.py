@@ -22,6 +22,7 @@ class EvaluatorBody(WireModel):
     direction: Literal["HIGHER_IS_BETTER", "LOWER_IS_BETTER"] | None = None
     threshold: float | None = None
     fingerprint: ShortText | None = None
+    deterministic: bool | None = None
 
 
 class CreateRunBody(WireModel):
@@ -82,6 +83,16 @@ class StatusAnswer(WireModel):
     status: str
 
 
+class ExperimentVerdict(WireModel):
+    """The last verdict of the gate on an experiment."""
+
+    experiment_id: str
+    experiment_name: str
+    run_id: str
+    status: Literal["PASS", "FAIL", "NO_BASELINE"]
+    started_at: str
+
+
 class ProjectAnswer(WireModel):
     """A project in the list of projects."""
 
@@ -91,6 +102,7 @@ class ProjectAnswer(WireModel):
     created_at: str
     run_count: int
     last_activity_at: str
+    verdicts: list[ExperimentVerdict]
 
 
 class LatestRun(WireModel):

@@ -6,6 +6,7 @@ on PostgreSQL, and never awaits. One function is one transaction: what `write` r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -66,3 +67,18 @@ def open_database(settings: ServerSettings) -> Database:
     from dokimos.server._db.sqlite_database import SqliteDatabase
 
     return SqliteDatabase(settings.sqlite_path)
+
+
+def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
+    """Run a query on one snapshot of the data, from a process of its own: without a pool or a migration.
+
+    Raises:
+        DatabaseUnavailable: The database cannot be reached or read.
+    """
+    if settings.database_url is not None:
+        from dokimos.server._db import postgres_database
+
+        return asyncio.run(postgres_database.read_once(settings, query))
+    from dokimos.server._db import sqlite_database
+
+    return sqlite_database.read_once(settings.sqlite_path, query)

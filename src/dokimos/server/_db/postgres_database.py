@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]
-from sqlalchemy import Connection, make_url
+from sqlalchemy import URL, Connection, NullPool, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -35,15 +35,12 @@ class PostgresDatabase:
     async def open(self) -> None:
         assert self._settings.database_url is not None
         url = make_url(self._settings.database_url)
-        mode = url.query.get("sslmode")
-        self._engine = create_async_engine(
-            url.set(drivername="postgresql+asyncpg", query={}),
+        self._engine = _create_engine(
+            url,
             pool_size=self._settings.pool_size,
             max_overflow=0,
             pool_timeout=self._settings.pool_timeout,
             pool_pre_ping=True,
-            hide_parameters=True,  # neither logs nor errors quote what users sent
-            connect_args={"ssl": mode} if mode else {},
         )
         try:
             async with self._engine.begin() as connection:
@@ -88,6 +85,35 @@ class PostgresDatabase:
                 # The driver's own errors come from connecting, where SQLAlchemy does not translate them.
                 raise DatabaseUnavailable(str(error) or type(error).__name__) from error
         raise AssertionError("unreachable")
+
+
+async def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
+    """Run a query on one snapshot of the data, from a process of its own.
+
+    Raises:
+        DatabaseUnavailable: The database does not answer.
+    """
+    assert settings.database_url is not None
+    engine = _create_engine(
+        make_url(settings.database_url), poolclass=NullPool, isolation_level="REPEATABLE READ"
+    )
+    try:
+        async with engine.begin() as connection:
+            return await connection.run_sync(query)
+    except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
+        raise DatabaseUnavailable(str(getattr(error, "orig", None) or error)) from error
+    finally:
+        await engine.dispose()
+
+
+def _create_engine(url: URL, **options: object) -> AsyncEngine:
+    mode = url.query.get("sslmode")
+    return create_async_engine(
+        url.set(drivername="postgresql+asyncpg", query={}),
+        hide_parameters=True,  # neither logs nor errors quote what users sent
+        connect_args={"ssl": mode} if mode else {},
+        **options,
+    )
 
 
 def _server_version(connection: Connection) -> int:

@@ -132,6 +132,20 @@ class SqliteDatabase:
         return group, False
 
 
+def read_once(path: Path, query: Callable[[Connection], T]) -> T:
+    """Run a query on one snapshot of the file, from a process of its own.
+
+    Raises:
+        DatabaseUnavailable: The file cannot be read.
+    """
+    engine = _engine(path, begin="BEGIN")
+    try:
+        with engine.connect() as connection, connection.begin():
+            return query(connection)
+    except OperationalError as error:
+        raise DatabaseUnavailable(str(error.orig)) from error
+
+
 class _Change:
     """One change that waits for the writer, and whom to tell about it."""
 

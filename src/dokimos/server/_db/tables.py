@@ -52,6 +52,7 @@ EXPERIMENTS: Final = Table(
     Column("name", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("run_count", LONG, nullable=False, default=0),
+    Column("verdict_run_id", Id),  # the one that started last of those with a verdict
     Column("latest_run_id", Id),  # the one that started last; no key, since runs refer to experiments
     Column("baseline_run_id", Id),  # the pinned baseline; no key, so that deleting that run unpins it
     Column("deleted_at", TIME),
@@ -67,6 +68,7 @@ RUNS: Final = Table(
     Column("tenant_id", Text),
     Column("status", Text, nullable=False),
     Column("status_reason", Text),
+    Column("verdict", Text),  # of the gate with its defaults, None until it was computed
     Column("config", Text),  # JSON: the metadata that the client gave
     Column("name", Text),
     Column("git_sha", Text),
@@ -136,6 +138,7 @@ RUN_EVALUATORS: Final = Table(
     Column("direction", Text),
     Column("threshold", NUMBER),
     Column("fingerprint", Text),
+    Column("deterministic", Flag),
     Column("score_count", LONG, nullable=False, default=0),
     Column("score_sum", NUMBER, nullable=False, default=0.0),
     Column("success_count", LONG, nullable=False, default=0),
@@ -270,11 +273,13 @@ COMPARISONS: Final = Table(
     Column("id", Id, primary_key=True),
     Column("baseline_run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("candidate_run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
-    Column("configuration", Text, nullable=False),  # a hash of options, engine version and the runs' state
+    Column("configuration", Text, nullable=False),  # a hash of the options and of the engine's version
+    Column("state", Text, nullable=False),  # a hash of what the two runs were when they were compared
     Column("summary", Text, nullable=False),  # JSON
     Column("case_count", LONG, nullable=False),
     Column("created_at", TIME, nullable=False),
     UniqueConstraint("baseline_run_id", "candidate_run_id", "configuration"),
+    Index(None, "candidate_run_id"),
     sqlite_strict=True,
 )
 
@@ -282,12 +287,9 @@ COMPARISON_CASES: Final = Table(
     "comparison_cases",
     METADATA,
     Column("comparison_id", Id, ForeignKey("comparisons.id", ondelete="CASCADE"), primary_key=True),
-    Column("position", LONG, primary_key=True, autoincrement=False),
-    Column("status", Text, nullable=False),
-    Column("body", Text, nullable=False),  # the case as it is answered, JSON
-    Index(None, "comparison_id", "status", "position"),
+    Column("chunk", LONG, primary_key=True, autoincrement=False),
+    Column("lines", Text, nullable=False),  # a line for each case: the id of an item, a tab, JSON
     sqlite_strict=True,
-    sqlite_with_rowid=False,
 )
 
 API_KEYS: Final = Table(

@@ -48,3 +48,7 @@ class UnsupportedMediaError(ServiceError):
 
 class RoleError(ForbiddenError):
     """The caller's role is too low."""
+
+
+class UnavailableError(ServiceError):
+    """It cannot be done at the moment; the caller should try again."""

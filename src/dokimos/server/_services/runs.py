@@ -57,6 +57,7 @@ class EvaluatorOfRun:
     direction: str | None = None
     threshold: float | None = None
     fingerprint: str | None = None
+    deterministic: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +230,7 @@ def change_status(connection: Connection, principal: Principal, run_id: str, sta
         .values(
             status=status,
             status_reason=None,
+            verdict=None,  # of what the run was before
             completed_at=None if status is RunStatus.RUNNING else moment,
             last_activity_at=moment,
         )
@@ -305,6 +307,15 @@ def delete_run(connection: Connection, principal: Principal, run_id: str) -> Non
     change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id)
     connection.execute(change.values(latest_run_id=latest.scalar_subquery()))
     _count_run(connection, run.experiment_id, run.project_id, -1)
+
+
+def describe_failure(run: Row[Any]) -> str:
+    """Return why a failed run cannot pass a gate, as a sentence."""
+    return (
+        f"The candidate's run failed: {run.status_reason}"
+        if run.status_reason
+        else ("The candidate's run failed, so what it measured is not whole.")
+    )
 
 
 def _select_runs() -> Select[Any]:
@@ -389,6 +400,7 @@ def _insert_parts(connection: Connection, run_id: str, new: NewRun) -> None:
             "direction": evaluator.direction,
             "threshold": evaluator.threshold,
             "fingerprint": evaluator.fingerprint,
+            "deterministic": evaluator.deterministic,
         }
         for position, evaluator in enumerate(new.evaluators)
     ]

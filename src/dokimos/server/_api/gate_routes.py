@@ -1,0 +1,210 @@
+"""Routes that compare runs: the gate, the difference of two runs, and which run is the baseline."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import Response
+from pydantic_core import to_json
+
+from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.gate_schemas import BaselineAnswer, DiffAnswer, GateAnswer, GateBody
+from dokimos.server._api.json_body import describe_body, json_body
+from dokimos.server._api.paging import PageRequest, page_request
+from dokimos.server._api.parameters import Engine, ExperimentId, Store
+from dokimos.server._api.run_answers import pass_rate
+from dokimos.server._db.ids import parse_id
+from dokimos.server._services.baselines import find_baseline, find_candidate
+from dokimos.server._services.comparisons import ComparedRuns, ComparisonRequest
+from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.gate_options import GateOptions
+from dokimos.server._services.runs import RunStatus, describe_failure
+from dokimos.server._services.stored_comparisons import read_cases
+
+ROUTER = APIRouter(prefix="/api/v1/experiments/{experimentId}", tags=["Comparisons"])
+_DIFF_PAGE = page_request(20)
+_STATUSES: Final = ("ALL", "REGRESSED", "IMPROVED", "CHANGED")
+_ONLY_GATE: Final = (
+    "status",
+    "passed",
+    "regressedEvaluators",
+    "cases",
+    "casesTruncated",
+    "inconclusive",
+    "reasons",
+    "guards",
+)
+
+
+async def _read_candidate(candidate: Annotated[UUID, Path(alias="candidateRunId")]) -> str:
+    return str(candidate)
+
+
+CandidateId = Annotated[str, Depends(_read_candidate)]
+
+
+@ROUTER.post("/gate", response_model=GateAnswer, openapi_extra=describe_body(GateBody))
+@access(Access.WRITE)
+async def check_run(
+    caller: Caller,
+    engine: Engine,
+    experiment_id: ExperimentId,
+    body: Annotated[GateBody, Depends(json_body(GateBody))],
+) -> Response:
+    """Say whether a run is worse than its baseline."""
+    request = ComparisonRequest(
+        experiment_id=experiment_id,
+        candidate_id=_run_id(body.candidate_run_id, "candidateRunId"),
+        baseline_id=_run_id(body.baseline_run_id, "baselineRunId") if body.baseline_run_id else None,
+        branch=body.baseline_branch or None,
+        options=body.options,
+        refuse_changed_evaluators=body.refuse_changed_evaluators,
+    )
+    compared = await engine.compare(caller, request)
+    if request.is_automatic and compared.candidate.verdict is None:
+        engine.judge_soon(compared.candidate.id)
+    source = to_json({"baselineSource": compared.baseline.source, "baselineReason": compared.baseline.reason})
+    if compared.comparison is None:
+        answer = to_json(_no_baseline(compared, request.options, body.on_no_baseline == "fail"))
+    else:
+        answer = compared.comparison.summary.encode()
+    return Response(answer[:-1] + b"," + source[1:], media_type="application/json")
+
+
+@ROUTER.get("/runs/{candidateRunId}/diff", response_model=DiffAnswer)
+@access(Access.READ)
+async def get_diff(
+    caller: Caller,
+    store: Store,
+    engine: Engine,
+    experiment_id: ExperimentId,
+    candidate_id: CandidateId,
+    baseline_id: Annotated[UUID, Query(alias="baselineRunId")],
+    page: _DIFF_PAGE,  # type: ignore[valid-type] # made by a function, for its default size
+    status: Annotated[str, Query(description="ALL, REGRESSED, IMPROVED or CHANGED, in any case.")] = "ALL",
+) -> Response:
+    """Compare two runs item by item: the movement of the whole, and a page of cases, the worst first."""
+    chosen = status.strip().upper()
+    if chosen not in _STATUSES:
+        raise InvalidRequestError(f"must be {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}", field="status")
+    request = ComparisonRequest(
+        experiment_id=experiment_id, candidate_id=candidate_id, baseline_id=str(baseline_id)
+    )
+    comparison = (await engine.compare(caller, request)).comparison
+    assert comparison is not None, "a baseline was asked for"
+    summary = json.loads(comparison.summary)
+    start, end = _range_of(chosen, summary, comparison.case_count)
+    return await _diff_page(store, comparison.id, summary, page, (start, end))
+
+
+@ROUTER.get("/runs/{candidateRunId}/baseline", response_model=BaselineAnswer)
+@access(Access.READ)
+async def get_baseline(
+    caller: Caller,
+    store: Store,
+    experiment_id: ExperimentId,
+    candidate_id: CandidateId,
+    branch: Annotated[str | None, Query(alias="baselineBranch")] = None,
+) -> dict[str, Any]:
+    """Say which run the gate would compare this one with, and why."""
+
+    def read(connection: Any) -> dict[str, Any]:
+        experiment, candidate = find_candidate(
+            connection, caller, experiment_id, candidate_id, must_have_ended=False
+        )
+        baseline = find_baseline(connection, caller, experiment, candidate, branch=branch or None)
+        return {
+            "candidateRunId": candidate_id,
+            "baselineRunId": None if baseline.run is None else baseline.run.id,
+            "source": baseline.source,
+            "reason": baseline.reason,
+        }
+
+    return await store.read(read)
+
+
+def _run_id(text: str, field: str) -> str:
+    run_id = parse_id(text)
+    if run_id is None:
+        raise InvalidRequestError("must be a UUID", field=field)
+    return run_id
+
+
+def _range_of(status: str, summary: dict[str, Any], count: int) -> tuple[int, int]:
+    """Where the cases of a status begin and end: they stand in the order of `Change`, the worst first."""
+    regressed, improved = summary["regressedCount"], summary["improvedCount"]
+    return {
+        "ALL": (0, count),
+        "REGRESSED": (0, regressed),
+        "IMPROVED": (regressed, regressed + improved),
+        "CHANGED": (0, regressed + improved),
+    }[status]
+
+
+async def _diff_page(
+    store: Store, comparison_id: str, summary: dict[str, Any], page: PageRequest, cases: tuple[int, int]
+) -> Response:
+    start, end = cases
+    first = min(start + page.offset, end)
+    last = min(first + page.size, end)
+    content = await store.read(lambda connection: read_cases(connection, comparison_id, first, last))
+    envelope = to_json(page.envelope(end - start, len(content)))
+    shown = to_json({key: value for key, value in summary.items() if key not in _ONLY_GATE})
+    return Response(
+        b'{"summary":%b,"cases":{"content":[%b],%b}' % (shown, ",".join(content).encode(), envelope[1:]),
+        media_type="application/json",
+    )
+
+
+def _no_baseline(compared: ComparedRuns, options: GateOptions, is_failing: bool) -> dict[str, Any]:
+    """The answer where there is nothing to compare with: a first run cannot regress."""
+    reason, run = compared.baseline.reason, compared.candidate
+    guards = [{"guard": "no_baseline", "reason": reason, "fails": is_failing, "inconclusive": False}]
+    if run.status == RunStatus.FAILED:
+        failed = describe_failure(run)
+        guards.append({"guard": "incomplete", "reason": failed, "fails": True, "inconclusive": False})
+    reasons = [str(guard["reason"]) for guard in guards if guard["fails"]]
+    return {
+        "status": "FAIL" if reasons else "NO_BASELINE",
+        "passed": not reasons,
+        "candidateRunId": run.id,
+        "baselineRunId": None,
+        "pairing": "none",
+        "baselinePassRate": None,
+        "candidatePassRate": pass_rate(run) or 0.0,
+        "passRateDelta": None,
+        "significant": False,
+        "improvedCount": 0,
+        "regressedCount": 0,
+        "unchangedCount": 0,
+        "addedCount": 0,
+        "removedCount": 0,
+        "regressedEvaluators": [],
+        "cases": [],
+        "casesTruncated": False,
+        "inconclusive": False,
+        "powered": False,
+        "minimumDetectableDrop": None,
+        "pValue": None,
+        "rawPValue": None,
+        "method": None,
+        "pairedCount": 0,
+        "notJudgedCount": 0,
+        "pairedBaselinePassRate": None,
+        "pairedCandidatePassRate": None,
+        "pairedDelta": None,
+        "pairedDeltaInterval": None,
+        "pairedBy": None,
+        "metrics": [],
+        "removedEvaluators": [],
+        "addedEvaluators": [],
+        "evaluatorChanges": [],
+        "reasons": reasons,
+        "warnings": [str(guard["reason"]) for guard in guards if not guard["fails"]],
+        "guards": guards,
+        "alpha": options.alpha,
+        "correction": options.correction,
+    }

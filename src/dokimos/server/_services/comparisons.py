@@ -1,0 +1,193 @@
+"""Compare runs: each pair once, however many ask for it, and the automatic pair when a run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, select
+
+from dokimos.server._db.database import Database
+from dokimos.server._db.tables import EXPERIMENTS, RUNS
+from dokimos.server._services.baselines import Baseline, find_baseline, find_candidate
+from dokimos.server._services.comparison_jobs import Comparer, ComparisonJob, ComparisonOutcome, state_of
+from dokimos.server._services.errors import ConflictError
+from dokimos.server._services.gate_options import DEFAULTS, GateOptions
+from dokimos.server._services.principal import Principal, Role
+from dokimos.server._services.runs import COMPARABLE, RunStatus, evaluators_of_run
+from dokimos.server._services.stored_comparisons import (
+    StoredComparison,
+    find_comparison,
+    store_comparison,
+    store_verdict,
+)
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRequest:
+    """Which runs a caller wants to compare."""
+
+    experiment_id: str
+    candidate_id: str
+    baseline_id: str | None = None
+    branch: str | None = None
+    options: GateOptions = DEFAULTS
+    refuse_changed_evaluators: bool = False
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether it is what the server asks for by itself when a run ends."""
+        return self.baseline_id is None and self.branch is None and self.options == DEFAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRuns:
+    """A candidate with its baseline, and the comparison; both None where there is no baseline."""
+
+    candidate: Row[Any]
+    baseline: Baseline
+    comparison: StoredComparison | None
+
+
+class Comparisons:
+    """Compares runs, each pair once as long as neither changes."""
+
+    def __init__(self, database: Database, comparer: Comparer) -> None:
+        self._database = database
+        self._comparer = comparer
+        self._running: dict[tuple[str, ...], asyncio.Task[StoredComparison]] = {}
+        self._judging: dict[str, asyncio.Task[None]] = {}
+
+    async def compare(self, principal: Principal, request: ComparisonRequest) -> ComparedRuns:
+        """Return a comparison, computed unless it is stored.
+
+        Raises:
+            ServiceError: The runs cannot be compared, or the process that compares was interrupted.
+        """
+        found = await self._database.read(lambda connection: _find(connection, principal, request))
+        comparison = found.comparison
+        if comparison is None and found.baseline.run is not None:
+            comparison = await self._compute(found.baseline.run, found.candidate, found.name, request.options)
+        return ComparedRuns(found.candidate, found.baseline, comparison)
+
+    def judge_soon(self, run_id: str) -> None:
+        """Compare a run that has ended with its automatic baseline, and keep the verdict; returns at once.
+
+        What fails is logged. The next request for the gate of the run tries again.
+        """
+        if run_id not in self._judging:
+            task = asyncio.create_task(self._judge(run_id), name=f"dokimos verdict on {run_id}")
+            self._judging[run_id] = task
+            task.add_done_callback(lambda _: self._judging.pop(run_id, None))
+
+    async def wait_until_idle(self) -> None:
+        """Wait for the verdicts that `judge_soon` was asked for."""
+        while self._judging:
+            await asyncio.gather(*self._judging.values(), return_exceptions=True)
+
+    async def close(self) -> None:
+        """Cancel what is under way, and end the process."""
+        tasks: list[asyncio.Task[Any]] = [*self._judging.values(), *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await self._comparer.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _compute(
+        self, baseline: Row[Any], candidate: Row[Any], name: str, options: GateOptions
+    ) -> StoredComparison:
+        key = (baseline.id, candidate.id, options.configuration, state_of(baseline, candidate))
+        task = self._running.get(key)
+        if task is None:
+            job = ComparisonJob(
+                baseline_id=baseline.id, candidate_id=candidate.id, name=name, options=options
+            )
+            task = self._running[key] = asyncio.create_task(self._compare_and_store(job))
+            task.add_done_callback(lambda done: self._finish(key, done))
+        # Shielded: a caller that hangs up does not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _compare_and_store(self, job: ComparisonJob) -> StoredComparison:
+        outcome: ComparisonOutcome = await self._comparer.compare(job)
+        return await self._database.write(lambda connection: store_comparison(connection, job, outcome))
+
+    def _finish(self, key: tuple[str, ...], task: asyncio.Task[StoredComparison]) -> None:
+        self._running.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # looked at, also where nobody waits for it any more
+
+    async def _judge(self, run_id: str) -> None:
+        try:
+            run = await self._database.read(lambda connection: _find_ended_run(connection, run_id))
+            if run is None:
+                return
+            # The baseline is one that the tenant of the run sees: nobody else's results decide on it.
+            principal = Principal("system", Role.ADMIN, tenant=run.tenant_id, is_restricted=True)
+            request = ComparisonRequest(experiment_id=run.experiment_id, candidate_id=run_id)
+            compared = await self.compare(principal, request)
+            verdict = verdict_of(compared)
+            await self._database.write(lambda connection: store_verdict(connection, run, verdict))
+        except Exception as error:
+            _LOGGER.error("The verdict on run %s could not be computed: %s", run_id, error)
+
+
+def verdict_of(compared: ComparedRuns) -> str:
+    """Return `PASS`, `FAIL` or `NO_BASELINE`."""
+    if compared.comparison is None:
+        return "FAIL" if compared.candidate.status == RunStatus.FAILED else "NO_BASELINE"
+    is_passing = compared.comparison.summary.startswith('{"status":"PASS"')
+    return "PASS" if is_passing else "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    candidate: Row[Any]
+    name: str
+    baseline: Baseline
+    comparison: StoredComparison | None
+
+
+def _find(connection: Connection, principal: Principal, request: ComparisonRequest) -> _Found:
+    experiment, candidate = find_candidate(
+        connection, principal, request.experiment_id, request.candidate_id, must_have_ended=True
+    )
+    baseline = find_baseline(
+        connection, principal, experiment, candidate, run_id=request.baseline_id, branch=request.branch
+    )
+    if baseline.run is None:
+        return _Found(candidate, experiment.name, baseline, None)
+    if request.refuse_changed_evaluators:
+        _check_evaluators(connection, baseline.run, candidate)
+    comparison = find_comparison(connection, baseline.run, candidate, request.options.configuration)
+    return _Found(candidate, experiment.name, baseline, comparison)
+
+
+def _find_ended_run(connection: Connection, run_id: str) -> Row[Any] | None:
+    query = (
+        select(RUNS)
+        .join(EXPERIMENTS, EXPERIMENTS.c.id == RUNS.c.experiment_id)
+        .where(RUNS.c.id == run_id, RUNS.c.status.in_(COMPARABLE))
+        .where(RUNS.c.deleted_at.is_(None), EXPERIMENTS.c.deleted_at.is_(None))
+    )
+    return connection.execute(query).first()
+
+
+def _check_evaluators(connection: Connection, baseline: Row[Any], candidate: Row[Any]) -> None:
+    """Raise `ConflictError` where evaluators are configured differently than in the baseline."""
+    before, now = (
+        {row.name: row.fingerprint for row in evaluators_of_run(connection, run.id) if row.fingerprint}
+        for run in (baseline, candidate)
+    )
+    changed = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    if changed:
+        are = "is" if len(changed) == 1 else "are"
+        raise ConflictError(
+            f"{', '.join(changed)} {are} configured differently than in the baseline {baseline.id}, so a "
+            "change of the scores may be one of the evaluator. Score the stored outputs of the baseline "
+            "again with the present evaluators (dokimos rescore), send that as a run, and compare with it; "
+            "or ask without refuseChangedEvaluators."
+        )

@@ -1,0 +1,174 @@
+"""Comparisons that were computed: kept, found again, read page by page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, insert, select, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.ids import new_id
+from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, EXPERIMENTS, ITEMS, RUNS
+from dokimos.server._services.comparison_jobs import CHUNK, ComparisonJob, ComparisonOutcome, state_of
+from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.principal import Principal
+
+_MAX_CONFIGURATIONS: Final = 10
+"""Comparisons of one pair of runs that are kept, each with other options."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredComparison:
+    """A comparison whose cases are in the tables."""
+
+    id: str
+    summary: str
+    """JSON."""
+    case_count: int
+
+
+def find_comparison(
+    connection: Connection, baseline: Row[Any], candidate: Row[Any], configuration: str
+) -> StoredComparison | None:
+    """Return the comparison of two runs as they are now, None where there is none."""
+    query = select(COMPARISONS).where(
+        _is_of(baseline.id, candidate.id),
+        COMPARISONS.c.configuration == configuration,
+        COMPARISONS.c.state == state_of(baseline, candidate),
+    )
+    row = connection.execute(query).first()
+    return None if row is None else StoredComparison(row.id, row.summary, row.case_count)
+
+
+def store_comparison(
+    connection: Connection, job: ComparisonJob, outcome: ComparisonOutcome
+) -> StoredComparison:
+    """Keep a comparison in place of the one of what the runs were before.
+
+    Raises:
+        NotFoundError: One of the runs has been deleted meanwhile.
+    """
+    _lock_runs(connection, job)
+    pair = _is_of(job.baseline_id, job.candidate_id)
+    configuration = job.options.configuration
+    kept = (
+        select(COMPARISONS.c.id)
+        .where(pair, COMPARISONS.c.configuration != configuration, COMPARISONS.c.state == outcome.state)
+        .order_by(COMPARISONS.c.created_at.desc())
+        .limit(_MAX_CONFIGURATIONS - 1)
+    )
+    connection.execute(delete(COMPARISONS).where(pair, COMPARISONS.c.id.not_in(kept)))
+    comparison_id = new_id()
+    connection.execute(
+        insert(COMPARISONS).values(
+            id=comparison_id,
+            baseline_run_id=job.baseline_id,
+            candidate_run_id=job.candidate_id,
+            configuration=configuration,
+            state=outcome.state,
+            summary=outcome.summary,
+            case_count=outcome.case_count,
+            created_at=now(),
+        )
+    )
+    rows = [
+        {"comparison_id": comparison_id, "chunk": chunk, "lines": lines}
+        for chunk, lines in enumerate(outcome.chunks)
+    ]
+    if rows:
+        connection.execute(insert(COMPARISON_CASES), rows)
+    return StoredComparison(comparison_id, outcome.summary, outcome.case_count)
+
+
+def read_cases(connection: Connection, comparison_id: str, start: int, end: int) -> list[str]:
+    """Return the cases from `start` to before `end` as JSON, each with the text of its input."""
+    query = (
+        select(COMPARISON_CASES.c.lines)
+        .where(
+            COMPARISON_CASES.c.comparison_id == comparison_id,
+            COMPARISON_CASES.c.chunk.between(start // CHUNK, max(start, end - 1) // CHUNK),
+        )
+        .order_by(COMPARISON_CASES.c.chunk)
+    )
+    lines = [line for lines in connection.execute(query).scalars() for line in lines.split("\n")]
+    first = start - start // CHUNK * CHUNK
+    chosen = [line.split("\t", 1) for line in lines[first : first + max(0, end - start)]]
+    inputs = _read_inputs(connection, [item_id for item_id, _ in chosen])
+    return [f'{case[:-1]},"input":{json.dumps(inputs.get(item_id))}}}' for item_id, case in chosen]
+
+
+def store_verdict(connection: Connection, run: Row[Any], verdict: str) -> None:
+    """Keep the verdict on a run, and on its experiment where no later run has one.
+
+    A run that changed meanwhile keeps none: this verdict is about what it was.
+    """
+    is_same = [RUNS.c[name] == getattr(run, name) for name in ("id", "status", "last_activity_at")]
+    change = update(RUNS).where(*is_same, RUNS.c.deleted_at.is_(None)).values(verdict=verdict)
+    if not connection.execute(change).rowcount:
+        return
+    later = (
+        select(RUNS.c.id)
+        .where(
+            RUNS.c.id == EXPERIMENTS.c.verdict_run_id,
+            RUNS.c.started_at > run.started_at,
+            RUNS.c.verdict.is_not(None),
+            RUNS.c.deleted_at.is_(None),
+        )
+        .exists()
+    )
+    connection.execute(
+        update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id, ~later).values(verdict_run_id=run.id)
+    )
+
+
+def verdicts_of_projects(
+    connection: Connection, principal: Principal, project_ids: Sequence[str]
+) -> dict[str, list[Row[Any]]]:
+    """Return the last verdict of each experiment of projects, the latest run first.
+
+    The rows have `project_id`, `experiment_id`, `experiment_name`, `run_id`, `verdict` and `started_at`.
+    """
+    query: Select[Any] = (
+        select(
+            EXPERIMENTS.c.project_id,
+            EXPERIMENTS.c.id.label("experiment_id"),
+            EXPERIMENTS.c.name.label("experiment_name"),
+            RUNS.c.id.label("run_id"),
+            RUNS.c.verdict,
+            RUNS.c.started_at,
+        )
+        .join(RUNS, and_(RUNS.c.id == EXPERIMENTS.c.verdict_run_id, RUNS.c.verdict.is_not(None)))
+        .where(EXPERIMENTS.c.project_id.in_(project_ids), principal.sees(EXPERIMENTS), principal.sees(RUNS))
+        .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+    )
+    verdicts: dict[str, list[Row[Any]]] = {project_id: [] for project_id in project_ids}
+    for row in connection.execute(query):
+        verdicts[row.project_id].append(row)
+    return verdicts
+
+
+def _is_of(baseline_id: str, candidate_id: str) -> ColumnElement[bool]:
+    return and_(COMPARISONS.c.baseline_run_id == baseline_id, COMPARISONS.c.candidate_run_id == candidate_id)
+
+
+def _lock_runs(connection: Connection, job: ComparisonJob) -> None:
+    """Lock both runs in the order of their ids: two servers that store one comparison take turns."""
+    ids = sorted((job.baseline_id, job.candidate_id))
+    query = select(RUNS.c.id).where(RUNS.c.id.in_(ids), RUNS.c.deleted_at.is_(None)).order_by(RUNS.c.id)
+    if len(connection.execute(query.with_for_update()).all()) < len(ids):
+        raise NotFoundError("One of the runs has been deleted")
+
+
+def _read_inputs(connection: Connection, item_ids: Sequence[str]) -> dict[str, str]:
+    query = select(ITEMS.c.id, ITEMS.c.input).where(ITEMS.c.id.in_(item_ids))
+    return {row.id: _input_text(row.input) for row in connection.execute(query)}
+
+
+def _input_text(stored: str) -> str:
+    """What stands under the key `input`, else all inputs, as text."""
+    inputs = json.loads(stored)
+    value = inputs.get("input", inputs) if isinstance(inputs, dict) else inputs
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
