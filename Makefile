@@ -6,13 +6,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?= -n 2
 FRAMEWORKS ?=
+DEMO_SERVER_ARGS ?=
 PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python` overrides.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo pictures test test-local-model test-frameworks coverage check format lint types layers sizes docs bench validity budget clean
+.PHONY: help demo demo-server pictures test test-local-model test-frameworks coverage check format lint types layers sizes docs bench validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +21,9 @@ help:  ## Show the targets.
 demo: $(VENV)/.demo  ## Evaluate recorded answers of a real model and write the reports.
 	@$(BIN)/python examples/quickstart/run.py
 	@$(BIN)/python examples/finance/run.py
+
+demo-server: $(VENV)/.demo-server  ## Start a server with the runs of the demo in it; Ctrl-C stops it.
+	@$(BIN)/python examples/server/run.py $(DEMO_SERVER_ARGS)
 
 pictures: $(VENV)/.dev  ## Make the pictures of the README from the demo; needs a browser.
 	@$(BIN)/python tools/pictures.py
@@ -88,9 +92,14 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
 	@$(PIP_INSTALL) --no-compile -c constraints.txt -e '.[agents-openai,nlp]'
 	@touch $@
 
+$(VENV)/.demo-server: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "Installing dokimos and its server into $(VENV) ..."
+	@$(PIP_INSTALL) --no-compile -c constraints.txt -e '.[nlp,server]'
+	@touch $@
+
 # The constraints are the whole set, so that pip has nothing left to resolve.
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing dokimos and its development packages into $(VENV) ..."
 	@$(PIP_INSTALL) --no-deps -r constraints.txt
 	@$(PIP_INSTALL) --no-deps -e .
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.demo-server

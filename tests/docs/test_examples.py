@@ -1,6 +1,7 @@
 """Runs every example as a user would."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,19 @@ def test_the_financial_assistant_runs_on_its_recording_without_network_or_key(tm
     assert done.returncode == 0, done.stderr
     assert "5 passed, 5 failed\n" in done.stdout
     assert "divide was called as expected 0 times" in next((tmp_path / "out").iterdir()).read_text("utf-8")
+
+
+def test_the_demo_of_the_server_starts_one_with_its_runs(tmp_path):
+    pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
+    script = ROOT / "examples" / "server" / "run.py"
+    outcome = subprocess.run(
+        [sys.executable, str(script), "--port", "0", "--folder", str(tmp_path / "server"), "--no-wait"],
+        cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, timeout=240,
+        check=False,
+    )  # fmt: skip
+
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.startswith("dokimos answers at http://127.0.0.1:")
+    for name in ("function calling", "support answers", "judged answers"):
+        assert re.search(rf"%  {name} +http://127.0.0.1:\d+/api/v1/runs/[0-9a-f-]{{36}}", outcome.stdout)
+    assert (tmp_path / "server" / "server.db").exists()
