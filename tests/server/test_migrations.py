@@ -1,0 +1,69 @@
+"""The schema that migrations make is that of the tables, and migrations only ever add."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from dokimos.server import ServerSettings
+from dokimos.server._db import migrate
+from dokimos.server._db.database import open_database
+from dokimos.server._db.tables import METADATA
+
+FOLDER = Path(migrate.__file__).parent / "migrations"
+SCRIPTS = sorted((FOLDER / "versions").glob("migration_*.py"))
+ADDING = {"create_table", "create_index", "add_column", "get_bind", "execute"}
+"""What a migration may do: the version before it goes on running on the new schema."""
+
+
+@pytest.fixture
+async def database(database_settings):
+    database = open_database(ServerSettings(**database_settings))
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def test_a_migrated_database_has_the_tables(database):
+    def compare(connection):
+        return compare_metadata(MigrationContext.configure(connection), METADATA)
+
+    assert await database.read(compare) == []
+
+
+def test_the_newest_migration_is_the_one_that_a_server_looks_for():
+    assert ScriptDirectory(str(FOLDER)).get_current_head() == migrate.HEAD
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])
+def test_a_migration_only_adds(script):
+    tree = ast.parse(script.read_text("utf-8"))
+    operations = {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("op.")
+    }
+
+    assert operations
+    assert operations <= ADDING
+
+
+async def test_opening_a_database_again_changes_nothing(database_settings):
+    for _ in range(2):
+        database = open_database(ServerSettings(**database_settings))
+        await database.open()
+        await database.close()
+
+
+async def test_servers_that_start_at_once_on_an_empty_database_all_start(database_settings):
+    import asyncio
+
+    databases = [open_database(ServerSettings(**database_settings)) for _ in range(4)]
+
+    await asyncio.gather(*(database.open() for database in databases))
+
+    for database in databases:
+        await database.close()
