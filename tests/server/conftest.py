@@ -36,6 +36,19 @@ def postgres():
 
 
 @pytest.fixture
+def own_postgres():
+    """A PostgreSQL of one test, which may `stop()` and `start()` it; its `url` names an empty database."""
+    programs = _postgres_programs()
+    if programs is None:
+        pytest.skip("needs PostgreSQL: initdb is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = _postgres_cluster(programs, Path(folder))
+        with cluster as url:
+            cluster.url = f"{url}/postgres"
+            yield cluster
+
+
+@pytest.fixture
 def postgres_database(postgres):
     """The address of an empty database."""
     with _new_database(postgres) as address:
@@ -130,11 +143,18 @@ class _postgres_cluster:
         self._run(
             "initdb", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-U", "postgres", data
         )
-        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        self._run("pg_ctl", "-D", data, "-o", options, "-l", self._folder / "log", "-w", "start")
+        self.start()
         return f"postgresql://postgres@127.0.0.1:{self._port}"
 
     def __exit__(self, *error):
+        self.stop()
+
+    def start(self):
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        log = self._folder / "log"
+        self._run("pg_ctl", "-D", self._folder / "data", "-o", options, "-l", log, "-w", "start")
+
+    def stop(self):
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "stop")
 
     def _run(self, program, *arguments):

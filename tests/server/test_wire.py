@@ -9,10 +9,9 @@ import time
 import zlib
 
 import pytest
-import uvicorn
 
-from dokimos.server import ServerSettings
-from dokimos.server._serve import configure_uvicorn
+from dokimos.server import ServerSettings, create_app
+from dokimos.server._serve import Server, configure_uvicorn, listen
 
 
 @pytest.fixture
@@ -22,19 +21,23 @@ def listening(tmp_path):
 
     def start(**settings):
         settings = {"host": "127.0.0.1", "port": 0, "data_dir": tmp_path, **settings}
-        server = uvicorn.Server(configure_uvicorn(ServerSettings(**settings)))
-        thread = threading.Thread(target=server.run)
+        settings = ServerSettings(**settings)
+        app = create_app(settings)
+        listener = listen(settings)
+        server = Server(configure_uvicorn(app, settings), app, lambda: None)
+        thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        running.append((server, thread))
+        running.append((server, thread, listener))
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
-        return server.servers[0].sockets[0].getsockname()[1]
+        return listener.getsockname()[1]
 
     yield start
-    for server, thread in running:
+    for server, thread, listener in running:
         server.should_exit = True
         thread.join()
+        listener.close()
 
 
 def exchange(port, *parts):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from importlib.util import find_spec
+from typing import Final, Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -31,19 +33,9 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         ConfigurationError: The address cannot be bound to, or the database cannot be used.
     """
     _configure_logging(settings)
-    listener = _listen(settings)
+    listener = listen(settings)
     app = create_app(settings)
-    config = uvicorn.Config(
-        app,
-        lifespan="off",  # it is `_Server` that enters it, so that what it raises comes out here
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=max(1, round(settings.keep_alive)),
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
-        ws="none",
-    )
-    server = _Server(config, app, lambda: on_start(_address_of(listener)))
+    server = Server(configure_uvicorn(app, settings), app, lambda: on_start(_address_of(listener)))
     try:
         # Once it has stopped, uvicorn raises the signal again, which the command line turns into this.
         with contextlib.suppress(KeyboardInterrupt):
@@ -54,7 +46,30 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         listener.close()
 
 
-class _Server(uvicorn.Server):
+def configure_uvicorn(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
+    """Return how uvicorn runs the application."""
+    return uvicorn.Config(
+        app,
+        http=_http_protocol(),
+        lifespan="off",  # it is `Server` that enters it, so that what it raises comes out of `serve`
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=max(1, round(settings.keep_alive)),
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        ws="none",
+    )
+
+
+def _http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+    if find_spec("httptools") is None:  # Windows; the parser in plain Python ignores upgrades by itself
+        return "h11"
+    from dokimos.server._http_protocol import IgnoreUpgradeProtocol
+
+    return IgnoreUpgradeProtocol
+
+
+class Server(uvicorn.Server):
     """Keeps the lifespan of the application, and says when it answers."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, on_start: Callable[[], None]) -> None:
@@ -71,7 +86,7 @@ class _Server(uvicorn.Server):
         self._on_start()
 
 
-def _listen(settings: ServerSettings) -> socket.socket:
+def listen(settings: ServerSettings) -> socket.socket:
     """Return a socket that listens at the address of the settings."""
     try:
         (family, _, _, _, address), *_ = socket.getaddrinfo(

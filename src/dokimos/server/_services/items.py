@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, select, tuple_, update
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.bulk_insert import driver_id, insert_rows
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_ids
@@ -264,8 +265,19 @@ def _remove_replaced(
     """Remove what the run has at these places, and take it out of the counts."""
     if not any(ordinal < run.next_ordinal for ordinal, _ in places):
         return  # the usual case: all of them are new
+    for batch in in_batches(list(places)):
+        _remove_places(connection, run, batch, places, counts)
+
+
+def _remove_places(
+    connection: Connection,
+    run: Row[Any],
+    batch: Sequence[tuple[int, int]],
+    places: dict[tuple[int, int], int],
+    counts: Counts,
+) -> None:
     query = select(ITEMS).where(
-        ITEMS.c.run_id == run.id, tuple_(ITEMS.c.ordinal, ITEMS.c.repetition).in_(list(places))
+        ITEMS.c.run_id == run.id, tuple_(ITEMS.c.ordinal, ITEMS.c.repetition).in_(batch)
     )
     replaced = connection.execute(query).all()
     for row in replaced:
@@ -287,10 +299,13 @@ def _links(connection: Connection, run: Row[Any], items: Sequence[NewItem]) -> s
     ids = {item.dataset_item_id for item in items if item.dataset_item_id is not None}
     if not ids or run.dataset_version_id is None:
         return set()
-    query = select(DATASET_ITEMS.c.id).where(
-        DATASET_ITEMS.c.id.in_(ids), DATASET_ITEMS.c.version_id == run.dataset_version_id
-    )
-    return set(connection.execute(query).scalars())
+    linked: set[str] = set()
+    for batch in in_batches(sorted(ids)):
+        query = select(DATASET_ITEMS.c.id).where(
+            DATASET_ITEMS.c.id.in_(batch), DATASET_ITEMS.c.version_id == run.dataset_version_id
+        )
+        linked.update(connection.execute(query).scalars())
+    return linked
 
 
 def _item_values(item: NewItem, dataset_item_id: str | bytes | None) -> tuple[object, ...]:

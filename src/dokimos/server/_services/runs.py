@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, update
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
@@ -194,9 +195,10 @@ def list_runs(
 def tags_of_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
     """Return the tags of runs, in alphabetical order."""
     tags: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
-    query = select(RUN_TAGS).where(RUN_TAGS.c.run_id.in_(run_ids)).order_by(RUN_TAGS.c.tag)
-    for row in connection.execute(query):
-        tags[row.run_id].append(row.tag)
+    for batch in in_batches(run_ids):
+        query = select(RUN_TAGS).where(RUN_TAGS.c.run_id.in_(batch)).order_by(RUN_TAGS.c.tag)
+        for row in connection.execute(query):
+            tags[row.run_id].append(row.tag)
     return tags
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import contains, find_project
@@ -50,8 +51,10 @@ def _latest_runs(
     looked for, one experiment at a time.
     """
     ids = [experiment.latest_run_id for experiment in experiments if experiment.latest_run_id is not None]
-    query = select(RUNS).where(RUNS.c.id.in_(ids), principal.sees(RUNS))
-    latest = {run.experiment_id: run for run in connection.execute(query)}
+    latest: dict[str, Row[Any]] = {}
+    for batch in in_batches(ids):
+        query = select(RUNS).where(RUNS.c.id.in_(batch), principal.sees(RUNS))
+        latest.update((run.experiment_id, run) for run in connection.execute(query))
     for experiment in experiments:
         if experiment.latest_run_id is not None and experiment.id not in latest:
             own = select(RUNS).where(RUNS.c.experiment_id == experiment.id, principal.sees(RUNS))

@@ -1,0 +1,19 @@
+"""Long lists of values, cut for statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+_SIZE: Final = 1000
+
+
+def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Return the values a thousand at a time.
+
+    `IN` with many more does not fit into a statement: PostgreSQL takes 32,767 parameters, and pairs nest too
+    deeply for its parser well before.
+    """
+    for start in range(0, len(values), _SIZE):
+        yield values[start : start + _SIZE]
