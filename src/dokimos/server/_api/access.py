@@ -76,12 +76,7 @@ class KeyRing:
     async def reload(self) -> None:
         """Read the keys from the database; whoever changes one calls this before it answers."""
         async with self._loading:
-            self._principals = await self._database.read(
-                lambda connection: load_principals(
-                    connection, may_write_shared=not self._settings.read_only_shared_rows
-                )
-            )
-            self._loaded_at = time.monotonic()
+            await self._load()
 
     async def identify(self, token: str | None) -> Principal | None:
         """Return whom a token stands for; None for no token, or one that is not known."""
@@ -105,8 +100,22 @@ class KeyRing:
         return self._settings.api_key is not None or bool(self._principals)
 
     async def _refresh(self) -> None:
-        if time.monotonic() - self._loaded_at > _RELOAD_SECONDS:
-            await self.reload()
+        if self._is_fresh:
+            return
+        async with self._loading:
+            if not self._is_fresh:  # of many requests that come at once, the first one has loaded them
+                await self._load()
+
+    @property
+    def _is_fresh(self) -> bool:
+        return time.monotonic() - self._loaded_at <= _RELOAD_SECONDS
+
+    async def _load(self) -> None:
+        may_write_shared = not self._settings.read_only_shared_rows
+        self._principals = await self._database.read(
+            lambda connection: load_principals(connection, may_write_shared=may_write_shared)
+        )
+        self._loaded_at = time.monotonic()
 
     async def _note_use(self, principal: Principal) -> None:
         moment = now()
