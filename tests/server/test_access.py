@@ -9,6 +9,7 @@ import pytest
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._api.access import rule_of
 from dokimos.server._api.error_responses import list_routes
+from dokimos.server._services import sessions
 
 ADMIN = {"Authorization": "Bearer admin-key"}
 
@@ -243,3 +244,153 @@ def test_start_warns_about_what_is_open(serve, caplog):
     serve(host="0.0.0.0", api_key="admin-key", require_auth_for_reads=True)
     serve(host="127.0.0.1")
     assert caplog.text == ""
+
+
+OWN_PAGE = {"Sec-Fetch-Site": "same-origin"}
+
+
+def sign_in(api, key="admin-key", **headers):
+    return api.post("/api/v1/session", json={"key": key}, headers={**OWN_PAGE, **headers})
+
+
+def test_a_browser_signs_in_with_a_key_and_out(serve):
+    api = serve(api_key="admin-key", require_auth_for_reads=True)
+    assert api.get("/api/v1/session").json() == {
+        "isAuthenticated": False,
+        "needsKey": True,
+        "id": "anonymous",
+        "role": "VIEWER",
+        "tenantId": None,
+    }
+    assert api.get("/api/v1/projects").status_code == 401
+    answer = sign_in(api)
+    assert answer.status_code == 200
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=lax", "Path=/", "Max-Age=604800"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    assert "admin-key" not in str(answer.headers) + answer.text
+    assert api.get("/api/v1/session").json()["role"] == "ADMIN"
+    assert api.get("/api/v1/projects").status_code == 200
+    assert start(api, headers=OWN_PAGE).status_code == 201
+
+    stolen = api.cookies["dokimos_session"]
+    assert api.delete("/api/v1/session", headers=OWN_PAGE).status_code == 204
+    assert "dokimos_session" not in api.cookies
+    api.cookies["dokimos_session"] = stolen
+    assert api.get("/api/v1/projects").status_code == 401
+
+
+def test_a_wrong_key_begins_no_session(serve):
+    api = serve(api_key="admin-key")
+    for key in ("wrong", "", "admin-key "):
+        refused = sign_in(api, key)
+        assert (refused.status_code, refused.json()) == (401, {"error": "Invalid or missing API key"})
+        assert "set-cookie" not in refused.headers
+    assert sign_in(serve(), "anything").status_code == 401
+
+
+def test_the_cookie_is_secure_behind_https(serve):
+    api = serve(api_key="admin-key")
+    assert "Secure" in sign_in(api, **{"X-Forwarded-Proto": "https"}).headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "same-origin"}, 201),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "http://testserver"}, 403),
+        ({"Origin": "http://testserver"}, 201),
+        ({"Origin": "http://testserver.evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({}, 403),
+        ({"Sec-Fetch-Site": "cross-site", **ADMIN}, 201),
+    ],
+)
+def test_a_page_of_another_site_cannot_write_with_the_cookie(serve, headers, status):
+    api = serve(api_key="admin-key")
+    sign_in(api)
+    assert start(api, headers=headers).status_code == status
+
+
+def test_a_form_of_another_site_cannot_write_to_an_open_server(serve):
+    api = serve()
+    assert start(api, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert start(api, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert start(api).status_code == 201
+
+
+def test_writing_with_the_cookie_needs_json(serve):
+    api = serve(api_key="admin-key")
+    sign_in(api)
+    path = "/api/v1/projects/chat/runs"
+    content = b'{"experimentName": "qa"}'
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        headers = {**OWN_PAGE, "Content-Type": kind}
+        assert api.post(path, content=content, headers=headers).status_code == 415
+    assert api.post(path, content=content, headers=OWN_PAGE).status_code == 415
+
+
+def test_a_session_has_the_role_and_the_tenant_of_its_key_and_ends_with_it(serve):
+    api = serve(api_key="admin-key")
+    key = make_key(api, "EDITOR", "a")
+    sign_in(api, key["Authorization"].removeprefix("Bearer "))
+    session = api.get("/api/v1/session").json()
+    assert (session["role"], session["tenantId"]) == ("EDITOR", "a")
+    run = start(api, headers=OWN_PAGE).json()["runId"]
+    assert api.get(f"/api/v1/runs/{run}", headers=make_key(api, "ADMIN", "b")).status_code == 404
+    # The key of the header wins over the cookie.
+    assert api.get("/api/v1/session", headers=ADMIN).json()["role"] == "ADMIN"
+    assert api.get("/api/v1/session", headers=bearer("wrong")).json()["isAuthenticated"] is False
+
+    assert api.post(f"/api/v1/api-keys/{session['id']}/disable", headers=ADMIN).status_code == 200
+    assert api.get("/api/v1/session").json()["isAuthenticated"] is False
+    assert start(api, headers=OWN_PAGE).status_code == 401
+
+
+def test_a_session_of_the_servers_own_key_ends_when_that_key_changes(serve):
+    first = serve(api_key="admin-key")
+    sign_in(first)
+    second = serve(api_key="another-key")
+    second.cookies["dokimos_session"] = first.cookies["dokimos_session"]
+    assert first.get("/api/v1/session").json()["isAuthenticated"] is True
+    assert second.get("/api/v1/session").json()["isAuthenticated"] is False
+
+
+def test_a_session_expires(serve, monkeypatch):
+    api = serve(api_key="admin-key")
+    sign_in(api)
+    later = sessions.now() + 7 * 24 * 3_600_000_000 + 1
+    monkeypatch.setattr(sessions, "now", lambda: later)
+    assert api.get("/api/v1/session").json()["isAuthenticated"] is False
+
+
+def test_no_secret_is_logged_stored_or_answered(serve, caplog, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    api = serve(api_key="admin-key-0123456789", host="0.0.0.0")
+    own = bearer("admin-key-0123456789")
+    key = make_key(api, "EDITOR", "a", by=own)
+    raw = key["Authorization"].removeprefix("Bearer ")
+    sign_in(api, raw)
+    token = api.cookies["dokimos_session"]
+    secrets = ("admin-key-0123456789", raw, token)
+    answers = [
+        start(api, headers=key),
+        start(api, headers={**key, "Idempotency-Key": "x" * 300}),
+        api.post("/api/v1/session", json={"key": [raw]}, headers=OWN_PAGE),
+        api.post(
+            "/api/v1/session", content=raw.encode(), headers={**OWN_PAGE, "Content-Type": "application/json"}
+        ),
+        api.get("/api/v1/api-keys", headers=own),
+        api.get("/api/v1/session"),
+        api.get("/no/such/route", headers=own),
+        api.get("/openapi.json", headers=own),
+    ]
+    for secret in secrets:
+        assert secret not in caplog.text
+        for answer in answers:
+            assert secret not in answer.text + str(answer.headers)
+        for file in tmp_path.glob("server.db*"):
+            assert secret.encode() not in file.read_bytes()

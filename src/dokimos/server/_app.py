@@ -11,7 +11,14 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from dokimos._version import __version__
-from dokimos.server._api import gate_routes, health_routes, key_routes, project_routes, run_routes
+from dokimos.server._api import (
+    gate_routes,
+    health_routes,
+    key_routes,
+    project_routes,
+    run_routes,
+    session_routes,
+)
 from dokimos.server._api.access import Access, KeyRing, access, authorize
 from dokimos.server._api.error_responses import add_error_handlers
 from dokimos.server._api.health_routes import DatabaseHealth
@@ -30,6 +37,7 @@ _ROUTERS: Final = (
     run_routes.ROUTER,
     gate_routes.ROUTER,
     key_routes.ROUTER,
+    session_routes.ROUTER,
     health_routes.ROUTER,
 )
 

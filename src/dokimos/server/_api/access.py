@@ -17,13 +17,16 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends
 from starlette.requests import Request
 
+from dokimos.server._api.same_origin import check_same_origin
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database, DatabaseUnavailable
 from dokimos.server._services.api_keys import hash_key, load_principals, note_use
 from dokimos.server._services.errors import ForbiddenError, RoleError, UnauthorizedError
 from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal, Role
+from dokimos.server._services.sessions import find_session, prove
 from dokimos.server._settings import ServerSettings
 
+SESSION_COOKIE: Final = "dokimos_session"
 F = TypeVar("F", bound=Callable[..., Any])
 _RULE: Final = "__dokimos_access__"
 _RELOAD_SECONDS: Final = 5.0
@@ -81,7 +84,7 @@ class KeyRing:
     async def identify(self, token: str | None) -> Principal | None:
         """Return whom a token stands for; None for no token, or one that is not known."""
         await self._refresh()
-        if not self._is_keyed:
+        if not self.is_keyed:
             return SYSTEM
         if token is None:
             return None
@@ -95,8 +98,23 @@ class KeyRing:
             await self._note_use(principal)
         return principal
 
+    async def identify_session(self, token: str) -> Principal | None:
+        """Return whom the session of a cookie stands for; None where it has ended, or its key has."""
+        await self._refresh()
+        if not self.is_keyed:
+            return SYSTEM
+        session = await self._database.read(lambda connection: find_session(connection, token))
+        if session is None:
+            return None
+        own = self._settings.api_key
+        if session.own_key_proof is not None:
+            is_same = own is not None and hmac.compare_digest(session.own_key_proof, prove(token, own))
+            return SYSTEM if is_same else None
+        return next((each for each in self._principals.values() if each.id == session.api_key_id), None)
+
     @property
-    def _is_keyed(self) -> bool:
+    def is_keyed(self) -> bool:
+        """Whether there is any key, so that writing needs one."""
         return self._settings.api_key is not None or bool(self._principals)
 
     async def _refresh(self) -> None:
@@ -145,13 +163,28 @@ async def authorize_rule(request: Request, rule: Access) -> Principal:
     if rule is Access.PUBLIC:
         return ANONYMOUS  # without the database, which a health check must not depend on
     state = request.app.state
-    principal: Principal | None = await state.keys.identify(bearer_token(request))
+    principal = await identify_caller(request)
     if principal is None:
         return _admit_anonymous(rule, state.settings)
     needed = {Access.WRITE: Role.EDITOR, Access.ADMIN: Role.ADMIN}.get(rule, Role.VIEWER)
     if principal.role < needed:
         raise RoleError(f"Insufficient role: {needed.name} required")
     return principal
+
+
+async def identify_caller(request: Request) -> Principal | None:
+    """Return who calls, by the key of a header or else by the cookie of a session; None where it is unknown.
+
+    Raises:
+        ForbiddenError: A browser asks for a change on behalf of another site.
+    """
+    keys: KeyRing = request.app.state.keys
+    bearer = bearer_token(request)
+    if bearer is not None:
+        return await keys.identify(bearer)
+    session = request.cookies.get(SESSION_COOKIE)
+    check_same_origin(request, has_cookie=session is not None)
+    return await (keys.identify(None) if session is None else keys.identify_session(session))
 
 
 Caller = Annotated[Principal, Depends(authorize)]

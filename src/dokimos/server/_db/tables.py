@@ -313,6 +313,7 @@ SESSIONS: Final = Table(
     Column(
         "api_key_id", Id, ForeignKey("api_keys.id", ondelete="CASCADE")
     ),  # None for the key of the environment
+    Column("own_key_proof", Text),  # for the key of the environment: that it was this one
     Column("created_at", TIME, nullable=False),
     Column("expires_at", TIME, nullable=False),
     sqlite_strict=True,
