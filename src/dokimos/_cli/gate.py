@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -22,8 +22,27 @@ if TYPE_CHECKING:
     from dokimos.gate._verdict import GateVerdict
     from dokimos.gate._verdict_markdown import VerdictFile
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+SERVER_OPTIONS: Final = ("server", "candidate", "experiment", "branch", "gate_name")
 _CHECK: Final = "check"
 _SUBCOMMANDS: Final = (_CHECK, "report")
+
+
+def server_gate_options(command: F) -> F:
+    """Options on runs of a server."""
+    for option in reversed((
+        click.option(
+            "--server", is_flag=False, flag_value="", metavar="[URL]",
+            help="Ask the gate of a server about one of its runs.  [default: DOKIMOS_SERVER_URL]",
+        ),
+        click.option("--candidate", metavar="RUN", help="The run of the server, in place of RESULT."),
+        click.option("--experiment", metavar="ID", help="Its experiment.  [default: that of the run]"),
+        click.option("--branch", metavar="BRANCH", help="Compare with the newest run of this branch."),
+        click.option("--name", "gate_name", metavar="NAME", help="What the gate is called in reports."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
 
 
 class GateGroup(click.Group):
@@ -48,11 +67,12 @@ def gate() -> None:
 
 
 @gate.command(_CHECK)
-@click.argument("result", shell_complete=complete_runs)
+@click.argument("result", required=False, shell_complete=complete_runs)
 @click.option(
     "-b", "--baseline", metavar="FILE|RUN",
     help="A baseline file, or a run to compare with.  [default: tests/baselines/EXPERIMENT.json]",
 )  # fmt: skip
+@server_gate_options
 @click.option("--update-baseline", is_flag=True, help="Write the baseline file from this result, and pass.")
 @click.option("--allow-errors", is_flag=True, help="Let a result with errors become the baseline.")
 @test_options
@@ -103,7 +123,7 @@ def gate() -> None:
 @run_dir_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 def check(
-    result: str,
+    result: str | None,
     baseline: str | None,
     rerun: str | None,
     noise: str | None,
@@ -114,9 +134,36 @@ def check(
 ) -> int:
     """Compare RESULT with its baseline.
 
-    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report. Exit code: 0 passed,
-    1 failed, 2 wrong usage, 4 inconclusive and power is required.
+    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report; with --server, a run of the
+    server or a result that was reported to it. Exit code: 0 passed, 1 failed, 2 wrong usage, 4 inconclusive
+    and power is required.
     """
+    server = {name: gate_options.pop(name) for name in SERVER_OPTIONS}
+    if server["server"] is not None or server["candidate"] is not None:
+        return _check_on_server(server, outputs, run_dir, quiet=quiet)
+    for name in ("experiment", "branch", "gate_name"):
+        if server[name] is not None:
+            raise click.UsageError(
+                f"--{name.removeprefix('gate_')} is for runs of a server: add --server URL."
+            )
+    if result is None:
+        raise click.UsageError("Name the result to check: a run id, 'latest', a run folder or a JSON report.")
+    return _check_here(
+        result, baseline, rerun, noise, outputs, run_dir, quiet=quiet, gate_options=gate_options
+    )
+
+
+def _check_here(
+    result: str,
+    baseline: str | None,
+    rerun: str | None,
+    noise: str | None,
+    outputs: tuple[str, ...],
+    run_dir: str | None,
+    *,
+    quiet: bool,
+    gate_options: dict[str, Any],
+) -> int:
     import logging
 
     from dokimos._cli.options import load_result_argument
@@ -150,6 +197,45 @@ def check(
     if written and not quiet:
         echo(f"  reports  {' '.join(quote(str(path)) for path in written)}")
     return _status(verdict)
+
+
+def _check_on_server(
+    server: dict[str, Any],
+    outputs: Sequence[str],
+    run_dir: str | None,
+    *,
+    quiet: bool,
+) -> int:
+    from click.core import ParameterSource
+
+    from dokimos._cli.server_gate import FIELD_OF, NOT_ON_SERVER, ServerGate, check_server_outputs
+
+    ctx = click.get_current_context()
+    given = [
+        name
+        for name in (*FIELD_OF, *NOT_ON_SERVER)
+        if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+    ]
+    refused = next((name for name in NOT_ON_SERVER if name in given), None)
+    if refused is not None:
+        raise click.UsageError(
+            f"--{refused.replace('_', '-')} is for results on this machine, not for --server."
+        )
+    check_server_outputs(outputs)
+    result = ctx.params["result"]
+    if result is not None and server["candidate"] is not None:
+        raise click.UsageError("Name the run once: as RESULT, or with --candidate.")
+    gate = ServerGate(
+        server=server["server"] or os.environ.get("DOKIMOS_SERVER_URL"),
+        result=result or server["candidate"],
+        run_dir=run_dir,
+        experiment=server["experiment"],
+        baseline=ctx.params["baseline"],
+        branch=server["branch"],
+        name=server["gate_name"],
+        options={FIELD_OF[name]: ctx.params[name] for name in given},
+    )
+    return gate.run(outputs, quiet=quiet)
 
 
 def _check_outputs(outputs: Sequence[str]) -> None:

@@ -80,10 +80,15 @@ def show_server_runs(ids: Sequence[str], *, quiet: bool) -> None:
     """Name the runs on servers, for people and for the steps of the CI job that follow."""
     if not ids:
         return
-    from dokimos.gate._github import write_server_run_ids
-
     if not quiet:
         echo(f"  server   {' '.join(ids)}")
+    set_server_run_ids(ids)
+
+
+def set_server_run_ids(ids: Sequence[str]) -> None:
+    """Set the output `server_run_ids` of a step of a CI job, where this is one."""
+    from dokimos.gate._github import write_server_run_ids
+
     try:
         write_server_run_ids(ids, os.environ)
     except OSError as error:

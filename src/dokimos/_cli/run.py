@@ -21,6 +21,7 @@ from dokimos._cli.options import (
     volume_options,
 )
 from dokimos._cli.run_settings import RunSettings
+from dokimos._cli.server_options import check_report_options, report_options
 from dokimos._cli.target_run import execute_target
 from dokimos._cli.watch_report import check_watch, reporting_files
 
@@ -65,6 +66,7 @@ from dokimos._cli.watch_report import check_watch, reporting_files
 @loop_options
 @estimate_options
 @endpoint_options
+@report_options
 @allow_errors_option
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
@@ -94,6 +96,7 @@ def run(
             raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
     if options["no_journal"] and options["resume"] is not None:
         raise click.UsageError("--resume continues a journal, so --no-journal cannot be combined with it.")
+    check_report_options(options["server"], options["project"], options["no_server"])
     names = (
         "resume",
         "retry_errors",

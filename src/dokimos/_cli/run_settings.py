@@ -32,6 +32,9 @@ class RunSettings:
     record: str | None = None
     replay: str | None = None
     cache: bool = False
+    server: str | None = None
+    project: str | None = None
+    no_server: bool = False
     part: Mapping[str, Any] | None = None
     """The items that were chosen, as `Part.tree` has them."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -24,12 +24,13 @@ _OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
 
 def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLevel] = ()) -> ExperimentResult:
     """Run the experiment of a target. Raises `ConfigurationError` where `levels` name no evaluator of it."""
+    from dokimos._cli.server_options import add_server_reporter
     from dokimos._cli.targets import absolute_target, evaluation_file
     from dokimos._runtime.file_access import files_read
     from dokimos.experiment._run_description import Launch
     from dokimos.experiment._run_part import Part
 
-    experiment = build_experiment(target, settings)
+    experiment = add_server_reporter(build_experiment(target, settings), settings)
     # After the import: the file of a module is known only then.
     files_read.evaluation = evaluation_file(target)
     if not callable(experiment.evaluators):

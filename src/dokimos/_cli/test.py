@@ -20,6 +20,7 @@ from dokimos._cli.options import (
     fail_under_option,
     run_dir_option,
 )
+from dokimos._cli.server_options import check_report_options, report_options
 from dokimos._cli.view import view
 from dokimos._cli.watch_report import check_watch, reporting_files
 
@@ -74,6 +75,7 @@ def test() -> None:
 @loop_options
 @estimate_options
 @endpoint_options
+@report_options
 @allow_errors_option
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
@@ -102,6 +104,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **options: Any
     if options["no_journal"] and options["resume"] is not None:
         raise click.UsageError("--resume continues a journal, so --no-journal cannot be combined with it.")
     check_volume(options["quiet"], options["verbose"])
+    check_report_options(options["server"], options["project"], options["no_server"])
     filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
     filters += [] if case is None else [f"id:{case}"]
     presentation = {

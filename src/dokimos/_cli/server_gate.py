@@ -1,0 +1,142 @@
+"""`dokimos gate --server`: a run of a server, compared there with its baseline."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dokimos._cli.echo import echo
+from dokimos._cli.exit_codes import EXIT_BELOW, EXIT_INCONCLUSIVE
+from dokimos._cli.server_options import using_server
+
+if TYPE_CHECKING:
+    from dokimos._core.results import ExperimentResult
+
+FIELD_OF: Final = {
+    "alpha": "alpha",
+    "correction": "correction",
+    "pairing": "pairing",
+    "severity_margin": "severityMargin",
+    "severity": "severity",
+    "require_power": "requirePower",
+    "detect_drop": "detectDrop",
+    "on_no_baseline": "onNoBaseline",
+    "on_removed_evaluator": "onRemovedEvaluator",
+    "fail_on_removed_items": "failOnRemovedItems",
+}
+"""Options of the command, and the fields of the request that say the same."""
+NOT_ON_SERVER: Final = ("rerun", "noise", "confirm", "update_baseline", "allow_errors")
+_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_HEADLINES: Final = {
+    "PASS": "passed",
+    "FAIL": "FAILED",
+    "NO_BASELINE": "has no baseline",
+    "INCONCLUSIVE": "INCONCLUSIVE",
+}
+_MOST_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerGate:
+    """What is to be compared on which server."""
+
+    server: str | None
+    result: str | None
+    """A run of the server, or a result that was reported to it."""
+    run_dir: str | None
+    experiment: str | None = None
+    baseline: str | None = None
+    branch: str | None = None
+    name: str | None = None
+    options: Mapping[str, Any]
+
+    def run(self, outputs: Sequence[str], *, quiet: bool) -> int:
+        """Ask the server, print the verdict, write it, and return the exit code."""
+        from dokimos.client._gate import ServerGateRequest, check_on_server
+        from dokimos.gate._gate_environment import VERDICTS, file_stem
+
+        with using_server(self.server) as url:
+            request = ServerGateRequest(
+                candidate_run_id=self._find_candidate(),
+                experiment_id=self.experiment,
+                baseline_run_id=self.baseline,
+                baseline_branch=self.branch,
+                options=self.options,
+                name=self.name,
+            )
+            verdict = check_on_server(request, url)
+        for line in _describe(verdict, quiet=quiet):
+            echo(line)
+        # Where the gates of this machine leave theirs, so that `dokimos gate report` shows both.
+        kept = [*outputs, str(VERDICTS / f"{file_stem(verdict['name'])}.json")]
+        written = [write_verdict(verdict, Path(output)) for output in kept]
+        if not quiet:
+            echo(f"  reports  {' '.join(map(str, written))}")
+        if verdict["passed"]:
+            return 0
+        return EXIT_INCONCLUSIVE if verdict["status"] == "INCONCLUSIVE" else EXIT_BELOW
+
+    def _find_candidate(self) -> str:
+        if self.result is None:
+            raise click.UsageError("Name the run of the server, or a result that was reported to it.")
+        if _ID.fullmatch(self.result):
+            return self.result
+        from dokimos._cli.options import load_result_argument
+
+        result: ExperimentResult = load_result_argument(self.result, self.run_dir)
+        if not result.server_run_ids:
+            raise click.UsageError(
+                f"{self.result} was not reported to a server; dokimos push {self.result} sends it, and "
+                "prints the id of its run there."
+            )
+        return result.server_run_ids[-1]
+
+
+def check_server_outputs(outputs: Sequence[str]) -> None:
+    """Refuse a report that could not be written before the server is asked."""
+    from dokimos._cli.options import check_writable
+
+    for output in outputs:
+        if Path(output).suffix.lower() not in (".json", ".md"):
+            raise click.UsageError(f"-o {output}: the verdict of a server is written as .json or .md.")
+        check_writable(Path(output))
+
+
+def write_verdict(verdict: Mapping[str, Any], path: Path) -> Path:
+    """Write a verdict as Markdown or JSON, as the extension says."""
+    from dokimos.exporters._base import write_report
+    from dokimos.gate._verdict_markdown import render_markdown
+
+    if path.suffix.lower() == ".md":
+        return write_report(path, render_markdown(verdict))
+    return write_report(path, json.dumps(verdict, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
+    """Return the verdict as lines for a terminal."""
+    from dokimos._core.number_format import format_score, percent
+
+    before, now = verdict.get("baselinePassRate"), verdict.get("candidatePassRate")
+    rates = "" if before is None or now is None else f", pass rate {percent(before)} -> {percent(now)}"
+    state = _HEADLINES[verdict["status"]]
+    also = " (passes)" if verdict["status"] == "INCONCLUSIVE" and verdict["passed"] else ""
+    yield f"Eval gate {state}{also}: {verdict['name']}{rates}."
+    if quiet:
+        return
+    reasons = [str(reason) for reason in verdict.get("reasons") or ()]
+    if verdict.get("baselineReason"):
+        reasons.append(str(verdict["baselineReason"]))
+    yield from (f"  {reason}" for reason in reasons)
+    for entry in (verdict.get("regressedEvaluators") or ())[:_MOST_SHOWN]:
+        move = f"{format_score(entry.get('baselineMean'))} -> {format_score(entry.get('candidateMean'))}"
+        yield f"  {entry.get('evaluator')}: {move}"
+    if verdict.get("regressedCount"):
+        yield f"  {verdict['regressedCount']:,} items got worse."
+    yield from (f"  Warning: {warning}" for warning in verdict.get("warnings") or ())
+    yield f"  {verdict['link']}"

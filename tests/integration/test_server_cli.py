@@ -1,0 +1,351 @@
+"""The commands that talk to a dokimos server."""
+
+import json
+import sys
+import urllib.request
+
+import pytest
+from aiohttp import web
+
+from dokimos import Dataset, Example
+from dokimos._cli.main import run_command
+
+EVALS = """
+from dokimos import Example, Experiment
+from dokimos.evaluators import ExactMatch
+
+examples = [Example.of("a", "A"), Example.of("b", "?"), Example.of("c", "C")]
+experiment = Experiment(examples, str.upper, [ExactMatch()], name="shout")
+"""
+CANDIDATE = "0199f3a2-0000-7000-8000-000000000001"
+BASELINE = "0199f3a2-0000-7000-8000-000000000002"
+VERDICT = {
+    "status": "FAIL", "passed": False, "candidateRunId": CANDIDATE, "baselineRunId": BASELINE,
+    "pairing": "positional", "baselinePassRate": 0.88, "candidatePassRate": 0.82, "passRateDelta": -0.06,
+    "significant": True, "improvedCount": 3, "regressedCount": 5, "unchangedCount": 40, "addedCount": 0,
+    "removedCount": 0,
+    "regressedEvaluators": [
+        {"evaluator": "faith|fulness", "baselineMean": 0.91, "candidateMean": 0.7, "delta": -0.21,
+         "pValue": 0.011}
+    ],
+    "cases": [{"index": "item-3", "evaluatorDrops": [
+        {"evaluator": "faith|fulness", "baselineMean": 1.0, "candidateMean": 0.0, "delta": -1.0}]}],
+    "casesTruncated": False,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("RUN_DIR", "SERVER_URL", "PROJECT_NAME", "API_KEY"):
+        monkeypatch.delenv(f"DOKIMOS_{name}", raising=False)
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "evals.py").write_text(EVALS)
+    yield tmp_path
+    sys.modules.pop("evals", None)
+
+
+def read(url, path):
+    with urllib.request.urlopen(f"{url}/api/v1{path}", timeout=20) as reply:
+        return json.load(reply)
+
+
+def output_ids(workplace):
+    line = (workplace / "output").read_text().splitlines()[-1]
+    return line.removeprefix("server_run_ids=").split(",")
+
+
+# run, resume, push, spool
+
+
+def test_run_reports_to_the_server_that_is_named(workplace, live_server, capsys):
+    run_command(["run", "evals.py", "--server", live_server, "--project", "demo"])
+    printed = capsys.readouterr()
+    assert f"Reporting to {live_server}, project 'demo'." in printed.err
+    [run_id] = output_ids(workplace)
+    assert f"  server   {run_id}" in printed.out
+    run = read(live_server, f"/runs/{run_id}")
+    assert (run["projectName"], run["experimentName"], run["totalItems"]) == ("demo", "shout", 3)
+
+
+def test_run_reports_to_the_server_of_the_environment(workplace, live_server, monkeypatch, capsys):
+    monkeypatch.setenv("DOKIMOS_SERVER_URL", live_server)
+    monkeypatch.setenv("DOKIMOS_PROJECT_NAME", "ci")
+    run_command(["run", "evals.py", "-q"])
+    assert f"Reporting to {live_server}" in capsys.readouterr().err
+    assert read(live_server, f"/runs/{output_ids(workplace)[0]}")["status"] == "SUCCESS"
+
+
+def test_run_reports_nowhere_unless_it_is_told_to(workplace, live_server, monkeypatch, capsys):
+    monkeypatch.setenv("DOKIMOS_SERVER_URL", live_server)
+    run_command(["run", "evals.py", "-q"])
+    monkeypatch.setenv("DOKIMOS_PROJECT_NAME", "ci")
+    run_command(["run", "evals.py", "-q", "--no-server"])
+    assert "Reporting" not in capsys.readouterr().err
+    assert read(live_server, "/projects") == []
+
+
+def test_run_with_half_a_server_says_what_is_missing(capsys):
+    assert run_command(["run", "evals.py", "--server", "http://localhost:1"]) == 2
+    assert "--project or DOKIMOS_PROJECT_NAME" in capsys.readouterr().err
+
+
+def test_resumed_run_continues_on_its_server(workplace, live_server, capsys):
+    run_command(["run", "evals.py", "-q", "--fail-fast", "--server", live_server, "--project", "demo"])
+    run_command(["resume", "latest", "-q"])
+    ids = {line for line in (workplace / "output").read_text().splitlines()}
+    assert len(ids) == 1
+    run = read(live_server, f"/runs/{output_ids(workplace)[0]}")
+    assert (run["status"], run["totalItems"]) == ("SUCCESS", 3)
+
+
+def test_run_of_a_server_that_is_away_can_be_replayed(workplace, live_server, capsys):
+    status = run_command(["run", "evals.py", "-q", "--server", "http://127.0.0.1:9", "--project", "demo"])
+    assert status == 0
+    assert "dokimos spool replay .dokimos/spool" in capsys.readouterr().err
+    assert run_command(["spool", "replay", "--server", "http://127.0.0.1:9"]) == 1
+    assert "items sent: 0, kept: 3" in capsys.readouterr().out
+    assert run_command(["spool", "replay", "--server", live_server]) == 0
+    assert "items sent: 3, kept: 0; runs started: 1" in capsys.readouterr().out
+    assert run_command(["spool", "replay", "--server", live_server]) == 0
+    [experiment] = read(live_server, "/projects/demo/experiments")
+    assert experiment["latestRun"]["status"] == "SUCCESS"
+
+
+def test_push_sends_a_finished_run_once(workplace, live_server, capsys):
+    run_command(["run", "evals.py", "-q", "-o", "out.json"])
+    capsys.readouterr()
+    for argument in ("latest", "latest", "out.json"):
+        assert run_command(["push", argument, "--server", live_server, "--project", "demo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == lines[1]
+    assert lines[0].endswith("shout, 3 items")
+    [run_id] = output_ids(workplace)
+    run = read(live_server, f"/runs/{run_id}")
+    assert (run["status"], run["totalItems"], run["passedItems"]) == ("SUCCESS", 3, 2)
+
+
+def test_push_completes_what_was_reported(workplace, live_server, capsys):
+    run_command(["run", "evals.py", "-q", "--server", live_server, "--project", "demo"])
+    run_command(["push", "latest", "--server", live_server, "--project", "demo"])
+    lines = (workplace / "output").read_text().splitlines()
+    assert lines[0] == lines[1]
+
+
+def test_push_names_what_is_missing(capsys):
+    assert run_command(["push", "latest"]) == 2
+    assert "--server URL or DOKIMOS_SERVER_URL" in capsys.readouterr().err
+    assert run_command(["push", "latest", "--server", "http://localhost:1"]) == 2
+    assert "--project NAME or DOKIMOS_PROJECT_NAME" in capsys.readouterr().err
+
+
+# gate
+
+
+class GateServer:
+    def __init__(self, **changes):
+        self.verdict = {**VERDICT, **changes}
+        self.asked = None
+
+    def __call__(self, request):
+        if request.method == "GET":
+            return {"id": CANDIDATE, "experimentId": "e-1", "experimentName": "faq", "projectName": "demo"}
+        self.path, self.asked = request.raw_path, json.loads(request.body)
+        return self.verdict
+
+
+def test_gate_asks_the_server_and_fails(workplace, serve, capsys):
+    fake = GateServer()
+    with serve(fake) as server:
+        status = run_command(
+            ["gate", CANDIDATE, "--server", server.url, "--branch", "main", "-o", "out/verdict.md"]
+        )
+    assert status == 1
+    assert fake.path == "/api/v1/experiments/e-1/gate"
+    assert fake.asked == {"candidateRunId": CANDIDATE, "baselineBranch": "main"}
+    out = capsys.readouterr().out
+    assert "Eval gate FAILED: demo/faq vs main, pass rate 88.0 % -> 82.0 %." in out
+    assert f"/experiments/e-1/runs/{CANDIDATE}/diff?baselineRunId={BASELINE}" in out
+    markdown = (workplace / "out" / "verdict.md").read_text()
+    assert "❌ Eval gate failed" in markdown
+    assert r"faith\|fulness" in markdown
+    assert run_command(["gate", "report", ".dokimos/verdicts"]) == 1
+
+
+def test_gate_passes_and_inconclusive_has_its_exit_code(serve, capsys):
+    def check(**changes):
+        with serve(GateServer(**changes)) as server:
+            return run_command(["gate", "--server", server.url, "--candidate", CANDIDATE, "-q"])
+
+    assert check(status="PASS", passed=True) == 0
+    assert check(status="NO_BASELINE", passed=True, pairing="none", baselinePassRate=None) == 0
+    assert check(status="FAIL", passed=False, inconclusive=True) == 4
+    assert "INCONCLUSIVE" in capsys.readouterr().out
+
+
+def test_gate_sends_only_the_options_that_were_given(serve):
+    fake = GateServer()
+    with serve(fake) as server:
+        options = ["--alpha", "0.01", "--fail-on-removed-items", "--require-power", "0.8", "-b", BASELINE]
+        run_command(["gate", CANDIDATE, "--server", server.url, "-q", *options])
+    assert fake.asked == {
+        "candidateRunId": CANDIDATE, "baselineRunId": BASELINE, "alpha": 0.01, "failOnRemovedItems": True,
+        "requirePower": 0.8,
+    }  # fmt: skip
+
+
+def test_gate_takes_a_result_that_was_reported(serve, live_server):
+    run_command(["run", "evals.py", "-q", "--server", live_server, "--project", "demo"])
+    fake = GateServer(status="PASS", passed=True)
+    with serve(fake) as server:
+        assert run_command(["gate", "latest", "-q", "--server", server.url]) == 0
+    assert read(live_server, f"/runs/{fake.asked['candidateRunId']}")["totalItems"] == 3
+
+
+@pytest.mark.parametrize("answer", [web.Response(status=409), {"passed": True}, [], None])
+def test_gate_that_cannot_be_asked_never_passes(serve, answer):
+    def reply(request):
+        if request.method == "GET":
+            return {"experimentId": "e-1"}
+        if isinstance(answer, web.Response):
+            return web.json_response({"message": "The run is RUNNING"}, status=409)
+        return answer
+
+    with serve(reply) as server:
+        assert run_command(["gate", CANDIDATE, "--server", server.url]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["gate", CANDIDATE, "--server", "http://localhost:1", "--rerun", "evals.py"],
+            "--rerun is for results",
+        ),
+        (["gate", CANDIDATE, "--candidate", CANDIDATE], "Name the run once"),
+        (["gate", "--server", "http://localhost:1"], "Name the run of the server"),
+        (["gate", CANDIDATE, "--branch", "main"], "add --server URL"),
+        (["gate", CANDIDATE, "-o", "x.html", "--server", "http://localhost:1"], "as .json or .md"),
+        (["gate", "-q"], "Name the result to check"),
+    ],
+)
+def test_gate_options_that_do_not_fit_are_named(arguments, message, capsys):
+    assert run_command(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_gate_of_a_result_that_was_not_reported_says_how_to_send_it(capsys):
+    run_command(["run", "evals.py", "-q"])
+    assert run_command(["gate", "latest", "--server", "http://localhost:1"]) == 2
+    assert "dokimos push latest" in capsys.readouterr().err
+
+
+# datasets
+
+
+class DatasetServer:
+    """The documented routes of data sets."""
+
+    def __init__(self):
+        self.versions = {}
+
+    def __call__(self, request):
+        path = request.raw_path.partition("?")[0].removeprefix("/api/v1/datasets")
+        parts = path.strip("/").split("/") if path.strip("/") else []
+        if not parts:
+            return self.create(request) if request.method == "POST" else self.list()
+        versions = self.versions.get(parts[0])
+        if versions is None:
+            return web.json_response({"message": "Dataset not found"}, status=404)
+        if request.method == "POST":
+            versions.append(json.loads(request.body)["items"])
+            return web.json_response(self.describe(parts[0], len(versions)), status=201)
+        number = len(versions) if parts[2] == "latest" else int(parts[2])
+        if parts[-1] != "items":
+            return self.describe(parts[0], number)
+        page, size = int(request.query["page"]), int(request.query["size"])
+        items = [
+            {
+                "ordinal": place,
+                "metadata": None,
+                "expectedOutputs": None,
+                **item,
+                "id": f"id-{number}-{place}",
+            }
+            for place, item in enumerate(versions[number - 1])
+        ]
+        return {"content": items[page * size : (page + 1) * size]}
+
+    def create(self, request):
+        name = json.loads(request.body)["name"]
+        if name in self.versions:
+            return web.json_response({"message": "exists"}, status=409)
+        self.versions[name] = []
+        return web.json_response({"name": name}, status=201)
+
+    def list(self):
+        return [
+            {"name": name, "latestVersion": len(versions) or None, "description": None,
+             "latestItemCount": len(versions[-1]) if versions else 0}
+            for name, versions in self.versions.items()
+        ]  # fmt: skip
+
+    def describe(self, name, number):
+        return {"datasetName": name, "version": number, "itemCount": len(self.versions[name][number - 1])}
+
+
+def write_data(path, *answers):
+    Dataset([Example.of(f"q{n}", answer, id=f"i{n}") for n, answer in enumerate(answers)], "qa").save(path)
+
+
+@pytest.fixture
+def dataset_server(serve):
+    with serve(DatasetServer()) as server:
+        yield server
+
+
+def test_datasets_are_pushed_pulled_and_listed(workplace, dataset_server, capsys):
+    url = dataset_server.url
+    assert run_command(["datasets", "list", "--server", url]) == 0
+    assert "no data sets" in capsys.readouterr().out
+    write_data(workplace / "qa.json", "yes", "no")
+    assert run_command(["datasets", "push", "qa.json", "--server", url]) == 0
+    assert capsys.readouterr().out == "dataset://qa@1   2 items\n"
+    write_data(workplace / "qa.json", "yes", "maybe", "new")
+    run_command(["datasets", "push", "qa.json", "--name", "qa", "--server", url])
+    assert "dataset://qa@2   3 items" in capsys.readouterr().out
+    run_command(["datasets", "list", "--server", url])
+    assert capsys.readouterr().out.split() == ["qa", "@2", "3", "items"]
+    assert run_command(["datasets", "pull", "qa@1", "--server", url]) == 0
+    assert [example.expected_output for example in Dataset.load("qa.jsonl")] == ["yes", "no"]
+    assert run_command(["datasets", "pull", "qa@2", "--server", url]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert run_command(["datasets", "pull", "qa", "-o", "latest.csv", "--server", url]) == 0
+    assert len(Dataset.load("latest.csv")) == 3
+
+
+def test_datasets_are_compared(workplace, capsys):
+    write_data(workplace / "a.json", "yes", "no", "same")
+    Dataset(
+        [Example.of("q0", "yes", id="i0"), Example.of("q1", "NO", id="i1"), Example.of("new", "x", id="i9")]
+    ).save(workplace / "b.json")
+    assert run_command(["datasets", "diff", "a.json", "b.json"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out == [
+        "+ i9", "- i2", "~ i1: expectedOutputs", "1 added, 1 removed, 1 changed, 1 unchanged.",
+    ]  # fmt: skip
+    assert run_command(["datasets", "diff", "a.json", "a.json"]) == 0
+
+
+def test_file_is_compared_with_a_version(workplace, dataset_server, capsys):
+    write_data(workplace / "qa.json", "yes", "no")
+    run_command(["datasets", "push", "qa.json", "--server", dataset_server.url])
+    capsys.readouterr()
+    assert run_command(["datasets", "diff", "qa@1", "qa@latest", "--server", dataset_server.url]) == 0
+    assert "0 added, 0 removed, 0 changed, 2 unchanged." in capsys.readouterr().out
+
+
+def test_datasets_name_the_missing_server(capsys):
+    assert run_command(["datasets", "list"]) == 2
+    assert "DOKIMOS_SERVER_URL" in capsys.readouterr().err
