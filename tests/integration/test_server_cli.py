@@ -349,3 +349,20 @@ def test_file_is_compared_with_a_version(workplace, dataset_server, capsys):
 def test_datasets_name_the_missing_server(capsys):
     assert run_command(["datasets", "list"]) == 2
     assert "DOKIMOS_SERVER_URL" in capsys.readouterr().err
+
+
+def test_gate_of_a_real_server(workplace, live_server, capsys):
+    run = ["run", "evals.py", "-q", "--server", live_server, "--project", "demo"]
+    run_command(run)
+    assert run_command(["gate", "latest", "--server", live_server]) == 0
+    assert "Eval gate has no baseline: demo/shout" in capsys.readouterr().out
+    rows = ", ".join(f"Example.of('q{n}', 'Q{n}')" for n in range(12))
+    text = EVALS.replace("examples = [", f"examples = [{rows}] or [")
+    (workplace / "evals.py").write_text(text)
+    for task, status in (("str.upper", 0), ("str.lower", 1)):
+        (workplace / "evals.py").write_text(text.replace("str.upper", task).replace("shout", "many"))
+        sys.modules.pop("evals", None)
+        run_command(run)
+        assert run_command(["gate", "latest", "--server", live_server, "-o", "verdict.md"]) == status
+    assert "❌ Eval gate failed: demo/many" in (workplace / "verdict.md").read_text()
+    assert "n = 12, 12 worse and 0 better" in (workplace / "verdict.md").read_text()

@@ -129,14 +129,15 @@ def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
     yield f"Eval gate {state}{also}: {verdict['name']}{rates}."
     if quiet:
         return
-    reasons = [str(reason) for reason in verdict.get("reasons") or ()]
-    if verdict.get("baselineReason"):
-        reasons.append(str(verdict["baselineReason"]))
-    yield from (f"  {reason}" for reason in reasons)
+    warnings = [str(warning) for warning in verdict.get("warnings") or ()]
+    yield from (f"  {reason}" for reason in verdict.get("reasons") or ())
+    about_baseline = verdict.get("baselineReason")
+    if about_baseline and about_baseline not in warnings:
+        yield f"  Baseline: {about_baseline}"
     for entry in (verdict.get("regressedEvaluators") or ())[:_MOST_SHOWN]:
         move = f"{format_score(entry.get('baselineMean'))} -> {format_score(entry.get('candidateMean'))}"
         yield f"  {entry.get('evaluator')}: {move}"
     if verdict.get("regressedCount"):
         yield f"  {verdict['regressedCount']:,} items got worse."
-    yield from (f"  Warning: {warning}" for warning in verdict.get("warnings") or ())
+    yield from (f"  Warning: {warning}" for warning in warnings)
     yield f"  {verdict['link']}"

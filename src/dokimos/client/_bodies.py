@@ -20,6 +20,7 @@ from dokimos._core.item_result import ItemResult
 from dokimos._core.jsonable import MAX_DEPTH, JsonValue, compact_json, jsonable
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.provenance import EvaluatorInfo, Provenance
+from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.client._names import fit_name, shorten_text
 from dokimos.reporting._reported_run import RunStart
 
@@ -47,7 +48,7 @@ class Escapes:
             if what in self._told:
                 return
             self._told.add(what)
-        _log.warning("For the server, %s.", what)
+        _log.warning("For the server, %s.", escape_control_characters(what))
 
 
 def item_body(item: ItemResult, repeat_index: int, escapes: Escapes) -> dict[str, JsonValue]:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from dokimos._http.api_client import ApiClient, encode_segment
 from dokimos._http.server_api import open_server_api
+from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.client._spool import append_lines, end_line, items_line, start_line
 from dokimos.errors import DokimosError, ReporterError, ServerRefusedError
 
@@ -161,12 +162,16 @@ class Delivery:
             ReporterError: where items failed since the last flush, or are still waiting.
         """
         waiting = self._wait_until_empty(0.0 if self._stalled else seconds)
-        with self._changed:
-            problems, self._problems = self._problems, {}
+        problems = self._take_problems()
         if waiting:
             problems[f"{waiting:,} items are still waiting to be sent"] = 0
         if problems:
             raise ReporterError(self._describe(problems))
+
+    def _take_problems(self) -> dict[str, int]:
+        with self._changed:
+            problems, self._problems = self._problems, {}
+        return problems
 
     def _wait_until_empty(self, seconds: float) -> int:
         """Wait, and return how many items are still in the queue."""
@@ -202,6 +207,9 @@ class Delivery:
             self._give_up(run, "the reporter was closed before the server took them")
         if thread is not None:
             thread.join(1.0)
+        problems = self._take_problems()
+        if problems:  # since the last flush, so that no run has named them
+            _log.warning(escape_control_characters(self._describe(problems)))
 
     def _give_up(self, run: ServerRun, reason: str) -> None:
         items, run.items = [one.content for one in run.items], deque()
@@ -267,8 +275,7 @@ class Delivery:
             if batch.end is not None and not batch.is_given_up:
                 await self._send_end(api, batch.run, batch.end)
         except Exception as error:  # a thread that dies would hang the run at its flush
-            _log.exception("The reporter to %s failed", self.server_url)
-            self._note(f"{type(error).__name__}: {error}", len(batch.items))
+            self._fail(batch.run, batch.items, f"the reporter failed with {type(error).__name__}: {error}")
 
     async def _send_items(self, api: ApiClient, batch: _Batch) -> None:
         """Send a batch; where the server refuses one item of it, the others are sent without it."""
@@ -315,16 +322,17 @@ class Delivery:
             return
         try:
             self.on_failure(ItemDeliveryFailure(run.id, tuple(items), reason))
-        except Exception:
-            _log.exception("on_item_delivery_failure failed")
+        except Exception as error:
+            self._note(f"on_item_delivery_failure failed with {type(error).__name__}: {error}", 0)
 
     def _fail_end(self, run: ServerRun, status: str, reason: str) -> None:
-        self._note(f"the end of the run was not recorded: {reason}", 0)
+        if run.problem is None:
+            self._note(f"the end of the run was not recorded: {reason}", 0)
         self._spool(run, end_line(run.id, status))
 
     def spool_start(self, run: ServerRun) -> None:
         """Keep a run that could not be started, so that a replay starts it."""
-        self._note(f"the run could not be started: {run.problem}", 0)
+        self._note(str(run.problem), 0)
         self._spool(run)
 
     def _spool(self, run: ServerRun, *lines: bytes) -> None:
@@ -342,8 +350,6 @@ class Delivery:
 
     def _note(self, reason: str, count: int) -> None:
         with self._changed:
-            if reason not in self._problems:
-                _log.warning("Reporting to %s: %s", self.server_url, reason)
             self._problems[reason] = self._problems.get(reason, 0) + count
 
     def _describe(self, problems: dict[str, int]) -> str:

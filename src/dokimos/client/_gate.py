@@ -76,12 +76,10 @@ async def _check(api: ApiClient, request: ServerGateRequest) -> dict[str, Any]:
     name = request.name or f"{about.get('projectName', 'server')}/{about.get('experimentName', experiment)}"
     if request.name is None and request.baseline_branch is not None:
         name += f" vs {request.baseline_branch}"  # a comment on the pull request for each gate
-    return _verdict_tree(verdict, name, request, _link(api, experiment, verdict))
+    return _verdict_tree(verdict, name, _link(api, experiment, verdict))
 
 
-def _verdict_tree(
-    verdict: Mapping[str, Any], name: str, request: ServerGateRequest, link: str
-) -> dict[str, Any]:
+def _verdict_tree(verdict: Mapping[str, Any], name: str, link: str) -> dict[str, Any]:
     """Return the answer of a gate as our verdict files have it, so that the same reports show it."""
     tree = {**verdict, "name": name, "link": link}
     if verdict.get("inconclusive") and verdict["status"] != "NO_BASELINE":
@@ -91,19 +89,9 @@ def _verdict_tree(
         {**entry, "pValue": entry.get("rawPValue"), "adjustedPValue": entry.get("pValue")}
         for entry in verdict.get("regressedEvaluators") or ()
     ]
-    metrics = verdict.get("metrics") or ()
-    rate = next((metric for metric in metrics if metric.get("metric") == "pass_rate"), None)
-    if rate is None:
-        tree.pop("alpha", None)  # without it reports leave out what the verdict rests on
-        return tree
-    options = request.options or {}
-    return tree | {
-        "n": rate.get("n"),
-        "discordant": {"worse": rate.get("worse"), "better": rate.get("better")},
-        "effect": {"delta": rate.get("delta"), "interval": rate.get("interval")},
-        "severity": options.get("severity", "off"),
-        "severityMargin": options.get("severityMargin", 0.15),
-    }
+    # Without it, reports leave out what a verdict of this machine rests on; the reasons say it.
+    tree.pop("alpha", None)
+    return tree
 
 
 def _link(api: ApiClient, experiment: str, verdict: Mapping[str, Any]) -> str:

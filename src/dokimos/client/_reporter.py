@@ -189,7 +189,7 @@ class ServerReporter(BaseReporter):
             late = f"{self.server_url} did not answer within {seconds} s"
             problem = late if isinstance(error, TimeoutError) else str(error)
             opened = start.state.get(_OPENED) or self._describe_start(start)
-            run = ServerRun(id=_local_id(), start=opened, problem=problem)
+            run = ServerRun(id=_local_id(), start=opened, problem=f"the run could not be started: {problem}")
             self._delivery.spool_start(run)
             return run
 
