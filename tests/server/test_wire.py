@@ -204,3 +204,28 @@ def test_requests_in_one_packet_are_answered_in_order(listening):
         connection.sendall(request(BODY, JSON, *upgrade) + request(BODY, JSON) + last)
         text = connection.makefile("rb").read()
     assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"201", b"201", b"404"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"gitSha": "a\0b"}, "gitSha: must not contain NUL or half a character"),
+        ({"notes": "\ud800"}, "notes: must not contain NUL or half a character"),
+        (
+            {"evaluators": [{"name": "e"}, {"name": "e"}]},
+            "evaluators[1].name: 'e' is the name of another evaluator too",
+        ),
+    ],
+)
+def test_texts_that_no_column_holds_are_refused(api, body, message):
+    answer = api.post(
+        "/api/v1/projects/chat/runs",
+        content=json.dumps({"experimentName": "qa", **body}),
+        headers={"Content-Type": "application/json"},
+    )
+    assert (answer.status_code, answer.json()["message"]) == (400, message)
+    assert api.get("/api/v1/projects").json() == []
+
+
+def test_nul_in_a_query_is_refused(api):
+    assert api.get("/api/v1/projects?search=a%00").status_code == 400

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import IntegrityError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Match
@@ -56,6 +57,7 @@ def add_error_handlers(app: FastAPI) -> None:
     """Answer the errors of all routes, the framework's own too."""
     app.exception_handler(ServiceError)(_answer_known_error)
     app.exception_handler(DatabaseUnavailable)(_answer_known_error)
+    app.exception_handler(IntegrityError)(_answer_integrity_error)
     app.exception_handler(RequestValidationError)(_answer_validation_error)
     app.exception_handler(HTTPException)(_answer_http_error)
     app.exception_handler(Exception)(_answer_unexpected_error)
@@ -108,6 +110,7 @@ _MESSAGES: Final[dict[str, Any]] = {
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
     "string_type": "must be a text",
+    "string_unicode": "must not contain NUL or half a character",
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
@@ -129,6 +132,13 @@ _MESSAGES: Final[dict[str, Any]] = {
 
 async def _answer_known_error(request: Request, error: Exception) -> JSONResponse:
     return answer_error(error)
+
+
+async def _answer_integrity_error(request: Request, error: Exception) -> JSONResponse:
+    """What two requests that came at once did to each other; documented as a conflict."""
+    identifier = request.scope.get("dokimos.request_id", "")
+    _LOGGER.warning("%s %s (request %s): %s", request.method, request.url.path, identifier, error)
+    return error_response(409, "The request conflicts with what another one has changed; send it again.")
 
 
 async def _answer_validation_error(request: Request, error: Exception) -> JSONResponse:

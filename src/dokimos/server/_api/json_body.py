@@ -42,9 +42,11 @@ def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
     async def read(request: Request) -> M:
         value = await read_json(request)
         try:
-            return model.model_validate(value)
+            body = model.model_validate(value)
         except ValidationError as error:
             raise InvalidRequestError(describe_problem(error.errors(include_url=False)[0])) from None
+        _check_texts(body, "")
+        return body
 
     return read
 
@@ -60,3 +62,17 @@ def describe_body(model: type[WireModel]) -> dict[str, Any]:
     BODY_MODELS[model.__name__] = model
     reference = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+
+
+def _check_texts(value: object, path: str) -> None:
+    """Refuse texts that a column of text cannot hold; what is stored as JSON holds them escaped."""
+    if isinstance(value, str):
+        if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
+            raise InvalidRequestError("must not contain NUL or half a character", field=path)
+    elif isinstance(value, WireModel):
+        for name, part in value:
+            alias = type(value).model_fields[name].alias or name
+            _check_texts(part, f"{path}.{alias}" if path else alias)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            _check_texts(part, f"{path}[{index}]")

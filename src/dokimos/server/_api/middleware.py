@@ -51,6 +51,8 @@ class GuardMiddleware:
         path = _decode_path(scope.get("raw_path") or scope["path"].encode())
         if problem is None and path is None:
             problem = "The path is not percent-encoded UTF-8 without control characters."
+        if problem is None and b"%00" in scope["query_string"]:
+            problem = "The query holds NUL, which no text of this server contains."
         if problem is not None:
             await error_response(400, problem)(scope, receive, send_with_headers)
             return

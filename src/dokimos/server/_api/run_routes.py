@@ -28,9 +28,9 @@ from dokimos.server._api.run_schemas import (
     StatusAnswer,
 )
 from dokimos.server._services.item_pages import ItemFilter, count_items, read_item_page
+from dokimos.server._services.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
 from dokimos.server._services.runs import (
     COMPARABLE,
-    EvaluatorOfRun,
     NewRun,
     RunChange,
     RunFilter,
@@ -39,10 +39,8 @@ from dokimos.server._services.runs import (
     create_run,
     delete_run,
     describe_run,
-    evaluators_of_run,
     find_described_run,
     list_runs,
-    tags_of_runs,
 )
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Runs"])

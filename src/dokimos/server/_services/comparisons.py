@@ -16,7 +16,8 @@ from dokimos.server._services.comparison_jobs import Comparer, ComparisonJob, Co
 from dokimos.server._services.errors import ConflictError
 from dokimos.server._services.gate_options import DEFAULTS, GateOptions
 from dokimos.server._services.principal import Principal, Role
-from dokimos.server._services.runs import COMPARABLE, RunStatus, evaluators_of_run
+from dokimos.server._services.run_parts import evaluators_of_run
+from dokimos.server._services.runs import COMPARABLE, RunStatus
 from dokimos.server._services.stored_comparisons import (
     StoredComparison,
     find_comparison,

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, or_, select, update
 
-from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
@@ -18,12 +17,10 @@ from dokimos.server._db.tables import (
     DATASETS,
     EXPERIMENTS,
     PROJECTS,
-    RUN_EVALUATORS,
     RUN_TAGS,
     RUNS,
 )
 from dokimos.server._services.errors import ConflictError, NotFoundError
-from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import (
     contains,
@@ -32,6 +29,7 @@ from dokimos.server._services.projects import (
     find_or_create_experiment,
     find_or_create_project,
 )
+from dokimos.server._services.run_parts import EvaluatorOfRun, insert_evaluators, insert_tags
 
 
 class RunStatus(StrEnum):
@@ -46,19 +44,6 @@ class RunStatus(StrEnum):
 
 COMPARABLE: Final = (RunStatus.SUCCESS, RunStatus.FAILED)
 """The statuses of runs that comparisons and the gate read: they ended, and nobody stopped them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorOfRun:
-    """What a client says about an evaluator of a run when it starts."""
-
-    name: str
-    range_low: float | None = None
-    range_high: float | None = None
-    direction: str | None = None
-    threshold: float | None = None
-    fingerprint: str | None = None
-    deterministic: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +114,8 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         earlier = _earlier_run(connection, principal, project.id, new)
         assert earlier is not None
         return earlier
-    _insert_parts(connection, run_id, new)
+    insert_tags(connection, run_id, new.tags)
+    insert_evaluators(connection, run_id, new.evaluators)
     connection.execute(
         update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id).values(latest_run_id=run_id)
     )
@@ -192,22 +178,6 @@ def list_runs(
     return connection.execute(query.limit(chosen.limit)).all()
 
 
-def tags_of_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the tags of runs, in alphabetical order."""
-    tags: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
-    for batch in in_batches(run_ids):
-        query = select(RUN_TAGS).where(RUN_TAGS.c.run_id.in_(batch)).order_by(RUN_TAGS.c.tag)
-        for row in connection.execute(query):
-            tags[row.run_id].append(row.tag)
-    return tags
-
-
-def evaluators_of_run(connection: Connection, run_id: str) -> Sequence[Row[Any]]:
-    """Return what is known about the evaluators of a run, with the counts of their scores."""
-    query = select(RUN_EVALUATORS).where(RUN_EVALUATORS.c.run_id == run_id)
-    return connection.execute(query.order_by(RUN_EVALUATORS.c.position, RUN_EVALUATORS.c.name)).all()
-
-
 def change_status(connection: Connection, principal: Principal, run_id: str, status: RunStatus) -> bool:
     """Move a run to another status; return False where it has that status already.
 
@@ -262,7 +232,7 @@ def describe_run(connection: Connection, principal: Principal, run_id: str, chan
         connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**chosen))
     if change.tags is not None:
         connection.execute(delete(RUN_TAGS).where(RUN_TAGS.c.run_id == run_id))
-        _insert_tags(connection, run_id, change.tags)
+        insert_tags(connection, run_id, change.tags)
 
 
 def pin_baseline(
@@ -388,32 +358,6 @@ def _dataset_version_id(connection: Connection, principal: Principal, new: NewRu
     if version_id is None:
         raise NotFoundError(f"Dataset version not found: {new.dataset_name}@{new.dataset_version}")
     return version_id
-
-
-def _insert_parts(connection: Connection, run_id: str, new: NewRun) -> None:
-    _insert_tags(connection, run_id, new.tags)
-    rows = [
-        {
-            "run_id": run_id,
-            "name": check_name(evaluator.name, f"evaluators[{position}].name"),
-            "position": position,
-            "range_low": evaluator.range_low,
-            "range_high": evaluator.range_high,
-            "direction": evaluator.direction,
-            "threshold": evaluator.threshold,
-            "fingerprint": evaluator.fingerprint,
-            "deterministic": evaluator.deterministic,
-        }
-        for position, evaluator in enumerate(new.evaluators)
-    ]
-    if rows:
-        connection.execute(insert(RUN_EVALUATORS), rows)
-
-
-def _insert_tags(connection: Connection, run_id: str, tags: Sequence[str]) -> None:
-    names = dict.fromkeys(check_name(tag, f"tags[{position}]") for position, tag in enumerate(tags))
-    if names:
-        connection.execute(insert(RUN_TAGS), [{"run_id": run_id, "tag": name} for name in names])
 
 
 def _count_run(connection: Connection, experiment_id: str, project_id: str, change: int) -> None:
