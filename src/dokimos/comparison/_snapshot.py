@@ -128,7 +128,9 @@ class ItemSnapshot:
     def mean(self, evaluator: str) -> float | None:
         """Mean score of the repeats, None without one."""
         scores = self.scores.get(evaluator)
-        return exact_mean(scores) if scores else None
+        if not scores:
+            return None
+        return scores[0] if len(scores) == 1 else exact_mean(scores)
 
     def error_of(self, evaluator: str) -> str | None:
         """Why an evaluator gave no score: its own error or the task's, None where neither errored.
