@@ -164,6 +164,7 @@ def _evaluator_body(info: EvaluatorInfo, escapes: Escapes) -> dict[str, JsonValu
         "direction": "LOWER_IS_BETTER" if info.lower_is_better else "HIGHER_IS_BETTER",
         "threshold": threshold,
         "fingerprint": shorten_text(info.fingerprint),
+        "deterministic": info.deterministic,
     }
     return {name: value for name, value in body.items() if value is not None}
 
