@@ -177,7 +177,7 @@ def _add_scores(connection: Connection, run_id: str, groups: dict[Any, _Group]) 
     place: tuple[int, int] | None = None
     group = _Group()
     seen: dict[str, int] = {}  # how many scores each evaluator has in this repeat
-    # As the driver returns them: a run of 10,000 items has 50,000 scores, and a row object for each would cost
+    # As the driver returns them: a run of 10,000 items has 50,000 scores, and an object for each would cost
     # more than reading it does.
     cursor = connection.execute(query).cursor
     assert cursor is not None
