@@ -105,6 +105,7 @@ class World:
                 ("PATCH", f"/api/v1/runs/{run}", {"status": pick(["SUCCESS", "FAILED", "RUNNING"])}),
                 ("PATCH", f"/api/v1/runs/{run}/description", {"notes": text, "tags": [text]}),
                 ("PUT", f"/api/v1/experiments/{experiment}/baseline", {"runId": pick([run, None])}),
+                ("POST", f"/api/v1/runs/{run}/comments", {"body": text}),
                 ("DELETE", f"/api/v1/runs/{run}", None),
                 ("DELETE", f"/api/v1/experiments/{experiment}", None),
                 ("DELETE", f"/api/v1/projects/{project}", None),

@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 
 from dokimos._version import __version__
 from dokimos.server._api import (
+    comment_routes,
     gate_routes,
     health_routes,
     key_routes,
@@ -35,6 +36,7 @@ _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
     project_routes.ROUTER,
     run_routes.ROUTER,
+    comment_routes.ROUTER,
     gate_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,

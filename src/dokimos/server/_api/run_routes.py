@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
@@ -27,7 +29,7 @@ from dokimos.server._api.run_schemas import (
     RunSummary,
     StatusAnswer,
 )
-from dokimos.server._services.item_pages import ItemFilter, count_items, read_item_page
+from dokimos.server._services.item_pages import ItemFilter, count_items, place_of_item, read_item_page
 from dokimos.server._services.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
 from dokimos.server._services.runs import (
     COMPARABLE,
@@ -41,6 +43,7 @@ from dokimos.server._services.runs import (
     describe_run,
     find_described_run,
     list_runs,
+    place_of_run,
 )
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Runs"])
@@ -67,22 +70,34 @@ async def start_run(
     return {"runId": run_id}
 
 
+async def _read_filter(
+    search: Search = None,
+    status: Annotated[list[RunStatus] | None, Query()] = None,
+    branch: str | None = None,
+    tag: str | None = None,
+    limit: Annotated[int | None, Query(ge=1, le=2000)] = None,
+) -> RunFilter:
+    return RunFilter(search=search, status=status or (), branch=branch, tag=tag, limit=limit)
+
+
 @ROUTER.get("/experiments/{experimentId}/runs", response_model=list[RunSummary])
 @access(Access.READ)
 async def get_runs(
     caller: Caller,
     store: Store,
     experiment_id: ExperimentId,
-    search: Search = None,
-    status: Annotated[list[RunStatus] | None, Query()] = None,
-    branch: str | None = None,
-    tag: str | None = None,
-    limit: Annotated[int | None, Query(ge=1, le=2000)] = None,
+    narrowed: Annotated[RunFilter, Depends(_read_filter)],
+    after: Annotated[UUID | None, Query(description="The last run of the page before this one.")] = None,
 ) -> Response:
-    """List the runs of an experiment, the newest first."""
-    chosen = RunFilter(search=search, status=status or (), branch=branch, tag=tag, limit=limit)
+    """List the runs of an experiment, the newest first.
+
+    With `limit` it is a page; `after` continues behind its last run.
+    """
 
     def read(connection: Any) -> list[dict[str, Any]]:
+        chosen = narrowed
+        if after is not None:
+            chosen = replace(chosen, before=place_of_run(connection, caller, experiment_id, str(after)))
         rows = list_runs(connection, caller, experiment_id, chosen)
         tags = tags_of_runs(connection, [row.id for row in rows])
         return [run_summary(row, tags[row.id]) for row in rows]
@@ -100,11 +115,17 @@ async def get_run(
     search: Search = None,
     outcome: Annotated[str | None, Query(pattern="^(passed|failed|errored|unjudged)$")] = None,
     failed_evaluator: Annotated[str | None, Query(alias="failedEvaluator")] = None,
+    after: Annotated[UUID | None, Query(description="The last item of the page before this one.")] = None,
 ) -> Response:
-    """Return a run with a page of its items, in the order of their ordinals."""
+    """Return a run with a page of its items, in the order of their ordinals.
+
+    `after` continues behind an item, however far down the run it is, at the price of a first page; `page` is
+    not looked at then.
+    """
     chosen = ItemFilter(search=search, outcome=outcome, failed_evaluator=failed_evaluator)
+    cursor = None if after is None else str(after)
     return json_response(
-        await store.read(lambda connection: _run_page(connection, caller, run_id, chosen, page))
+        await store.read(lambda connection: _run_page(connection, caller, run_id, chosen, page, cursor))
     )
 
 
@@ -170,13 +191,21 @@ def json_response(body: bytes, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def _run_page(connection: Any, caller: Caller, run_id: str, chosen: ItemFilter, page: PageRequest) -> bytes:
+def _run_page(
+    connection: Any, caller: Caller, run_id: str, chosen: ItemFilter, page: PageRequest, after: str | None
+) -> bytes:
     run = find_described_run(connection, caller, run_id)
+    if after is not None:
+        chosen = replace(chosen, after=place_of_item(connection, run_id, after))
+        page = PageRequest(0, page.size)
     items = read_item_page(connection, run_id, chosen, offset=page.offset, limit=page.size)
     total = run.item_count if chosen.is_everything else count_items(connection, run_id, chosen)
     evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
     details = to_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
-    envelope = to_json(page.envelope(total, len(items.items)))
+    parts = page.envelope(total, len(items.items))
+    if after is not None:  # how many pages are before it is not known, and nobody who has a cursor asks
+        parts |= {"first": False, "last": len(items.items) < page.size}
+    envelope = to_json(parts)
     content = items_json(items).encode()
     return details[:-1] + b',"items":{"content":' + content + b"," + envelope[1:] + b"}"
 

@@ -119,6 +119,7 @@ RUN_COMMENTS: Final = Table(
     METADATA,
     Column("id", Id, primary_key=True),
     Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("tenant_id", Text),  # a tenant's comments on a shared run are its own
     Column("item_id", Id),
     Column("body", Text, nullable=False),
     Column("created_by", Text, nullable=False),

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, or_, select, true, tuple_
 
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
+from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.projects import contains
 
 
@@ -50,6 +51,19 @@ def read_item_page(
     query = query.order_by(ITEMS.c.ordinal, ITEMS.c.repetition).offset(offset).limit(limit)
     items = connection.execute(query).all()
     return ItemPage(items, evaluations_of(connection, [item.id for item in items]))
+
+
+def place_of_item(connection: Connection, run_id: str, item_id: str) -> tuple[int, int]:
+    """Return the ordinal and the repetition of an item, where a page can go on.
+
+    Raises:
+        InvalidRequestError: The run has no such item.
+    """
+    query = select(ITEMS.c.ordinal, ITEMS.c.repetition).where(ITEMS.c.id == item_id, ITEMS.c.run_id == run_id)
+    row = connection.execute(query).first()
+    if row is None:
+        raise InvalidRequestError("is not an item of this run", field="after")
+    return row.ordinal, row.repetition
 
 
 def count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:

@@ -20,7 +20,7 @@ from dokimos.server._db.tables import (
     RUN_TAGS,
     RUNS,
 )
-from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import (
     contains,
@@ -176,6 +176,23 @@ def list_runs(
     query = _select_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
     query = _narrow(query, chosen).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
     return connection.execute(query.limit(chosen.limit)).all()
+
+
+def place_of_run(
+    connection: Connection, principal: Principal, experiment_id: str, run_id: str
+) -> tuple[int, str]:
+    """Return when a run started, and its id: where a list of runs can go on.
+
+    Raises:
+        InvalidRequestError: The experiment has no such run that the caller sees.
+    """
+    query = select(RUNS.c.started_at).where(
+        RUNS.c.id == run_id, RUNS.c.experiment_id == experiment_id, principal.sees(RUNS)
+    )
+    started_at = connection.execute(query).scalar()
+    if started_at is None:
+        raise InvalidRequestError("is not a run of this experiment", field="after")
+    return started_at, run_id
 
 
 def change_status(connection: Connection, principal: Principal, run_id: str, status: RunStatus) -> bool:

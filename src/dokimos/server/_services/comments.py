@@ -1,0 +1,83 @@
+"""Comments on runs and on their items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.ids import new_id
+from dokimos.server._db.tables import ITEMS, RUN_COMMENTS
+from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.principal import Principal
+from dokimos.server._services.runs import find_run
+
+
+def add_comment(
+    connection: Connection, principal: Principal, run_id: str, body: str, item_id: str | None
+) -> Row[Any]:
+    """Comment on a run, or on one of its items.
+
+    A tenant's comment on a shared run is the tenant's own; it changes nothing that is shared.
+
+    Raises:
+        NotFoundError: There is no such run that the caller sees, or it has no such item.
+    """
+    find_run(connection, principal, run_id)
+    if item_id is not None:
+        query = select(ITEMS.c.id).where(ITEMS.c.id == item_id, ITEMS.c.run_id == run_id)
+        if connection.execute(query).first() is None:
+            raise NotFoundError(f"Item not found in this run: {item_id}")
+    comment_id = new_id()
+    connection.execute(
+        insert(RUN_COMMENTS).values(
+            id=comment_id,
+            run_id=run_id,
+            tenant_id=principal.tenant,
+            item_id=item_id,
+            body=body,
+            created_by=principal.id,
+            created_at=now(),
+        )
+    )
+    return _find(connection, principal, run_id, comment_id)
+
+
+def list_comments(
+    connection: Connection, principal: Principal, run_id: str, item_id: str | None
+) -> Sequence[Row[Any]]:
+    """Return the comments on a run and its items, or on one item, the oldest first.
+
+    Raises:
+        NotFoundError: There is no such run that the caller sees.
+    """
+    find_run(connection, principal, run_id)
+    query = select(RUN_COMMENTS).where(RUN_COMMENTS.c.run_id == run_id, principal.sees(RUN_COMMENTS))
+    if item_id is not None:
+        query = query.where(RUN_COMMENTS.c.item_id == item_id)
+    return connection.execute(query.order_by(RUN_COMMENTS.c.created_at, RUN_COMMENTS.c.id)).all()
+
+
+def delete_comment(connection: Connection, principal: Principal, run_id: str, comment_id: str) -> None:
+    """Delete a comment.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+        ForbiddenError: It is shared, and closed to this caller.
+    """
+    find_run(connection, principal, run_id)
+    comment = _find(connection, principal, run_id, comment_id)
+    principal.check_may_write(comment.tenant_id, "The comment")
+    connection.execute(delete(RUN_COMMENTS).where(RUN_COMMENTS.c.id == comment_id))
+
+
+def _find(connection: Connection, principal: Principal, run_id: str, comment_id: str) -> Row[Any]:
+    query = select(RUN_COMMENTS).where(
+        RUN_COMMENTS.c.id == comment_id, RUN_COMMENTS.c.run_id == run_id, principal.sees(RUN_COMMENTS)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"Comment not found: {comment_id}")
+    return row
