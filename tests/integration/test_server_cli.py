@@ -1,6 +1,7 @@
 """The commands that talk to a dokimos server."""
 
 import json
+import subprocess
 import sys
 import urllib.request
 
@@ -366,3 +367,54 @@ def test_gate_of_a_real_server(workplace, live_server, capsys):
         assert run_command(["gate", "latest", "--server", live_server, "-o", "verdict.md"]) == status
     assert "❌ Eval gate failed: demo/many" in (workplace / "verdict.md").read_text()
     assert "n = 12, 12 worse and 0 better" in (workplace / "verdict.md").read_text()
+
+
+ENDING = """
+import os, pathlib, signal
+from dokimos import Example, Experiment
+from dokimos.evaluators import ExactMatch
+
+def answer(question):
+    marker = pathlib.Path("ended")
+    if question == "q30" and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.{signal})
+    return question.upper()
+
+examples = [Example.of(f"q{{number}}", f"Q{{number}}") for number in range(60)]
+experiment = Experiment(examples, answer, [ExactMatch()], name="ended", runs=2)
+"""
+
+
+def dokimos(*arguments, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "dokimos", *arguments], cwd=folder, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("signal", "status"), [("SIGKILL", "RUNNING"), ("SIGINT", "CANCELLED")])
+def test_run_that_is_ended_is_complete_once_it_is_resumed(workplace, live_server, signal, status):
+    (workplace / "evals.py").write_text(ENDING.format(signal=signal))
+    ended = dokimos("run", "evals.py", "--server", live_server, "--project", "demo", folder=workplace)
+    assert ended.returncode in (-9, 130)
+    [experiment] = read(live_server, "/projects/demo/experiments")
+    [run] = read(live_server, f"/experiments/{experiment['id']}/runs")
+    assert run["status"] == status
+    if signal == "SIGINT":  # what had been reported is there, whether or not the run is ever resumed
+        assert run["itemCount"] >= 30
+    resumed = dokimos("resume", "latest", folder=workplace)
+    assert resumed.returncode == 0, resumed.stderr
+    [after] = read(live_server, f"/experiments/{experiment['id']}/runs")
+    assert (after["id"], after["status"]) == (run["id"], "SUCCESS")
+    assert (after["itemCount"], after["passedCount"]) == (120, 120)
+
+
+def test_interrupted_run_of_a_server_that_is_away_is_in_the_spool(workplace, live_server):
+    (workplace / "evals.py").write_text(ENDING.format(signal="SIGINT"))
+    dokimos("run", "evals.py", "--server", "http://127.0.0.1:9", "--project", "demo", folder=workplace)
+    assert dokimos("spool", "replay", "--server", live_server, folder=workplace).returncode == 0
+    [experiment] = read(live_server, "/projects/demo/experiments")
+    [run] = read(live_server, f"/experiments/{experiment['id']}/runs")
+    assert run["status"] == "CANCELLED"
+    assert run["itemCount"] >= 30

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from dokimos import Example, Experiment, evaluate, evaluator
-from dokimos.client import ServerReporter, replay_spool
+from dokimos.client import ServerReporter, _delivery, replay_spool
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ExactMatch
 from dokimos.reporting import ReportedItem, RunEnd, RunOutcome, RunStart
@@ -470,3 +470,79 @@ def test_environment_must_be_complete(monkeypatch, missing):
 def test_settings_are_checked(settings):
     with pytest.raises(ConfigurationError):
         ServerReporter(**{"server_url": "http://localhost:1", "project_name": "p", **settings})
+
+
+def test_full_queue_waits_while_the_server_takes_items(serve, monkeypatch):
+    """A run that is faster than the server is held up, and loses nothing."""
+    monkeypatch.setattr(_delivery, "MOST_QUEUE_BYTES", 20_000)
+    fake = FakeServer()
+    largest = []
+    with serve(fake) as server, reporter_for(server.url) as reporter:
+        handle = reporter.begin(RunStart(run_id="r"))
+        for index in range(1000):
+            reporter.report_item(handle, ReportedItem(index, Example.of("a" * 200)))
+            largest.append(reporter._delivery._bytes)
+        reporter.flush()
+    assert max(largest) <= 20_000
+    assert sorted(item["ordinal"] for item in fake.items) == list(range(1000))
+
+
+def test_full_queue_of_a_server_that_takes_nothing_goes_to_the_spool(serve, monkeypatch, tmp_path):
+    monkeypatch.setattr(_delivery, "MOST_QUEUE_BYTES", 20_000)
+    monkeypatch.setattr(_delivery, "STALLED_SECONDS", 0.05)
+
+    def answer(request):
+        return _Never() if request.raw_path.endswith("/items") else {"runId": RUN_ID}
+
+    with serve(answer) as server:
+        reporter = reporter_for(server.url, spool_directory=tmp_path)
+        handle = reporter.begin(RunStart(run_id="r"))
+        for index in range(300):
+            reporter.report_item(handle, ReportedItem(index, Example.of("a" * 200)))
+        reporter._delivery.close(0.0)
+    ordinals = [item["ordinal"] for line in spooled(tmp_path) for item in line["items"]]
+    assert sorted(ordinals) == list(range(300))
+    assert reporter.failed_item_count == 300
+
+
+def test_callback_that_fails_harms_nothing(serve):
+    def fail(failure):
+        raise ValueError("my own mistake")
+
+    fake = FakeServer(lambda items, number: refuse(403))
+    with serve(fake) as server, reporter_for(server.url, on_item_delivery_failure=fail) as reporter:
+        result = run_with(reporter)
+    assert reporter.failed_item_count == 3
+    assert result.pass_count == 3
+
+
+def test_server_asks_for_a_wait_and_gets_it(serve, monkeypatch):
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+
+    real = _delivery.open_server_api
+
+    def open_api(*arguments, **settings):
+        api = real(*arguments, **settings)
+        api.sleep = sleep
+        return api
+
+    monkeypatch.setattr(_delivery, "open_server_api", open_api)
+    fake = FakeServer(lambda items, number: refuse(429, **{"Retry-After": "7"}) if number == 1 else None)
+    with serve(fake) as server, reporter_for(server.url) as reporter:
+        run_with(reporter)
+    assert waits == [7.0]
+    assert len(fake.items) == 3
+
+
+def test_two_processes_write_one_spool(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from dokimos.client._spool import append_lines, items_line
+
+    line = items_line(RUN_ID, [b'{"ordinal":1}'] * 50, "key")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: append_lines(tmp_path, [line]), range(64)))
+    assert len(spooled(tmp_path)) == 64

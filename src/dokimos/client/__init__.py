@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from dokimos._exports import lazy_exports
 
 if TYPE_CHECKING:
-    from dokimos.client._delivery import ItemDeliveryFailure as ItemDeliveryFailure
     from dokimos.client._push import push_result as push_result
     from dokimos.client._replay import SpoolReplay as SpoolReplay
     from dokimos.client._replay import replay_spool as replay_spool
     from dokimos.client._reporter import ServerReporter as ServerReporter
+    from dokimos.client._server_run import ItemDeliveryFailure as ItemDeliveryFailure
 
 _MODULE_OF: Final = {
-    "ItemDeliveryFailure": "dokimos.client._delivery",
+    "ItemDeliveryFailure": "dokimos.client._server_run",
     "ServerReporter": "dokimos.client._reporter",
     "SpoolReplay": "dokimos.client._replay",
     "push_result": "dokimos.client._push",

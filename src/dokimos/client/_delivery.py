@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+import math
 import re
 import threading
 import time
@@ -13,75 +13,35 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from dokimos._http.api_client import ApiClient, encode_segment
+from dokimos._http.api_client import ApiClient
 from dokimos._http.server_api import open_server_api
 from dokimos._runtime.terminal_text import escape_control_characters
+from dokimos.client._run_api import post_items, set_status
+from dokimos.client._server_run import ItemDeliveryFailure, ServerRun, WaitingItem
 from dokimos.client._spool import append_lines, end_line, items_line, start_line
 from dokimos.errors import DokimosError, ReporterError, ServerRefusedError
 
 BATCH: Final = 10
 BATCH_SECONDS: Final = 0.5
+PACE_SECONDS: Final = 0.05
+"""Full batches are sent this far apart, so that of a fast run more items go into each: a request costs as
+much CPU as thirty of its items (`benchmarks/server_reporter.py`)."""
 MOST_IN_BATCH: Final = 200
-"""Where the queue is long, a batch may have as many: a request costs more than an item."""
 MOST_BATCH_BYTES: Final = 4 * 2**20
 """Far below the 16 MiB that a server takes in one request."""
 MOST_QUEUE_BYTES: Final = 64 * 2**20
 STALLED_SECONDS: Final = 10.0
 """A full queue holds up the run for as long as this, unless batches arrive meanwhile."""
 FLUSH_SECONDS: Final = 30.0
+_WAKING: Final = (1, BATCH, MOST_IN_BATCH)
+"""How many items are in a queue when there is something for the thread to decide."""
 _BAD_REQUEST: Final = 400
 _DIVISIBLE: Final = (_BAD_REQUEST, 413, 422)
 """Refusals that may be about one item of a batch only."""
 _NAMED_ITEM: Final = re.compile(r"items\[(\d+)\]")
 _log: Final = logging.getLogger("dokimos")
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDeliveryFailure:
-    """Items that a server has not got, after all attempts.
-
-    Example:
-        >>> failure = ItemDeliveryFailure("8f14e45f", (b'{"ordinal": 3}',), "503 Service Unavailable")
-        >>> failure.item_count, failure.items
-        (1, [{'ordinal': 3}])
-    """
-
-    run_id: str
-    """The run on the server, or `local-...` where it could not be started."""
-    encoded_items: tuple[bytes, ...] = field(repr=False)
-    """Each item as JSON, in the form of the API."""
-    reason: str
-
-    @property
-    def item_count(self) -> int:
-        return len(self.encoded_items)
-
-    @property
-    def items(self) -> list[dict[str, Any]]:
-        """The items in the form of the API: `inputs`, `actualOutputs`, `evalResults`, `ordinal` and so on."""
-        return [json.loads(item) for item in self.encoded_items]
-
-
-@dataclass(eq=False, kw_only=True)
-class ServerRun:
-    """A run on the server, and what waits to be sent to it."""
-
-    id: str
-    start: dict[str, Any] | None = None
-    """How it should have been started, where that failed: `projectName`, `idempotencyKey` and `run`."""
-    problem: str | None = None
-    """Why it could not be started."""
-    items: deque[_Waiting] = field(default_factory=deque)
-    end: str | None = None
-    """The status to set once all items are sent."""
-    is_start_spooled: bool = False
-
-
-class _Waiting(NamedTuple):
-    since: float
-    content: bytes
 
 
 @dataclass(eq=False)
@@ -113,6 +73,7 @@ class Delivery:
     _current: _Batch | None = None
     _flushing: int = 0
     _stopped: bool = False
+    _last_sent: float = -math.inf
     _stalled: bool = False
     """Whether the last wait for the queue was in vain: nobody waits again until something arrives."""
     _problems: dict[str, int] = field(default_factory=dict)
@@ -123,13 +84,12 @@ class Delivery:
     def add(self, run: ServerRun, content: bytes) -> None:
         """Queue an item; waits for room in a full queue while batches arrive."""
         with self._changed:
-            self._wait_for_room(len(content))
-            is_full = self._bytes + len(content) > MOST_QUEUE_BYTES
+            is_full = not self._wait_for_room(len(content))
             if not is_full:
                 self._queue(run)
-                run.items.append(_Waiting(time.monotonic(), content))
+                run.items.append(WaitingItem(time.monotonic(), content))
                 self._bytes += len(content)
-                if len(run.items) == 1 or len(run.items) % BATCH == 0:
+                if len(run.items) in _WAKING:
                     self._changed.notify_all()
         if is_full:
             self._fail(run, [content], "the server takes items too slowly, and the queue is full")
@@ -149,11 +109,24 @@ class Delivery:
             self._thread = threading.Thread(target=self._work, name="dokimos-server-reporter", daemon=True)
             self._thread.start()
 
-    def _wait_for_room(self, size: int) -> None:
-        while self._bytes and self._bytes + size > MOST_QUEUE_BYTES and not self._stalled:
-            before = self.delivered_count, self.failed_count
-            self._changed.wait(STALLED_SECONDS)
-            self._stalled = before == (self.delivered_count, self.failed_count)
+    def _wait_for_room(self, size: int) -> bool:
+        """Wait until an item fits into the queue; False where nothing arrives at the server any more."""
+
+        def has_room() -> bool:
+            return not self._bytes or self._bytes + size <= MOST_QUEUE_BYTES
+
+        while not has_room() and not self._stalled:
+            handled = self.delivered_count + self.failed_count
+            self._flushing += 1  # a full queue waits for no more items
+            self._changed.notify_all()
+            try:
+                self._stalled = not self._changed.wait_for(
+                    lambda before=handled: has_room() or self.delivered_count + self.failed_count > before,
+                    STALLED_SECONDS,
+                )
+            finally:
+                self._flushing -= 1
+        return has_room()
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
         """Wait until everything queued is sent, or has failed.
@@ -243,23 +216,31 @@ class Delivery:
                 if run is None:
                     self._changed.wait()
                     continue
-                patience = BATCH_SECONDS - (time.monotonic() - _age_of(run))
-                if len(run.items) < BATCH and run.end is None and not self._flushing and patience > 0:
+                patience = self._patience_with(run)
+                if patience > 0:
                     self._changed.wait(patience)
                     continue
                 return self._cut_batch(run)
             return None
 
+    def _patience_with(self, run: ServerRun) -> float:
+        """Return how many seconds the items of a run may wait for more."""
+        if self._flushing or run.end is not None or len(run.items) >= MOST_IN_BATCH:
+            return 0.0
+        if len(run.items) >= BATCH:
+            return self._last_sent + PACE_SECONDS - time.monotonic()
+        return _age_of(run) + BATCH_SECONDS - time.monotonic()
+
     def _cut_batch(self, run: ServerRun) -> _Batch:
-        most = max(BATCH, min(MOST_IN_BATCH, len(run.items) // 2))
         items: list[bytes] = []
         size = 0
-        while run.items and len(items) < most:
+        while run.items and len(items) < MOST_IN_BATCH:
             if items and size + len(run.items[0].content) > MOST_BATCH_BYTES:
                 break
             items.append(run.items.popleft().content)
             size += len(items[-1])
         self._bytes -= size
+        self._last_sent = time.monotonic()
         end = None
         if not run.items:
             end, run.end = run.end, None
@@ -367,28 +348,13 @@ class Delivery:
         return f"{failed:,} {noun} not recorded by {self.server_url}: {reason}{more}; {remedy}."
 
 
-async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: str) -> None:
-    """Send encoded items to a run."""
-    await api.request(
-        "POST",
-        f"/runs/{encode_segment(run_id)}/items",
-        content=b'{"items":[' + b",".join(items) + b"]}",
-        headers={"Content-Type": "application/json", "Idempotency-Key": key},
-    )
-
-
-async def set_status(api: ApiClient, run_id: str, status: str) -> None:
-    """Set the status of a run; setting it twice changes nothing."""
-    await api.request("PATCH", f"/runs/{encode_segment(run_id)}", json={"status": status}, repeatable=True)
-
-
 def _age_of(run: ServerRun) -> float:
     return run.items[0].since if run.items else 0.0
 
 
 def _unsent(batch: _Batch) -> ServerRun:
     """Return the run of a batch with only the items and the end of the batch."""
-    waiting = deque(_Waiting(0.0, item) for item in batch.items)
+    waiting = deque(WaitingItem(0.0, item) for item in batch.items)
     return replace(batch.run, items=waiting, end=batch.end)
 
 

@@ -13,12 +13,12 @@ from dokimos._http.credentials import Secret
 from dokimos._http.server_api import DEFAULT_VERSION, open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos.client._bodies import Escapes, encode_item, run_body
-from dokimos.client._delivery import Delivery, ServerRun, set_status
-from dokimos.client._reporter import create_run
+from dokimos.client._delivery import Delivery
+from dokimos.client._run_api import NOT_FOUND, create_run, set_status
+from dokimos.client._server_run import ServerRun
 from dokimos.errors import ServerRefusedError
 from dokimos.reporting._reported_run import ReportedStatus, RunStart
 
-_NOT_FOUND: Final = 404
 _LONGEST: Final = 24 * 3600.0
 _STATUS: Final = {
     RunStatus.COMPLETED: ReportedStatus.SUCCESS,
@@ -82,7 +82,7 @@ async def _open_run(api: ApiClient, result: ExperimentResult, project: str, esca
             try:
                 await api.request("GET", f"/runs/{encode_segment(known)}", query={"size": 1})
             except ServerRefusedError as refusal:
-                if refusal.status != _NOT_FOUND:
+                if refusal.status != NOT_FOUND:
                     raise
                 continue  # it is on another server
             await set_status(api, known, "RUNNING")

@@ -17,8 +17,7 @@ from dokimos._http.credentials import Secret
 from dokimos._http.server_api import open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos._runtime.file_lock import hold_exclusively, hold_lock
-from dokimos.client._delivery import post_items, set_status
-from dokimos.client._reporter import create_run
+from dokimos.client._run_api import CONFLICT, create_run, post_items, set_status
 from dokimos.client._spool import FILE, append_lines, lock_path
 from dokimos.errors import (
     DokimosError,
@@ -28,7 +27,6 @@ from dokimos.errors import (
     ServerUnavailableError,
 )
 
-_CONFLICT: Final = 409
 _RUNNING: Final = "RUNNING"
 _PART: Final = 100
 """Items of one request: other clients' lines may hold any number."""
@@ -191,7 +189,7 @@ class _Replay:
             try:
                 await post_items(self._api, run_id, part, part_key)
             except ServerRefusedError as refusal:
-                if refusal.status != _CONFLICT or not await self._reopen(run_id, path):
+                if refusal.status != CONFLICT or not await self._reopen(run_id, path):
                     raise
                 await post_items(self._api, run_id, part, part_key)
 

@@ -18,12 +18,13 @@ from dokimos._http.credentials import Secret, redact_url
 from dokimos._http.server_api import API_KEY, API_VERSION, DEFAULT_VERSION, SERVER_URL, open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos.client._bodies import Escapes, encode_item, run_body
-from dokimos.client._delivery import Delivery, ItemDeliveryFailure, ServerRun, set_status
+from dokimos.client._delivery import Delivery
+from dokimos.client._run_api import NOT_FOUND, create_run, set_status
+from dokimos.client._server_run import ItemDeliveryFailure, ServerRun
 from dokimos.errors import (
     ConfigurationError,
     DokimosError,
     ServerRefusedError,
-    ServerReplyError,
 )
 from dokimos.reporting._protocol import BaseReporter, RunHandle
 from dokimos.reporting._reported_run import ReportedItem, ReportedStatus, RunEnd, RunOutcome, RunStart
@@ -32,7 +33,6 @@ PROJECT_NAME: Final = "DOKIMOS_PROJECT_NAME"
 START_SECONDS: Final = 10.0
 """How long a run waits for the server when it begins."""
 EXIT_SECONDS: Final = 2.0
-_NOT_FOUND: Final = 404
 _OPENED: Final = "started"
 _RUN_ID: Final = "run id"
 _LATEST_LOCK: Final = threading.Lock()
@@ -200,7 +200,7 @@ class ServerReporter(BaseReporter):
                 try:
                     await set_status(api, known, "RUNNING")  # it has ended when the run was interrupted
                 except ServerRefusedError as refusal:
-                    if refusal.status != _NOT_FOUND:
+                    if refusal.status != NOT_FOUND:
                         raise
                 else:
                     return str(known)
@@ -219,42 +219,6 @@ class ServerReporter(BaseReporter):
     def _describe_start(self, start: RunStart) -> dict[str, Any]:
         body = run_body(start, self._escapes)
         return {"projectName": self.project_name, "idempotencyKey": uuid.uuid4().hex, "run": body}
-
-
-async def create_run(
-    api: ApiClient, opened: Mapping[str, Any], note: Callable[[str], None] | None = None
-) -> str:
-    """Create a run, once for its key, and return its id.
-
-    Args:
-        api: The server.
-        opened: `projectName`, `idempotencyKey` and `run`, the body.
-        note: Learns that the run could not be linked to its data set.
-    """
-    try:
-        return await _post_run(api, opened)
-    except ServerRefusedError as refusal:
-        if refusal.status != _NOT_FOUND or "datasetName" not in opened["run"]:
-            raise
-        # The data set is of another server, or was deleted there: a run is worth more than its link.
-        if note is not None:
-            note(f"the run has no link to its data set ({refusal})")
-        run = {name: value for name, value in opened["run"].items() if not name.startswith("dataset")}
-        key = f"{opened['idempotencyKey']}-unlinked"  # one key stands for one body
-        return await _post_run(api, {**opened, "run": run, "idempotencyKey": key})
-
-
-async def _post_run(api: ApiClient, opened: Mapping[str, Any]) -> str:
-    reply = await api.request(
-        "POST",
-        f"/projects/{encode_segment(opened['projectName'])}/runs",
-        json=opened["run"],
-        headers={"Idempotency-Key": opened["idempotencyKey"]},
-    )
-    match reply.json():
-        case {"runId": str(run_id)} if run_id:
-            return run_id
-    raise ServerReplyError(f"{reply.url}: the answer has no runId; is this a dokimos server?")
 
 
 def _local_id() -> str:
