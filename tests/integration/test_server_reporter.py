@@ -546,3 +546,16 @@ def test_two_processes_write_one_spool(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: append_lines(tmp_path, [line]), range(64)))
     assert len(spooled(tmp_path)) == 64
+
+
+def test_evaluators_that_are_known_at_the_end_only_are_sent_then(live_server, read):
+    """A function that chooses evaluators for each example, as in suites."""
+    with reporter_for(live_server) as reporter:
+        result = evaluate(
+            examples(2), str.upper, lambda example: [ExactMatch(threshold=0.9)], reporters=[reporter],
+            quiet=True, journal=False,
+        )  # fmt: skip
+    [info] = read(f"/runs/{result.server_run_ids[0]}")["evaluators"]
+    assert (info["name"], info["threshold"], info["direction"]) == ("Exact Match", 0.9, "HIGHER_IS_BETTER")
+    assert info["fingerprint"] == result.evaluators[0].fingerprint
+    assert info["scoreCount"] == 2

@@ -12,6 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,11 +95,11 @@ class Delivery:
         if is_full:
             self._fail(run, [content], "the server takes items too slowly, and the queue is full")
 
-    def end(self, run: ServerRun, status: str) -> None:
+    def end(self, run: ServerRun, status: str, evaluators: Sequence[dict[str, Any]] = ()) -> None:
         """Queue the end of a run, which is sent after its items."""
         with self._changed:
             self._queue(run)
-            run.end = status
+            run.end, run.evaluators = status, list(evaluators)
             self._changed.notify_all()
 
     def _queue(self, run: ServerRun) -> None:
@@ -121,12 +122,14 @@ class Delivery:
             self._changed.notify_all()
             try:
                 self._stalled = not self._changed.wait_for(
-                    lambda before=handled: has_room() or self.delivered_count + self.failed_count > before,
-                    STALLED_SECONDS,
+                    partial(self._has_handled_more_than, handled), STALLED_SECONDS
                 )
             finally:
                 self._flushing -= 1
         return has_room()
+
+    def _has_handled_more_than(self, count: int) -> bool:
+        return self.delivered_count + self.failed_count > count
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
         """Wait until everything queued is sent, or has failed.
@@ -288,7 +291,7 @@ class Delivery:
         try:
             if run.problem is not None:
                 raise ReporterError(run.problem)
-            await set_status(api, run.id, status)
+            await set_status(api, run.id, status, run.evaluators)
         except DokimosError as error:
             self._fail_end(run, status, str(error))
 
@@ -309,7 +312,7 @@ class Delivery:
     def _fail_end(self, run: ServerRun, status: str, reason: str) -> None:
         if run.problem is None:
             self._note(f"the end of the run was not recorded: {reason}", 0)
-        self._spool(run, end_line(run.id, status))
+        self._spool(run, end_line(run.id, status, run.evaluators))
 
     def spool_start(self, run: ServerRun) -> None:
         """Keep a run that could not be started, so that a replay starts it."""

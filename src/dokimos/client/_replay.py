@@ -165,9 +165,12 @@ class _Replay:
             case {"reopened": {"runId": str(run_id), "status": str(status)}}:
                 if run_id not in self._ended:
                     await set_status(self._api, run_id, status)
-            case {"end": {"runId": str(run_id), "status": str(status)}}:
+            case {"end": {"runId": str(run_id), "status": str(status), **more}}:
                 server_id = self._find_run(run_id)
-                await set_status(self._api, server_id, status)
+                evaluators = more.get("evaluators")
+                await set_status(
+                    self._api, server_id, status, evaluators if isinstance(evaluators, list) else ()
+                )
                 self._ended.add(server_id)
                 self._done.ended_runs += 1
             case _:

@@ -17,7 +17,7 @@ from dokimos._http.api_client import ATTEMPTS, ApiClient, encode_segment
 from dokimos._http.credentials import Secret, redact_url
 from dokimos._http.server_api import API_KEY, API_VERSION, DEFAULT_VERSION, SERVER_URL, open_server_api
 from dokimos._runtime.concurrency import run_sync
-from dokimos.client._bodies import Escapes, encode_item, run_body
+from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_body
 from dokimos.client._delivery import Delivery
 from dokimos.client._run_api import NOT_FOUND, create_run, set_status
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun
@@ -158,7 +158,10 @@ class ServerReporter(BaseReporter):
         if is_last or end.outcome is not RunOutcome.FINISHED:
             with self._lock:
                 self._server_runs.pop(id(start.state), None)
-            self._delivery.end(run, end.status)
+            is_news = end.evaluators != start.evaluators
+            self._delivery.end(
+                run, end.status, evaluator_bodies(end.evaluators, self._escapes) if is_news else ()
+            )
 
     def complete_run(self, handle: RunHandle, status: ReportedStatus) -> None:
         """Set the status of the run once its items are sent."""

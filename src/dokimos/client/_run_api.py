@@ -58,6 +58,9 @@ async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: s
     )
 
 
-async def set_status(api: ApiClient, run_id: str, status: str) -> None:
-    """Set the status of a run; setting it twice changes nothing."""
-    await api.request("PATCH", f"/runs/{encode_segment(run_id)}", json={"status": status}, repeatable=True)
+async def set_status(
+    api: ApiClient, run_id: str, status: str, evaluators: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Set the status of a run, and say what is known of its evaluators; doing it twice changes nothing."""
+    body = {"status": status, **({"evaluators": list(evaluators)} if evaluators else {})}
+    await api.request("PATCH", f"/runs/{encode_segment(run_id)}", json=body, repeatable=True)

@@ -34,9 +34,10 @@ def start_line(run_id: str, project: str, key: str, run: object) -> bytes:
     return json.dumps({"start": start}).encode()
 
 
-def end_line(run_id: str, status: str) -> bytes:
+def end_line(run_id: str, status: str, evaluators: Sequence[object] = ()) -> bytes:
     """Return the end of a run as a line."""
-    return json.dumps({"end": {"runId": run_id, "status": status}}).encode()
+    end = {"runId": run_id, "status": status, **({"evaluators": list(evaluators)} if evaluators else {})}
+    return json.dumps({"end": end}).encode()
 
 
 def append_lines(folder: Path, lines: Iterable[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
@@ -26,10 +27,12 @@ from dokimos.server._api.run_schemas import (
     CreatedRun,
     CreateRunBody,
     DescribeRunBody,
+    EvaluatorBody,
     RunSummary,
     StatusAnswer,
 )
 from dokimos.server._services.item_pages import ItemFilter, count_items, place_of_item, read_item_page
+from dokimos.server._services.run_evaluators import describe_evaluators
 from dokimos.server._services.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
 from dokimos.server._services.runs import (
     COMPARABLE,
@@ -156,7 +159,13 @@ async def set_status(
     body: Annotated[ChangeStatusBody, Depends(json_body(ChangeStatusBody))],
 ) -> dict[str, str]:
     """Change the status of a run."""
-    is_new = await store.write(lambda connection: change_status(connection, caller, run_id, body.status))
+    evaluators = _evaluators(body.evaluators)
+
+    def change(connection: Any) -> bool:
+        describe_evaluators(connection, caller, run_id, evaluators)
+        return change_status(connection, caller, run_id, body.status)
+
+    is_new = await store.write(change)
     if is_new and body.status in COMPARABLE:
         engine.judge_soon(run_id)  # after the answer is on disk, and never part of it
     return {"status": "updated"}
@@ -225,18 +234,22 @@ def _new_run(body: CreateRunBody, key: str | None) -> NewRun:
         dataset_version=body.dataset_version,
         planned_item_count=body.planned_items,
         tags=body.tags or (),
-        evaluators=[
-            EvaluatorOfRun(
-                name=evaluator.name,
-                range_low=evaluator.range_low,
-                range_high=evaluator.range_high,
-                direction=evaluator.direction,
-                threshold=evaluator.threshold,
-                fingerprint=evaluator.fingerprint,
-                deterministic=evaluator.deterministic,
-            )
-            for evaluator in body.evaluators or ()
-        ],
+        evaluators=_evaluators(body.evaluators),
         idempotency_key=key,
         idempotency_hash=None if key is None else hash_body(body.model_dump(by_alias=True)),
     )
+
+
+def _evaluators(bodies: Sequence[EvaluatorBody] | None) -> list[EvaluatorOfRun]:
+    return [
+        EvaluatorOfRun(
+            name=evaluator.name,
+            range_low=evaluator.range_low,
+            range_high=evaluator.range_high,
+            direction=evaluator.direction,
+            threshold=evaluator.threshold,
+            fingerprint=evaluator.fingerprint,
+            deterministic=evaluator.deterministic,
+        )
+        for evaluator in bodies or ()
+    ]

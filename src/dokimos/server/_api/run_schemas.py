@@ -45,9 +45,10 @@ class CreateRunBody(WireModel):
 
 
 class ChangeStatusBody(WireModel):
-    """The status that a run gets."""
+    """The status that a run gets, and its evaluators where they were not known when it started."""
 
     status: Annotated[RunStatus, Field(strict=False)]
+    evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
 
 
 class DescribeRunBody(WireModel):
