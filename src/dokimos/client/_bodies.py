@@ -163,7 +163,6 @@ def _evaluator_body(info: EvaluatorInfo, escapes: Escapes) -> dict[str, JsonValu
         "rangeHigh": high,
         "direction": "LOWER_IS_BETTER" if info.lower_is_better else "HIGHER_IS_BETTER",
         "threshold": threshold,
-        "deterministic": info.deterministic,
         "fingerprint": shorten_text(info.fingerprint),
         "deterministic": info.deterministic,
     }
