@@ -36,6 +36,10 @@ class EvalResultBody(TypedDict):
     errorDetail: NotRequired[dict[str, Any] | None]
 
 
+# The first fault is what is answered: a list of a million of them would take seconds and gigabytes.
+_EvalResults = Annotated[list[EvalResultBody], Field(fail_fast=True)]
+
+
 @with_config(_CONFIG)
 class ItemBody(TypedDict):
     """One item of a run: what went in, what came out, and how it was scored."""
@@ -44,7 +48,7 @@ class ItemBody(TypedDict):
     expectedOutputs: NotRequired[dict[str, Any] | None]
     actualOutputs: NotRequired[dict[str, Any] | None]
     metadata: NotRequired[dict[str, Any] | None]
-    evalResults: NotRequired[list[EvalResultBody] | None]
+    evalResults: NotRequired[_EvalResults | None]
     success: NotRequired[bool | None]
     datasetItemId: NotRequired[str | None]
     tokensIn: NotRequired[_Tokens | None]
@@ -60,7 +64,7 @@ class ItemBody(TypedDict):
 class ItemsBody(TypedDict):
     """A batch of items."""
 
-    items: Annotated[list[ItemBody], Field(min_length=1)]
+    items: Annotated[list[ItemBody], Field(min_length=1, fail_fast=True)]
 
 
 ITEMS_BODY: Final = TypeAdapter(ItemsBody)

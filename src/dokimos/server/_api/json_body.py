@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,8 @@ class WireModel(BaseModel):
     )
 
 
+_LARGE: Final = 1024 * 1024
+"""Bytes from which a body is parsed in a thread: looking for a fault in it can take a second."""
 BODY_MODELS: Final[dict[str, type[WireModel]]] = {}
 """The bodies of all routes by name; the framework does not see them, so `_app` adds them to the OpenAPI."""
 
@@ -54,7 +57,10 @@ def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
 async def read_json(request: Request) -> Any:
     """Return the body of a request as parsed JSON."""
     check_is_json(request, has_bearer=bearer_token(request) is not None)
-    return parse_json(await read_body(request, request.app.state.settings.max_body_bytes))
+    body = await read_body(request, request.app.state.settings.max_body_bytes)
+    if len(body) < _LARGE:
+        return parse_json(body)
+    return await asyncio.to_thread(parse_json, body)
 
 
 def describe_body(model: type[WireModel]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import jiter
 from pydantic_core import PydanticSerializationError, to_json
@@ -21,6 +21,12 @@ MAX_DEPTH: Final = 200
 _NEEDS_SECOND_LOOK: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _INFINITE: Final = b"Infinity"  # how the serializer writes 1e999, which a parser reads as infinite
 _SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SHOWN: Final = 100
+"""Characters of a key that a message shows."""
+_LONGEST_PATH: Final = 300
+
+_Key: TypeAlias = str | int
+"""A key of an object, or an index of a list."""
 
 
 def parse_json(body: bytes) -> Any:
@@ -56,9 +62,9 @@ def dump_json(value: object, path: str) -> str:
     except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot hold
         text = json.dumps(value, separators=(",", ":")).encode()
     if _INFINITE in text:
-        for place, part in _walk(value, path):
+        for keys, part in _walk(value):
             if isinstance(part, float) and not math.isfinite(part):
-                raise InvalidRequestError("must be a finite number", field=place)
+                raise InvalidRequestError("must be a finite number", field=_path_of(keys, path))
     return text.decode()
 
 
@@ -80,50 +86,78 @@ def _parse_carefully(body: bytes) -> Any:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
         place = f"line {error.lineno}, column {error.colno}"
         raise InvalidRequestError(f"Malformed request body: {error.msg} at {place}") from None
-    for path, part in _walk(value, ""):
-        _check(path, part)
+    for keys, part in _walk(value):
+        _check(keys, part)
     return value
 
 
-def _check(path: str, part: object) -> None:
+def _check(keys: list[_Key], part: object) -> None:
     if isinstance(part, _Duplicate):
-        _refuse(path, f"the key {part.key!r} is given twice")
+        _refuse(keys, f"the key {part.key[:_SHOWN]!r} is given twice")
     if isinstance(part, float) and not math.isfinite(part):
-        _refuse(path, "must be a finite number")
+        _refuse(keys, "must be a finite number")
     if isinstance(part, dict):
         for key in part:
             if "\0" in key or (not key.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in key)):
-                _refuse(path, f"the key {key!a} holds NUL or half a character")
+                _refuse(keys, f"the key {key[:_SHOWN]!a} holds NUL or half a character")
 
 
-def _refuse(path: str, message: str) -> NoReturn:
-    raise InvalidRequestError(message, field=path or "body")
+def _refuse(keys: list[_Key], message: str) -> NoReturn:
+    raise InvalidRequestError(message, field=_path_of(keys) or "body")
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(members)
     if len(value) == len(members):
         return value
-    keys = [key for key, _ in members]
     duplicate = _Duplicate(value)
-    duplicate.key = next(key for index, key in enumerate(keys) if key in keys[:index])
+    seen: set[str] = set()
+    for key, _ in members:
+        if key in seen:
+            duplicate.key = key
+            break
+        seen.add(key)
     return duplicate
 
 
-def _walk(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """Each part of a value with its path, outer parts first, without recursion."""
-    stack: list[tuple[str, object, int]] = [(path, value, 0)]
-    while stack:
-        place, part, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            _refuse(place[:100], f"nested deeper than {MAX_DEPTH}")
-        yield place, part
-        if isinstance(part, dict):
-            stack.extend((_member(place, key), member, depth + 1) for key, member in part.items())
-        elif isinstance(part, list):
-            stack.extend((f"{place}[{index}]", member, depth + 1) for index, member in enumerate(part))
+def _walk(value: object) -> Iterator[tuple[list[_Key], object]]:
+    """Each part of a value with the keys that lead to it, outer parts first.
+
+    The list of keys changes as the walk goes on. Paths are written only where one is shown: a long key above
+    many values would otherwise fill the memory with copies of itself.
+    """
+    keys: list[_Key] = []
+    yield keys, value
+    waiting = [_members(value)]
+    while waiting:
+        member = next(waiting[-1], None)
+        del keys[len(waiting) - 1 :]
+        if member is None:
+            waiting.pop()
+            continue
+        keys.append(member[0])
+        if len(keys) > MAX_DEPTH:
+            _refuse(keys[:_SHOWN], f"nested deeper than {MAX_DEPTH}")
+        yield keys, member[1]
+        waiting.append(_members(member[1]))
 
 
-def _member(path: str, key: str) -> str:
-    name = key if _SIMPLE_KEY.fullmatch(key) else json.dumps(key)
-    return f"{path}.{name}" if path else name
+def _members(value: object) -> Iterator[tuple[_Key, object]]:
+    if isinstance(value, dict):
+        return iter(value.items())
+    if isinstance(value, list):
+        return enumerate(value)
+    return iter(())
+
+
+def _path_of(keys: list[_Key], path: str = "") -> str:
+    """A place such as `items[3].metadata.url`, the start of it where it is long."""
+    for key in keys:
+        if isinstance(key, int):
+            path += f"[{key}]"
+        else:
+            name = key if _SIMPLE_KEY.fullmatch(key) else json.dumps(key[:_SHOWN])
+            path += f".{name[:_SHOWN]}" if path else name[:_SHOWN]
+        if len(path) > _LONGEST_PATH:
+            return f"{path[:_LONGEST_PATH]}..."
+    return path
