@@ -9,7 +9,7 @@ from dokimos._core.results import UNAVAILABLE, EvalResult
 from dokimos.experiment._example_source import SourcedExample
 from dokimos.experiment._reuse import EarlierOutputs
 from dokimos.experiment._run_journal import Position, StoredRun
-from dokimos.experiment._task_calls import TaskOutcome
+from dokimos.experiment._task_calls import ItemSink, TaskOutcome
 
 
 class FinishedItems:
@@ -66,11 +66,19 @@ class FinishedItems:
         }
         return TaskOutcome(item.outputs or {}, item.metrics), results
 
-    def reuse_output(self, position: Position, sourced: SourcedExample) -> TaskOutcome | None:
-        """Return the output of an item from an earlier run, None if its task has to run."""
+    def reuse_output(
+        self, position: Position, sourced: SourcedExample, sink: ItemSink | None
+    ) -> TaskOutcome | None:
+        """Return the output of an item from an earlier run, None if its task has to run.
+
+        It is written to `sink`, so that the run has it although its task did not run.
+        """
         if self._reusable is None or self._is_redacted:
             return None
-        return self._reusable.take(position[0], sourced.hash)
+        outcome = self._reusable.take(position[0], sourced.hash)
+        if outcome is not None and sink is not None:
+            sink(outcome)
+        return outcome
 
     def has_output(self, position: Position) -> bool:
         """Say whether an earlier process of this run had got the output of an item."""

@@ -146,14 +146,12 @@ class Repeat:
             outcome, earlier_results = finished
             self._resumed_items.add(sourced.index)
             self._untimed_items.add(sourced.index)
-        elif (reused := record.finished.reuse_output(position, sourced)) is not None:
-            outcome = reused
-            self._untimed_items.add(sourced.index)
-            sink = record.writer.item_sink(position, sourced)
-            if sink is not None:
-                sink(reused)
         else:
-            outcome = await state.caller.call(example, record.writer.item_sink(position, sourced))
+            sink = record.writer.item_sink(position, sourced)
+            reused = record.finished.reuse_output(position, sourced, sink)
+            if reused is not None:
+                self._untimed_items.add(sourced.index)
+            outcome = reused or await state.caller.call(example, sink)
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
@@ -177,8 +175,7 @@ class Repeat:
         )
         results = await self._evaluate(case, sourced, earlier_results)
         if finished is not None and len(results) > len(earlier_results):
-            # Evaluators that the earlier process had not come to have run now, so the item took time after
-            # all.
+            # Evaluators that the earlier process had not come to have run now, so the item took time.
             self._untimed_items.discard(sourced.index)
         state.outage.record_results(sourced.index, results)
         item = _new_item(
