@@ -97,8 +97,6 @@ class _Group:
 
     rows: list[Row[Any]] = field(default_factory=list)
     scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    passes: dict[str, tuple[bool, ...]] = field(default_factory=dict)
-    thresholds: dict[str, float] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def merge(self, key: str | None) -> tuple[ItemSnapshot, StoredItem]:
@@ -114,8 +112,6 @@ class _Group:
                 # An item that errored did not pass, also without a score; one without either is not judged.
                 verdicts=tuple(bool(row.passed) for row in self.rows if row.judged or row.error is not None),
                 scores=self.scores,
-                thresholds=self.thresholds,
-                passes=self.passes,
                 errors=self.errors,
                 errored=len(failures) == len(self.rows),
             ),
@@ -166,8 +162,6 @@ def _add_scores(connection: Connection, run_id: str, groups: dict[Any, _Group]) 
             ITEMS.c.repetition,
             EVALUATIONS.c.evaluator,
             EVALUATIONS.c.score,
-            EVALUATIONS.c.threshold,
-            EVALUATIONS.c.success,
             EVALUATIONS.c.error_detail,
         )
         .join(EVALUATIONS, EVALUATIONS.c.item_id == ITEMS.c.id)
@@ -181,7 +175,7 @@ def _add_scores(connection: Connection, run_id: str, groups: dict[Any, _Group]) 
     # more than reading it does.
     cursor = connection.execute(query).cursor
     assert cursor is not None
-    for ordinal, repetition, name, score, threshold, success, error in cursor.fetchall():
+    for ordinal, repetition, name, score, error in cursor.fetchall():
         if (ordinal, repetition) != place:
             place = (ordinal, repetition)
             group, seen = places[place], {}
@@ -192,13 +186,8 @@ def _add_scores(connection: Connection, run_id: str, groups: dict[Any, _Group]) 
         if count > 1:  # twice in one item: as documented, their mean
             *earlier, last = group.scores[name]
             group.scores[name] = (*earlier, last + (score - last) / count)
-            *passes, passed = group.passes[name]
-            group.passes[name] = (*passes, passed and bool(success))
         else:
             group.scores[name] = (*group.scores.get(name, ()), score)
-            group.passes[name] = (*group.passes.get(name, ()), bool(success))
-        if threshold is not None:
-            group.thresholds.setdefault(name, threshold)
 
 
 def _read_evaluators(connection: Connection, run_id: str) -> Sequence[Row[Any]]:
