@@ -19,7 +19,8 @@ WIRE_NAMES: Final = {name: camel_case(name) for name in _NAMES} | {
 }
 """Both spellings of the names of our own fields, and what they are in a file."""
 
-_SECTIONS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata")
+SECTIONS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata")
+"""The maps of a row; a column such as `inputs.question` is a key of one."""
 _SHORT: Final = {
     "input": ("inputs", INPUT),
     "expectedOutput": ("expectedOutputs", OUTPUT),
@@ -171,7 +172,7 @@ def parse_target(source: str, name: str) -> tuple[str, str | None]:
     """Read "metadata.topic" as section and key; the short names are keys of their sections."""
     head, dot, key = name.partition(".")
     wire_name = WIRE_NAMES.get(head)
-    if dot and key and wire_name in _SECTIONS:
+    if dot and key and wire_name in SECTIONS:
         return wire_name, key
     if dot or wire_name is None:
         raise DatasetError(

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from dokimos._core.example import Example
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos.datasets import _limits as limits
-from dokimos.datasets._columns import parse_target, suggestion
+from dokimos.datasets._columns import SECTIONS, WIRE_NAMES, parse_target, suggestion
 from dokimos.datasets._json_format import loads
 from dokimos.datasets._limits import read_bounded_lines
 from dokimos.datasets._row_names import UnknownNames, metrics_in
@@ -134,6 +134,10 @@ class _Header:
             return None
         if lowered == expected:
             return "expectedOutputs", OUTPUT
+        head, dot, key = name.partition(".")
+        section = WIRE_NAMES.get(head)
+        if dot and key and section in SECTIONS:
+            return section, key
         target = _TARGETS.get(lowered, ("metadata", name))
         is_taken = target in by_user and target[0] in ("actualOutputs", "actualError", "metrics")
         # The user has named the column of the outputs, so one that only has our name for them is metadata.

@@ -76,9 +76,9 @@ def write_csv(dataset: Dataset, path: Location, delimiter: str = ",") -> None:
     ]
     names = [*(leading or ["input"]), *(name for name in present if name not in leading)]
     with _text_file(path) as file:
-        file.write(_record(names, delimiter))
+        file.write(format_record(names, delimiter))
         for row in rows:
-            file.write(_record([row.get(name) for name in names], delimiter))
+            file.write(format_record([row.get(name) for name in names], delimiter))
 
 
 def write_parquet(dataset: Iterable[Example], path: Location) -> None:
@@ -179,7 +179,8 @@ def _cell(value: object) -> str | None:
     return text_form(jsonable(value))
 
 
-def _record(cells: Iterable[str | None], delimiter: str) -> str:
+def format_record(cells: Iterable[str | None], delimiter: str) -> str:
+    """Return a line of CSV; None is an empty cell, and an empty text is quoted."""
     return delimiter.join(_quote_cell(cell, delimiter) for cell in cells) + "\n"
 
 

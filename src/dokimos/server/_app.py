@@ -12,7 +12,10 @@ from fastapi.openapi.utils import get_openapi
 
 from dokimos._version import __version__
 from dokimos.server._api import (
+    annotation_routes,
     comment_routes,
+    dataset_routes,
+    dataset_version_routes,
     gate_routes,
     health_routes,
     key_routes,
@@ -37,6 +40,9 @@ _ROUTERS: Final = (
     project_routes.ROUTER,
     run_routes.ROUTER,
     comment_routes.ROUTER,
+    annotation_routes.ROUTER,
+    dataset_routes.ROUTER,
+    dataset_version_routes.ROUTER,
     gate_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,

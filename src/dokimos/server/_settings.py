@@ -64,6 +64,8 @@ class ServerSettings:
     """Host names (without port) that requests may name; `*` is any."""
     max_body_bytes: int = 16 * MEBIBYTE
     """The largest request body, after decompression."""
+    max_upload_bytes: int = 2048 * MEBIBYTE
+    """The largest file of a dataset that is uploaded, after decompression."""
     stale_run_hours: float = 24.0
     """Hours without a sign of life after which a running run is marked as failed; 0 never does."""
     log_level: str = "INFO"
@@ -96,6 +98,7 @@ class ServerSettings:
             public_traces=variables.boolean("DOKIMOS_PUBLIC_TRACES"),
             read_only_shared_rows=_are_shared_rows_read_only(variables),
             allowed_hosts=_parse_allowed_hosts(variables, host),
+            max_upload_bytes=variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),

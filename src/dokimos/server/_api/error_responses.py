@@ -126,6 +126,7 @@ _MESSAGES: Final[dict[str, Any]] = {
     "less_than": lambda context: f"must be less than {context['lt']}",
     "greater_than": lambda context: f"must be more than {context['gt']}",
     "literal_error": lambda context: f"must be {context['expected']}",
+    "value_error": lambda context: str(context["error"]),
     "enum": lambda context: f"must be {context['expected']}",
 }
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Row
 
+from dokimos.server._api.dataset_answers import annotation_json
 from dokimos.server._db.clock import format_time
 from dokimos.server._db.ids import shift_id
 from dokimos.server._services.item_pages import ItemPage
 
 
-def items_json(page: ItemPage) -> str:
-    """Return the items of a page as a JSON list."""
-    return f"[{','.join(_item_json(item, page.evaluations.get(item.id, [])) for item in page.items)}]"
+def items_json(page: ItemPage, annotations: Mapping[str, Row[Any]] = MappingProxyType({})) -> str:
+    """Return the items of a page as a JSON list, with the annotations of those that have one."""
+    items = (
+        _item_json(item, page.evaluations.get(item.id, []), annotations.get(item.id)) for item in page.items
+    )
+    return f"[{','.join(items)}]"
 
 
-def _item_json(item: Row[Any], evaluations: list[Row[Any]]) -> str:
+def _item_json(item: Row[Any], evaluations: list[Row[Any]], annotation: Row[Any] | None) -> str:
     scores = ",".join(_evaluation_json(item.id, row) for row in evaluations)
     return (
         f'{{"id":"{item.id}","input":{item.input},"expectedOutput":{item.expected_output or "null"},'
         f'"actualOutput":{item.actual_output},"metadata":{item.metadata or "null"},"evalResults":[{scores}],'
         f'"createdAt":"{format_time(item.created_at)}","datasetItemId":{_text(item.dataset_item_id)},'
-        f'"annotation":null,"tokensIn":{_number(item.tokens_in)},"tokensOut":{_number(item.tokens_out)},'
+        f'"annotation":{"null" if annotation is None else annotation_json(annotation)},'
+        f'"tokensIn":{_number(item.tokens_in)},"tokensOut":{_number(item.tokens_out)},'
         f'"costUsd":{_number(item.cost_usd)},"latencyMs":{_number(item.latency_ms)},'
         f'"ordinal":{item.ordinal},"repetition":{item.repetition},"error":{item.error or "null"}}}'
     )

@@ -68,6 +68,16 @@ def dump_json(value: object, path: str) -> str:
     return text.decode()
 
 
+def check_json(value: object, path: str) -> None:
+    """Refuse what `parse_json` refuses in a value that something else has parsed.
+
+    Raises:
+        InvalidRequestError: It holds such a thing; the message begins with its path.
+    """
+    for place, part in _walk(value, path):
+        _check(place, part)
+
+
 class _Duplicate(dict[str, Any]):
     """An object in which a key was given twice."""
 

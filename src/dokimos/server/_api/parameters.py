@@ -58,3 +58,11 @@ ExperimentId = Annotated[str, Depends(_read_experiment_id)]
 """The part `{experimentId}` of a path."""
 RunId = Annotated[str, Depends(_read_run_id)]
 """The part `{runId}` of a path."""
+
+
+async def _read_item_id(item_id: Annotated[UUID, Path(alias="itemId")]) -> str:
+    return str(item_id)
+
+
+ItemId = Annotated[str, Depends(_read_item_id)]
+"""The part `{itemId}` of a path."""

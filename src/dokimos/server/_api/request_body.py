@@ -27,11 +27,15 @@ async def read_body(request: Request, limit: int) -> bytes:
         BodyTooLargeError: It is larger than `limit` bytes, before or after decompression.
         InvalidRequestError: It is cut off, or not what its Content-Encoding says.
     """
+    return b"".join([part async for part in stream_body(request, limit)])
+
+
+async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body piece by piece, decompressed; raises what `read_body` raises."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     unpack = _decompressor(request.headers.get("content-encoding", "").strip().lower())
-    chunks: list[bytes] = []
     size = received = 0
     try:
         async for chunk in _chunks(request):
@@ -40,7 +44,7 @@ async def read_body(request: Request, limit: int) -> bytes:
             size += len(part)
             if size > limit or received > limit:  # chunk by chunk: a bomb of gzip never grows in memory
                 raise _too_large(limit)
-            chunks.append(part)
+            yield part
     except TimeoutError:
         raise SlowBodyError("The body of the request did not arrive in time") from None
     except ClientDisconnect:
@@ -49,7 +53,6 @@ async def read_body(request: Request, limit: int) -> bytes:
         ) from None
     if unpack is not None:
         unpack.finish()
-    return b"".join(chunks)
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
@@ -115,4 +118,4 @@ def _decompressor(encoding: str) -> _Decompressor | None:
 
 def _too_large(limit: int) -> BodyTooLargeError:
     size = f"{limit // _MEBIBYTE} MiB" if limit >= _MEBIBYTE else f"{limit} bytes"
-    return BodyTooLargeError(f"The body is larger than {size}; send it in smaller batches.")
+    return BodyTooLargeError(f"The body is larger than {size}; send it in smaller parts.")

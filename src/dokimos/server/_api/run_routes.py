@@ -31,6 +31,7 @@ from dokimos.server._api.run_schemas import (
     RunSummary,
     StatusAnswer,
 )
+from dokimos.server._services.annotations import annotations_of
 from dokimos.server._services.item_pages import ItemFilter, count_items, place_of_item, read_item_page
 from dokimos.server._services.run_evaluators import describe_evaluators
 from dokimos.server._services.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
@@ -215,7 +216,8 @@ def _run_page(
     if after is not None:  # how many pages are before it is not known, and nobody who has a cursor asks
         parts |= {"first": False, "last": len(items.items) < page.size}
     envelope = to_json(parts)
-    content = items_json(items).encode()
+    annotations = annotations_of(connection, caller, [item.id for item in items.items])
+    content = items_json(items, annotations).encode()
     return details[:-1] + b',"items":{"content":' + content + b"," + envelope[1:] + b"}"
 
 

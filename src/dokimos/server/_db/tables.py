@@ -222,13 +222,14 @@ DATASET_VERSIONS: Final = Table(
     METADATA,
     Column("id", Id, primary_key=True),
     Column("dataset_id", Id, ForeignKey("datasets.id", ondelete="CASCADE"), nullable=False),
-    Column("version", LONG, nullable=False),
+    Column("tenant_id", Text),
+    Column("version", LONG),  # None while its items are being written: until then nobody sees it
     Column("description", Text),
     Column("item_count", LONG, nullable=False),
     Column("content_hash", Text, nullable=False),
     Column("base_version", LONG),  # the version that this one was edited from or appended to
     Column("created_by", Text, nullable=False),
-    Column("created_at", TIME, nullable=False),
+    Column("created_at", TIME, nullable=False),  # until it has a number: when its last items were written
     UniqueConstraint("dataset_id", "version"),
     sqlite_strict=True,
 )
@@ -240,13 +241,17 @@ DATASET_ITEMS: Final = Table(
     Column("version_id", Id, ForeignKey("dataset_versions.id", ondelete="CASCADE"), nullable=False),
     Column("ordinal", LONG, nullable=False),
     Column("lineage_id", Id, nullable=False),  # the same for one case in all versions that have it
+    Column("external_id", Text),  # what the client calls the case
     Column("inputs", Text, nullable=False),
     Column("expected_outputs", Text),
     Column("metadata", Text),
-    Column("content_hash", Text, nullable=False),
-    Column("source_item_id", Id),  # the item of a run that it was promoted from
+    Column("content_hash", Id, nullable=False),  # of inputs, expected outputs and metadata
+    Column("inputs_hash", Id, nullable=False),
+    Column("source_item_id", Id),  # the item of a run that it was promoted from, and that run
+    Column("source_run_id", Id),
     UniqueConstraint("version_id", "ordinal"),
-    Index(None, "lineage_id"),
+    UniqueConstraint("version_id", "lineage_id"),
+    Index(None, "version_id", "inputs_hash"),
     sqlite_strict=True,
 )
 
@@ -260,7 +265,7 @@ ANNOTATIONS: Final = Table(
     Column("id", Id, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("overridden_expected_output", Text),  # JSON
-    Column("note", Text),
+    Column("note", Text),  # a JSON string
     Column("created_by", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("updated_at", TIME, nullable=False),
@@ -359,6 +364,20 @@ Index(
     postgresql_where=text("idempotency_key IS NOT NULL"),
 )
 Index(None, ITEMS.c.dataset_item_id)
+for _column in (DATASET_ITEMS.c.external_id, DATASET_ITEMS.c.source_item_id):
+    Index(
+        f"ix_dataset_items_{_column.name}",
+        DATASET_ITEMS.c.version_id,
+        _column,
+        sqlite_where=text(f"{_column.name} IS NOT NULL"),
+        postgresql_where=text(f"{_column.name} IS NOT NULL"),
+    )
+Index(
+    "ix_dataset_versions_unfinished",
+    DATASET_VERSIONS.c.created_at,
+    sqlite_where=text("version IS NULL"),
+    postgresql_where=text("version IS NULL"),
+)
 for _table in (PROJECTS, EXPERIMENTS, RUNS, DATASETS):
     Index(
         f"ix_{_table.name}_deleted",

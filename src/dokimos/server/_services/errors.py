@@ -15,6 +15,10 @@ class ConflictError(ServiceError):
     """The state of what the request names forbids it."""
 
 
+class NotLatestError(ConflictError):
+    """Another version of a dataset has become the latest one."""
+
+
 class InvalidRequestError(ServiceError):
     """A value that the request holds cannot be used.
 

@@ -19,6 +19,8 @@ from dokimos.server._db.tables import (
 from dokimos.server._services.runs import RunStatus
 
 _HOUR: Final = 3_600_000_000
+_UNFINISHED_MICROSECONDS: Final = 600_000_000
+"""How long a dataset version that is being written may go without new items before it counts as given up."""
 PURGE_ROWS: Final = 500
 """Rows that one transaction deletes at most: other writers wait no longer than that takes."""
 
@@ -45,6 +47,12 @@ def purge_deleted_rows(connection: Connection) -> int:
     run = _first_deleted(connection, RUNS)
     if run is not None:
         return _delete_some(connection, ITEMS, ITEMS.c.run_id == run) or _delete_row(connection, RUNS, run)
+    version = _first_unfinished_version(connection)
+    if version is not None:
+        is_below = DATASET_ITEMS.c.version_id == version
+        return _delete_some(connection, DATASET_ITEMS, is_below) or _delete_row(
+            connection, DATASET_VERSIONS, version
+        )
     dataset = _first_deleted(connection, DATASETS)
     if dataset is not None:
         versions = select(DATASET_VERSIONS.c.id).where(DATASET_VERSIONS.c.dataset_id == dataset)
@@ -59,6 +67,17 @@ def purge_deleted_rows(connection: Connection) -> int:
         if gone:
             return gone
     return 0
+
+
+def _first_unfinished_version(connection: Connection) -> str | None:
+    """A version whose upload failed, or whose server ended before it was complete."""
+    quiet_since = now() - _UNFINISHED_MICROSECONDS
+    row_id: str | None = connection.execute(
+        select(DATASET_VERSIONS.c.id)
+        .where(DATASET_VERSIONS.c.version.is_(None), DATASET_VERSIONS.c.created_at < quiet_since)
+        .limit(1)
+    ).scalar()
+    return row_id
 
 
 def _first_deleted(connection: Connection, table: Table) -> str | None:

@@ -370,6 +370,7 @@ def _dataset_version_id(connection: Connection, principal: Principal, new: NewRu
     query = select(DATASET_VERSIONS.c.id).where(
         DATASET_VERSIONS.c.dataset_id == (None if dataset is None else dataset.id),
         DATASET_VERSIONS.c.version == new.dataset_version,
+        principal.sees(DATASET_VERSIONS),
     )
     version_id: str | None = None if dataset is None else connection.execute(query).scalar()
     if version_id is None:

@@ -1,0 +1,141 @@
+"""Versions of datasets as files, written while they are read: one batch of items is in memory at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from fastapi.responses import StreamingResponse
+from sqlalchemy import Row
+
+from dokimos._core.extras import require
+from dokimos.datasets._writers import format_record
+from dokimos.server._api.dataset_answers import example_json
+from dokimos.server._api.dataset_uploads import check_can_use_parquet
+from dokimos.server._db.database import Database
+from dokimos.server._services.dataset_edits import read_batches
+
+ExportFormat = Literal["json", "jsonl", "csv", "parquet"]
+_TYPES: Final = {
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+_SECTIONS: Final = (("inputs", "inputs"), ("expected_outputs", "expectedOutputs"), ("metadata", "metadata"))
+_CHUNK: Final = 1 << 18
+Rows = Sequence[Row[Any]]
+
+
+class DatasetVanished(Exception):
+    """A dataset was deleted while it was sent; the connection is cut, so that the client notices."""
+
+
+def export_version(
+    database: Database, name: str, version: Row[Any], format: ExportFormat
+) -> StreamingResponse:
+    """Return a version as a file that the library reads and this server takes back."""
+    if format == "parquet":
+        check_can_use_parquet()
+    read = partial(_all_batches, database, version)
+    writers: dict[str, Callable[[], AsyncIterator[bytes]]] = {
+        "json": lambda: _write_json(read(), name, version),
+        "jsonl": lambda: _write_jsonl(read()),
+        "csv": lambda: _write_csv(read),
+        "parquet": lambda: _write_parquet(read()),
+    }
+    file = quote(f"{name}-{version.version}.{format}", safe="")
+    headers = {"Content-Disposition": f"attachment; filename=\"dataset.{format}\"; filename*=UTF-8''{file}"}
+    return StreamingResponse(writers[format](), media_type=_TYPES[format], headers=headers)
+
+
+async def _all_batches(database: Database, version: Row[Any]) -> AsyncIterator[Rows]:
+    count = 0
+    async for rows in read_batches(database, version.id):
+        count += len(rows)
+        yield rows
+    if count != version.item_count:
+        raise DatasetVanished(
+            f"{version.item_count - count} items of a version were deleted while it was sent"
+        )
+
+
+async def _write_json(batches: AsyncIterator[Rows], name: str, version: Row[Any]) -> AsyncIterator[bytes]:
+    head = {"name": name, **({"description": version.description} if version.description else {})}
+    yield f'{json.dumps(head)[:-1]}, "examples": ['.encode()
+    is_first = True
+    async for rows in batches:
+        yield ("\n" if is_first else ",\n").encode() + ",\n".join(map(example_json, rows)).encode()
+        is_first = False
+    yield b"\n]}\n"
+
+
+async def _write_jsonl(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
+    async for rows in batches:
+        yield "".join(f"{example_json(row)}\n" for row in rows).encode()
+
+
+async def _write_csv(read: Callable[[], AsyncIterator[Rows]]) -> AsyncIterator[bytes]:
+    """Write a column for each key, such as `inputs.question`: which keys there are is read first."""
+    columns: dict[tuple[str, str], None] = {}
+    async for rows in read():
+        await asyncio.to_thread(_collect_columns, rows, columns)
+    order = {section: index for index, (section, _) in enumerate(_SECTIONS)}
+    names = sorted(columns, key=lambda column: order[column[0]])
+    wire = dict(_SECTIONS)
+    yield _records([["id", *(f"{wire[section]}.{key}" for section, key in names)]])
+    async for rows in read():
+        yield await asyncio.to_thread(_records_of, rows, names)
+
+
+def _collect_columns(rows: Rows, columns: dict[tuple[str, str], None]) -> None:
+    for row in rows:
+        for section, _ in _SECTIONS:
+            for key in json.loads(getattr(row, section) or "{}"):
+                columns.setdefault((section, key))
+
+
+def _records_of(rows: Rows, names: Sequence[tuple[str, str]]) -> bytes:
+    return _records(_cells(row, names) for row in rows)
+
+
+def _cells(row: Row[Any], names: Sequence[tuple[str, str]]) -> list[str | None]:
+    parts = {section: json.loads(getattr(row, section) or "{}") for section, _ in _SECTIONS}
+    return [row.external_id or row.lineage_id, *(_cell(parts[section].get(key)) for section, key in names)]
+
+
+def _cell(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _records(records: Iterable[Sequence[str | None]]) -> bytes:
+    # Half a character has no UTF-8; it is written as its escape.
+    return "".join(format_record(cells, ",") for cells in records).encode("utf-8", "backslashreplace")
+
+
+async def _write_parquet(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
+    """Write a file on disk, since its index is at its end; then send it."""
+    arrow = require("pyarrow", extra="parquet")
+    parquet = require("pyarrow.parquet", extra="parquet")
+    names = ["id", "inputs", "expectedOutputs", "metadata"]
+    schema = arrow.schema([(name, arrow.string()) for name in names])
+
+    def write(writer: Any, rows: Rows) -> None:
+        columns = [
+            [row.external_id or row.lineage_id for row in rows],
+            *([getattr(row, section) for row in rows] for section, _ in _SECTIONS),
+        ]
+        writer.write_table(arrow.table(dict(zip(names, columns, strict=True)), schema=schema))
+
+    with tempfile.TemporaryFile(prefix="dokimos-") as file:
+        with parquet.ParquetWriter(file, schema) as writer:
+            async for rows in batches:
+                await asyncio.to_thread(write, writer, rows)
+        file.seek(0)
+        while part := await asyncio.to_thread(file.read, _CHUNK):
+            yield part

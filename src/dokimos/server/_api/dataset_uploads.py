@@ -1,0 +1,243 @@
+"""Items of a dataset from the body of a request: JSON, or a file of JSONL, CSV, TSV or Parquet.
+
+A file is first received whole, on disk: a slow or broken connection never holds up the database, and one that
+is cut off has stored nothing. Then it is read row by row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from dokimos._core.example import Example
+from dokimos._core.jsonable import jsonable
+from dokimos.datasets._csv_format import read_csv
+from dokimos.datasets._json_format import read_jsonl
+from dokimos.datasets._rows import RowReader
+from dokimos.datasets._source import Source
+from dokimos.datasets._tables import read_parquet
+from dokimos.errors import DatasetError, MissingExtraError
+from dokimos.server._api.dataset_answers import optional_json
+from dokimos.server._api.dataset_schemas import CreateVersionBody, DatasetItemBody
+from dokimos.server._api.error_responses import describe_problem
+from dokimos.server._api.json_body import read_json
+from dokimos.server._api.json_text import MAX_DEPTH, check_json, dump_json
+from dokimos.server._api.request_body import stream_body
+from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._services.dataset_items import (
+    BATCH_CHARACTERS,
+    BATCH_ITEMS,
+    NewDatasetItem,
+    hash_parts,
+)
+from dokimos.server._services.errors import BodyTooLargeError, InvalidRequestError, UnsupportedMediaError
+
+FILE_TYPES: Final = {
+    "application/x-ndjson": "jsonl",
+    "application/ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "application/x-jsonlines": "jsonl",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/vnd.apache.parquet": "parquet",
+    "application/x-parquet": "parquet",
+}
+"""The content types of files, and what they are."""
+_READERS: Final[dict[str, Callable[[Source], Iterator[Example]]]] = {
+    "jsonl": lambda source: read_jsonl(source, RowReader()),
+    "csv": read_csv,
+    "tsv": lambda source: read_csv(source, delimiter="\t"),
+    "parquet": read_parquet,
+}
+_GZIP: Final = b"\x1f\x8b"
+
+
+def file_type(request: Request) -> str | None:
+    """Return which kind of file the body is, None for JSON.
+
+    Raises:
+        UnsupportedMediaError: It is Parquet, and the package that reads it is not installed.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = FILE_TYPES.get(content_type)
+    if kind == "parquet":
+        check_can_use_parquet()
+    return kind
+
+
+def check_can_use_parquet() -> None:
+    """Raise `UnsupportedMediaError` where pyarrow is not installed."""
+    from dokimos._core.extras import require
+
+    try:
+        require("pyarrow.parquet", extra="parquet")
+    except MissingExtraError as error:
+        raise UnsupportedMediaError(f"This server cannot handle Parquet: {error}") from None
+
+
+async def read_json_version(request: Request) -> tuple[str | None, list[NewDatasetItem]]:
+    """Return the description and the items of a body of JSON."""
+    value = await read_json(request)
+    try:
+        body = CreateVersionBody.model_validate(value)
+    except ValidationError as error:
+        raise InvalidRequestError(describe_problem(error.errors(include_url=False)[0])) from None
+    name = "items" if body.items is not None or body.examples is None else "examples"
+    items: list[DatasetItemBody] | None = getattr(body, name)
+    if items is None:
+        raise InvalidRequestError("is required", field="items")
+    if not items:
+        raise InvalidRequestError("must not be empty", field=name)
+    made = await asyncio.to_thread(
+        lambda: [make_item(item, f"{name}[{index}]") for index, item in enumerate(items)]
+    )
+    return body.description, made
+
+
+def make_item(body: Any, path: str) -> NewDatasetItem:
+    """Return an item from a checked body."""
+    parts = [body["inputs"], body.get("expectedOutputs"), body.get("metadata")]
+    content, first = hash_parts(*parts)
+    return NewDatasetItem(
+        inputs=dump_json(parts[0], f"{path}.inputs"),
+        expected_outputs=optional_json(parts[1], f"{path}.expectedOutputs"),
+        metadata=optional_json(parts[2], f"{path}.metadata"),
+        content_hash=content,
+        inputs_hash=first,
+        external_id=body.get("id"),
+    )
+
+
+async def as_batches(items: Iterator[NewDatasetItem]) -> AsyncIterator[list[NewDatasetItem]]:
+    """Yield items in batches of one transaction; they are made in a thread."""
+    batches = _group(items)
+    while batch := await asyncio.to_thread(next, batches, None):
+        yield batch
+
+
+async def receive_file(request: Request, kind: str) -> Path:
+    """Store the body of a request in a temporary file, decompressed, and return its path.
+
+    Raises:
+        BodyTooLargeError: It is over the limit of the settings.
+        InvalidRequestError: It is cut off, or packed where nothing says so.
+        DatabaseUnavailable: The disk is full.
+    """
+    settings = request.app.state.settings
+    folder = settings.data_dir if settings.database_url is None else None
+    path: Path | None = None
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="upload-", suffix=f".{kind}", dir=folder)
+        path = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            async for part in stream_body(request, settings.max_upload_bytes):
+                if file.tell() == 0 and part[:2] == _GZIP:
+                    raise InvalidRequestError("Send a packed file with 'Content-Encoding: gzip'.")
+                await asyncio.to_thread(file.write, part)
+    except BaseException as error:
+        if path is not None:
+            remove_file(path)
+        if isinstance(error, OSError):
+            raise DatabaseUnavailable(f"the upload could not be stored: {error.strerror}") from error
+        raise
+    return path
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file that `receive_file` stored."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def read_file(path: Path, kind: str, *, largest: int) -> Iterator[NewDatasetItem]:
+    """Yield the items of a file.
+
+    Args:
+        path: The file.
+        kind: What it is, a value of `FILE_TYPES`.
+        largest: Characters that one item may have.
+
+    Raises:
+        InvalidRequestError: A row cannot be read; the message names its line.
+        BodyTooLargeError: An item is too large.
+    """
+    source = Source(None, "upload", lambda: path.open("rb", buffering=1 << 18))
+    what = "row" if kind == "parquet" else "example"
+    try:
+        for number, example in enumerate(_READERS[kind](source), 1):
+            item = _item_of(example, f"{what} {number}", kind)
+            if item.size > largest:
+                raise BodyTooLargeError(f"{what} {number}: is larger than {largest:,} characters")
+            yield item
+    except DatasetError as error:
+        raise InvalidRequestError(str(error)) from None
+
+
+def _item_of(example: Example, place: str, kind: str) -> NewDatasetItem:
+    if example.actual_outputs is not None or example.actual_error is not None or example.metrics is not None:
+        raise InvalidRequestError(
+            "has recorded outputs; a dataset on the server keeps inputs, expected outputs and metadata, so "
+            "leave them out or send them as items of a run",
+            field=place,
+        )
+    parts: dict[str, Any] = {
+        "inputs": example.inputs,
+        "expectedOutputs": example.expected_outputs or None,
+        "metadata": example.metadata or None,
+    }
+    if example.id is not None and (len(example.id) > 255 or not _is_storable(example.id)):
+        raise InvalidRequestError(
+            "must be at most 255 characters without NUL or half a character", field=f"{place}.id"
+        )
+    is_plain = kind != "parquet"
+    if not is_plain:
+        parts = {name: None if part is None else jsonable(part) for name, part in parts.items()}
+    elif kind != "jsonl":
+        # A table has each column in each row: an empty cell is a key that the item does not have.
+        parts = {name: _without_empty(part) for name, part in parts.items()}
+    texts = {name: optional_json(part, f"{place}.{name}") for name, part in parts.items()}
+    for name, text in texts.items():
+        if text is not None and (not is_plain or _needs_second_look(text)):
+            check_json(parts[name], f"{place}.{name}")
+    content, first = hash_parts(*parts.values())
+    return NewDatasetItem(
+        inputs=texts["inputs"] or "{}",
+        expected_outputs=texts["expectedOutputs"],
+        metadata=texts["metadata"],
+        content_hash=content,
+        inputs_hash=first,
+        external_id=example.id,
+    )
+
+
+def _without_empty(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {key: value for key, value in (part or {}).items() if value != ""} or None
+
+
+def _needs_second_look(text: str) -> bool:
+    return "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH
+
+
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+def _group(items: Iterator[NewDatasetItem]) -> Iterator[list[NewDatasetItem]]:
+    batch: list[NewDatasetItem] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += item.size
+        if len(batch) == BATCH_ITEMS or size > BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

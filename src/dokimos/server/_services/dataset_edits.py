@@ -1,0 +1,133 @@
+"""Edit a version into a new one: items replaced, removed and added."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from dokimos.server._db.database import Database
+from dokimos.server._db.ids import parse_id
+from dokimos.server._db.tables import DATASET_ITEMS
+from dokimos.server._services.dataset_items import (
+    BATCH_ITEMS,
+    NewDatasetItem,
+    copy_item,
+    find_items,
+    item_of_texts,
+    read_items,
+)
+from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
+from dokimos.server._services.datasets import find_dataset, find_version
+from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.principal import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """The parts of an item that are replaced, by the names of their columns; None empties one."""
+
+    parts: Mapping[str, str | None]
+
+
+@dataclass(slots=True)
+class Edits:
+    """What changes; items are named by their ids in the base version, or by their lineage ids."""
+
+    changed: dict[str, ItemChange] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    added: list[NewDatasetItem] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    """Where the request names each item, for errors."""
+
+
+async def edit_version(
+    database: Database, principal: Principal, new: NewVersion, edits: Edits
+) -> WrittenVersion:
+    """Write the version that the edits make of the base that `new` names.
+
+    Raises:
+        InvalidRequestError: An item is not in the base, or none is left.
+        and what `write_version` raises.
+    """
+    base = await database.read(partial(_check_edits, principal=principal, new=new, edits=edits))
+    return await write_version(database, principal, new, _edited(database, base.id, edits))
+
+
+def _check_edits(connection: Connection, principal: Principal, new: NewVersion, edits: Edits) -> Row[Any]:
+    """Find the base; name each item by its id there."""
+    dataset = find_dataset(connection, principal, new.dataset)
+    assert new.base is not None
+    base = find_version(connection, principal, dataset, new.base)
+    found = _find_named(connection, base, edits)
+    edits.changed = {found[name]: change for name, change in edits.changed.items()}
+    edits.removed = {found[name] for name in edits.removed}
+    if base.item_count == len(edits.removed) and not edits.added:
+        raise InvalidRequestError("no item would be left", field="changes")
+    return base
+
+
+def _find_named(connection: Connection, base: Row[Any], edits: Edits) -> dict[str, str]:
+    """The id of each item of the base that the request names by its id or its lineage id."""
+    ids = {name: parse_id(name) for name in edits.places}
+    known: dict[str | None, str] = {}
+    for column in (DATASET_ITEMS.c.lineage_id, DATASET_ITEMS.c.id):
+        for row in find_items(connection, base.id, column, list(ids.values())):
+            known[getattr(row, column.name)] = row.id
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name, place in edits.places.items():
+        item_id = known.get(ids[name])
+        if item_id is None:
+            raise InvalidRequestError(f"is not an item of version {base.version}", field=place)
+        if item_id in taken:
+            raise InvalidRequestError("is named twice", field=place)
+        taken.add(item_id)
+        found[name] = item_id
+    return found
+
+
+async def _edited(database: Database, base_id: str, edits: Edits) -> AsyncIterator[list[NewDatasetItem]]:
+    async for rows in read_batches(database, base_id):
+        yield await asyncio.to_thread(_apply, rows, edits)
+    for at in range(0, len(edits.added), BATCH_ITEMS):
+        yield edits.added[at : at + BATCH_ITEMS]
+
+
+async def read_batches(database: Database, version_id: str) -> AsyncIterator[Sequence[Row[Any]]]:
+    """Yield the items of a version, a batch in memory at a time."""
+    start = 0
+    while rows := await database.read(partial(read_items, version_id=version_id, start=start)):
+        yield rows
+        start = rows[-1].ordinal + 1
+
+
+def _apply(rows: Sequence[Row[Any]], edits: Edits) -> list[NewDatasetItem]:
+    items = []
+    for row in rows:
+        change = edits.changed.get(row.id)
+        if change is not None:
+            items.append(_change_item(row, change))
+        elif row.id not in edits.removed:
+            items.append(copy_item(row))
+    return items
+
+
+def _change_item(row: Row[Any], change: ItemChange) -> NewDatasetItem:
+    parts = {
+        "inputs": row.inputs,
+        "expected_outputs": row.expected_outputs,
+        "metadata": row.metadata,
+        **change.parts,
+    }
+    return item_of_texts(
+        **parts,
+        external_id=row.external_id,
+        lineage_id=row.lineage_id,
+        source_item_id=row.source_item_id,
+        source_run_id=row.source_run_id,
+    )

@@ -1,0 +1,168 @@
+"""Items of dataset versions: hashed, written, read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
+
+from dokimos.server._db.bulk_insert import driver_id, insert_rows
+from dokimos.server._db.ids import new_ids
+from dokimos.server._db.tables import DATASET_ITEMS
+from dokimos.server._services.projects import contains
+
+BATCH_ITEMS: Final = 1000
+"""Items that one transaction writes at most: other writers wait no longer than that takes."""
+BATCH_CHARACTERS: Final = 4 << 20
+"""Text of the items of one transaction, unless a single one is longer."""
+_canonical: Final[Callable[[Any], str]] = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+@dataclass(slots=True, kw_only=True)
+class NewDatasetItem:
+    """An item of a version that is being written. Texts that are JSON are JSON already."""
+
+    inputs: str
+    expected_outputs: str | None
+    metadata: str | None
+    content_hash: str
+    inputs_hash: str
+    external_id: str | None = None
+    """What the client calls the case; an id of ours names an item or a lineage of the base version."""
+    lineage_id: str | None = None
+    """The case that it is; None where that is still to be found."""
+    source_item_id: str | None = None
+    source_run_id: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Characters of its texts."""
+        return len(self.inputs) + len(self.expected_outputs or "") + len(self.metadata or "")
+
+
+def hash_parts(inputs: object, expected_outputs: object, metadata: object) -> tuple[str, str]:
+    """Return the hashes of a whole item and of its inputs.
+
+    The order of keys does not count, and what is empty is as if it were missing.
+    """
+    first = _canonical(inputs).encode()
+    rest = _canonical([expected_outputs or None, metadata or None]).encode()
+    return _digest(first + rest), _digest(first)
+
+
+def item_of_texts(
+    inputs: str, expected_outputs: str | None, metadata: str | None, **rest: Any
+) -> NewDatasetItem:
+    """Return an item whose parts are JSON texts of the tables."""
+    content, first = hash_parts(*(_parse(text) for text in (inputs, expected_outputs, metadata)))
+    return NewDatasetItem(
+        inputs=inputs,
+        expected_outputs=expected_outputs,
+        metadata=metadata,
+        content_hash=content,
+        inputs_hash=first,
+        **rest,
+    )
+
+
+def copy_item(row: Row[Any]) -> NewDatasetItem:
+    """Return an item of a version as the same case of another one."""
+    return NewDatasetItem(
+        inputs=row.inputs,
+        expected_outputs=row.expected_outputs,
+        metadata=row.metadata,
+        content_hash=row.content_hash,
+        inputs_hash=row.inputs_hash,
+        external_id=row.external_id,
+        lineage_id=row.lineage_id,
+        source_item_id=row.source_item_id,
+        source_run_id=row.source_run_id,
+    )
+
+
+def insert_items(
+    connection: Connection, version_id: str, items: Sequence[NewDatasetItem], *, start: int
+) -> None:
+    """Insert items whose cases are known, with ordinals from `start` on."""
+
+    def as_driver(identifier: str | None) -> str | bytes | None:
+        return driver_id(identifier, connection)
+
+    version = as_driver(version_id)
+    rows = [
+        (
+            as_driver(new),
+            version,
+            start + index,
+            as_driver(item.lineage_id),
+            item.external_id,
+            item.inputs,
+            item.expected_outputs,
+            item.metadata,
+            as_driver(item.content_hash),
+            as_driver(item.inputs_hash),
+            as_driver(item.source_item_id),
+            as_driver(item.source_run_id),
+        )
+        for index, (new, item) in enumerate(zip(new_ids(len(items)), items, strict=True))
+    ]
+    insert_rows(connection, DATASET_ITEMS, rows)
+
+
+def read_items(
+    connection: Connection, version_id: str, *, start: int = 0, limit: int = BATCH_ITEMS
+) -> Sequence[Row[Any]]:
+    """Return items of a version from an ordinal on."""
+    query = select(DATASET_ITEMS).where(
+        DATASET_ITEMS.c.version_id == version_id, DATASET_ITEMS.c.ordinal >= start
+    )
+    return connection.execute(query.order_by(DATASET_ITEMS.c.ordinal).limit(limit)).all()
+
+
+def search_items(
+    connection: Connection, version_id: str, text: str, *, offset: int, limit: int
+) -> tuple[Sequence[Row[Any]], int]:
+    """Return some of the items that contain a text, and how many there are."""
+    found = _containing(select(DATASET_ITEMS), version_id, text)
+    rows = connection.execute(found.order_by(DATASET_ITEMS.c.ordinal).offset(offset).limit(limit)).all()
+    query = _containing(select(func.count()).select_from(DATASET_ITEMS), version_id, text)
+    return rows, connection.execute(query).scalar_one()
+
+
+def find_items(
+    connection: Connection, version_id: str, column: ColumnElement[Any], values: Sequence[Any]
+) -> Iterator[Row[Any]]:
+    """Yield the items of a version in which a column has one of the values, in order, without their texts."""
+    columns = DATASET_ITEMS.c
+    chosen = (
+        columns.id, columns.ordinal, columns.lineage_id, columns.external_id, columns.inputs_hash,
+        columns.source_item_id,
+    )  # fmt: skip
+    distinct = list(dict.fromkeys(value for value in values if value is not None))
+    for at in range(0, len(distinct), BATCH_ITEMS):  # databases limit how many parameters there may be
+        part = distinct[at : at + BATCH_ITEMS]
+        query: Select[Any] = select(*chosen).where(columns.version_id == version_id, column.in_(part))
+        found: Sequence[Row[Any]] = connection.execute(query.order_by(columns.ordinal)).all()
+        yield from found
+
+
+def _containing(query: Select[Any], version_id: str, text: str) -> Select[Any]:
+    columns = DATASET_ITEMS.c
+    texts = (columns.inputs, columns.expected_outputs, columns.metadata, columns.external_id)
+    return query.where(columns.version_id == version_id, or_(*(contains(column, text) for column in texts)))
+
+
+def _digest(data: bytes) -> str:
+    digits = hashlib.blake2b(data, digest_size=16).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _parse(text: str | None) -> Mapping[str, Any] | str | None:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:  # a number with more digits than Python converts
+        return text

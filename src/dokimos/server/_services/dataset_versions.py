@@ -1,0 +1,276 @@
+"""Write a new version of a dataset: many small transactions of which nobody sees anything until the last.
+
+A version gets its number when it is complete. Until then its row has none, and every reader passes over it;
+so other writers never wait for a whole upload, and one that is cut short leaves nothing that anyone sees
+(`_services.maintenance` removes the rows).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.database import Database
+from dokimos.server._db.ids import new_id, new_ids, parse_id
+from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, DATASETS
+from dokimos.server._services.dataset_items import NewDatasetItem, find_items, insert_items
+from dokimos.server._services.datasets import LATEST, find_dataset, find_version
+from dokimos.server._services.errors import InvalidRequestError, NotFoundError, NotLatestError
+from dokimos.server._services.principal import Principal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """What is said about a version that is written."""
+
+    dataset: str
+    description: str | None = None
+    base: str | None = None
+    """The version that it is made from, whose number is kept; None for one that is sent whole."""
+    only_if_changed: bool = False
+    """Whether content that the latest version has already makes no new one."""
+    expected_latest: int | None = None
+    """The version that must still be the latest one, 0 for none; None where that does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedVersion:
+    """A version without a number, to which items are added."""
+
+    id: str
+    dataset_id: str
+    base_id: str | None
+    """The version in which cases are looked for, None where there is none yet."""
+    base_number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenVersion:
+    """A version with its number."""
+
+    row: Row[Any]
+    is_new: bool
+
+
+async def write_version(
+    database: Database, principal: Principal, new: NewVersion, batches: AsyncIterator[list[NewDatasetItem]]
+) -> WrittenVersion:
+    """Write a version from batches of items; what fails on the way leaves nothing.
+
+    Raises:
+        NotFoundError: The dataset or its base does not exist, or has been deleted meanwhile.
+        ForbiddenError: The dataset is shared, and closed to this caller.
+        InvalidRequestError: There are no items, or two have the same id.
+        NotLatestError: Another version is the latest one by now.
+    """
+    unfinished = await database.write(partial(begin_version, principal=principal, new=new))
+    digest = hashlib.sha256()
+    count = 0
+    try:
+        async for batch in batches:
+            await database.write(partial(add_items, version=unfinished, items=batch, start=count))
+            for item in batch:
+                digest.update(bytes.fromhex(item.content_hash.replace("-", "")))
+            count += len(batch)
+        if count == 0:
+            raise InvalidRequestError("must not be empty", field="items")
+        publish = partial(
+            publish_version,
+            principal=principal,
+            version=unfinished,
+            new=new,
+            count=count,
+            content_hash=digest.hexdigest()[:32],
+        )
+        return await database.write(publish)
+    except BaseException:
+        with contextlib.suppress(Exception):  # what could not be discarded is found by its age
+            await database.write(partial(discard_version, version=unfinished))
+        raise
+
+
+def begin_version(connection: Connection, principal: Principal, new: NewVersion) -> UnfinishedVersion:
+    """Insert a version without a number."""
+    dataset = find_dataset(connection, principal, new.dataset)
+    principal.check_may_write(dataset.tenant_id, f"The dataset '{new.dataset}'")
+    base = _find_base(connection, principal, dataset, new.base)
+    version_id = new_id()
+    connection.execute(
+        insert(DATASET_VERSIONS).values(
+            id=version_id,
+            dataset_id=dataset.id,
+            tenant_id=principal.tenant if principal.is_restricted else dataset.tenant_id,
+            description=new.description,
+            item_count=0,
+            content_hash="",
+            base_version=None if new.base is None or base is None else base.version,
+            created_by=principal.id,
+            created_at=now(),
+        )
+    )
+    if base is None:
+        return UnfinishedVersion(version_id, dataset.id, None, None)
+    return UnfinishedVersion(version_id, dataset.id, base.id, base.version)
+
+
+def add_items(
+    connection: Connection, version: UnfinishedVersion, items: Sequence[NewDatasetItem], start: int
+) -> None:
+    """Add items to a version without a number, from an ordinal on."""
+    sign_of_life = (
+        update(DATASET_VERSIONS)
+        .where(DATASET_VERSIONS.c.id == version.id, DATASET_VERSIONS.c.version.is_(None))
+        .values(created_at=now())
+    )
+    if not connection.execute(sign_of_life).rowcount:
+        raise NotFoundError("The dataset was deleted while this version was written")
+    known = {item.lineage_id for item in items if item.lineage_id is not None}
+    unknown = [item for item in items if item.lineage_id is None]
+    if unknown and version.base_id is not None:
+        _find_cases(connection, version, version.base_id, unknown, known)
+    still_unknown = [item for item in items if item.lineage_id is None]
+    for item, lineage in zip(still_unknown, new_ids(len(still_unknown)), strict=True):
+        item.lineage_id = lineage
+    _check_ids(connection, version, items, start)
+    insert_items(connection, version.id, items, start=start)
+
+
+def publish_version(
+    connection: Connection,
+    principal: Principal,
+    version: UnfinishedVersion,
+    new: NewVersion,
+    count: int,
+    content_hash: str,
+) -> WrittenVersion:
+    """Give a complete version its number, with which everybody sees it."""
+    query = select(DATASETS).where(DATASETS.c.id == version.dataset_id, DATASETS.c.deleted_at.is_(None))
+    dataset = connection.execute(query.with_for_update()).first()
+    if dataset is None:
+        raise NotFoundError("The dataset was deleted while this version was written")
+    latest = None if dataset.latest_version is None else _latest(connection, principal, dataset)
+    number = 0 if latest is None else latest.version
+    if new.expected_latest is not None and number != new.expected_latest:
+        raise NotLatestError(f"The latest version is {number}, not {new.expected_latest}")
+    if new.only_if_changed and latest is not None and latest.content_hash == content_hash:
+        discard_version(connection, version)
+        return WrittenVersion(latest, is_new=False)
+    moment = now()
+    next_number = (dataset.latest_version or 0) + 1
+    connection.execute(
+        update(DATASET_VERSIONS)
+        .where(DATASET_VERSIONS.c.id == version.id)
+        .values(version=next_number, item_count=count, content_hash=content_hash, created_at=moment)
+    )
+    connection.execute(
+        update(DATASETS)
+        .where(DATASETS.c.id == dataset.id)
+        .values(latest_version=next_number, latest_item_count=count, updated_at=moment)
+    )
+    written = select(DATASET_VERSIONS).where(DATASET_VERSIONS.c.id == version.id)
+    return WrittenVersion(connection.execute(written).one(), is_new=True)
+
+
+def discard_version(connection: Connection, version: UnfinishedVersion) -> None:
+    """Leave a version without a number to the next sweep, which removes its items in small steps."""
+    connection.execute(
+        update(DATASET_VERSIONS)
+        .where(DATASET_VERSIONS.c.id == version.id, DATASET_VERSIONS.c.version.is_(None))
+        .values(created_at=0)
+    )
+
+
+def _find_base(
+    connection: Connection, principal: Principal, dataset: Row[Any], base: str | None
+) -> Row[Any] | None:
+    if base is not None:
+        return find_version(connection, principal, dataset, base)
+    return None if dataset.latest_version is None else _latest(connection, principal, dataset)
+
+
+def _latest(connection: Connection, principal: Principal, dataset: Row[Any]) -> Row[Any] | None:
+    try:
+        return find_version(connection, principal, dataset, LATEST)
+    except NotFoundError:  # of a shared dataset, the caller may see no version
+        return None
+
+
+def _find_cases(
+    connection: Connection,
+    version: UnfinishedVersion,
+    base_id: str,
+    items: Sequence[NewDatasetItem],
+    taken: set[str],
+) -> None:
+    """Find out which items are cases of the base: by their ids, else by equal inputs.
+
+    A case is taken once: of several items with the same inputs, the first is the first such case of the base.
+    """
+    by_name, by_id = _named_cases(connection, base_id, items)
+    by_inputs: dict[str, list[str]] = defaultdict(list)
+    hashes = [item.inputs_hash for item in items]
+    for row in find_items(connection, base_id, DATASET_ITEMS.c.inputs_hash, hashes):
+        by_inputs[row.inputs_hash].append(row.lineage_id)
+    candidates = [*by_name.values(), *by_id.values()]
+    candidates += [lineage for found in by_inputs.values() for lineage in found]
+    written = find_items(connection, version.id, DATASET_ITEMS.c.lineage_id, candidates)
+    taken.update(row.lineage_id for row in written)
+    for item in items:
+        lineage = by_name.get(item.external_id or "")
+        if lineage is None and item.external_id is not None:
+            lineage = by_id.get(parse_id(item.external_id) or "")
+            if lineage is not None:
+                item.external_id = None  # an id of ours that came back, not a name of the client's
+        _take(item, [] if lineage is None else [lineage], taken)
+    for item in items:
+        if item.lineage_id is None:
+            _take(item, by_inputs[item.inputs_hash], taken)
+
+
+def _take(item: NewDatasetItem, lineages: Sequence[str], taken: set[str]) -> None:
+    item.lineage_id = next((lineage for lineage in lineages if lineage not in taken), None)
+    if item.lineage_id is not None:
+        taken.add(item.lineage_id)
+
+
+def _named_cases(
+    connection: Connection, base_id: str, items: Sequence[NewDatasetItem]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The cases of the base by the names that clients gave them, and by ids of their items and lineages."""
+    names = [item.external_id for item in items if item.external_id is not None]
+    by_name = {
+        row.external_id: row.lineage_id
+        for row in find_items(connection, base_id, DATASET_ITEMS.c.external_id, names)
+    }
+    ids = [found for name in names if (found := parse_id(name)) is not None]
+    by_id: dict[str, str] = {}
+    for column in (DATASET_ITEMS.c.id, DATASET_ITEMS.c.lineage_id):
+        for row in find_items(connection, base_id, column, ids):
+            by_id[getattr(row, column.name)] = row.lineage_id
+    return by_name, by_id
+
+
+def _check_ids(
+    connection: Connection, version: UnfinishedVersion, items: Sequence[NewDatasetItem], start: int
+) -> None:
+    """Refuse an id that a client gave to two items of one version."""
+    names = [item.external_id for item in items if item.external_id is not None]
+    if not names:
+        return
+    seen = {row.external_id for row in find_items(connection, version.id, DATASET_ITEMS.c.external_id, names)}
+    for index, item in enumerate(items, start):
+        if item.external_id is None:
+            continue
+        if item.external_id in seen:
+            raise InvalidRequestError(
+                f"'{item.external_id[:100]}' is given twice", field=f"items[{index}].id"
+            )
+        seen.add(item.external_id)

@@ -1,0 +1,162 @@
+"""Datasets and their versions: created, found, listed, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.ids import new_id
+from dokimos.server._db.inserts import insert_if_absent
+from dokimos.server._db.tables import DATASET_VERSIONS, DATASETS
+from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.names import check_name
+from dokimos.server._services.principal import Principal
+from dokimos.server._services.projects import contains, find_named
+
+LATEST = "latest"
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """A dataset as lists show it: with the latest version that the caller sees."""
+
+    id: str
+    name: str
+    description: str | None
+    created_at: int
+    updated_at: int
+    latest_version: int | None
+    latest_item_count: int
+
+
+def create_dataset(
+    connection: Connection, principal: Principal, name: str, description: str | None
+) -> Row[Any]:
+    """Create an empty dataset and return its row.
+
+    Raises:
+        ConflictError: The name is taken.
+    """
+    check_name(name, "name")
+    moment = now()
+    dataset_id = new_id()
+    is_new = insert_if_absent(
+        connection,
+        DATASETS,
+        id=dataset_id,
+        tenant_id=principal.tenant,
+        name=name,
+        description=description,
+        created_at=moment,
+        updated_at=moment,
+    )
+    if not is_new:
+        raise ConflictError(f"A dataset named '{name}' exists already")
+    return connection.execute(select(DATASETS).where(DATASETS.c.id == dataset_id)).one()
+
+
+def find_dataset(connection: Connection, principal: Principal, name: str) -> Row[Any]:
+    """Return a dataset by its name.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+    """
+    row = find_named(connection, DATASETS, principal, DATASETS.c.name == name)
+    if row is None:
+        raise NotFoundError(f"Dataset not found: {name}")
+    return row
+
+
+def list_datasets(
+    connection: Connection, principal: Principal, *, search: str | None = None
+) -> list[DatasetSummary]:
+    """Return the datasets that the caller sees, the newest first."""
+    query = select(DATASETS).where(principal.sees(DATASETS))
+    if search:
+        query = query.where(contains(DATASETS.c.name, search) | contains(DATASETS.c.description, search))
+    rows = connection.execute(query.order_by(DATASETS.c.created_at.desc(), DATASETS.c.id.desc())).all()
+    return _summarize(connection, principal, rows)
+
+
+def describe_dataset(
+    connection: Connection, principal: Principal, name: str
+) -> tuple[DatasetSummary, Sequence[Row[Any]]]:
+    """Return a dataset and its versions, the newest first."""
+    dataset = find_dataset(connection, principal, name)
+    (summary,) = _summarize(connection, principal, [dataset])
+    query = _visible(principal).where(DATASET_VERSIONS.c.dataset_id == dataset.id)
+    return summary, connection.execute(query.order_by(DATASET_VERSIONS.c.version.desc())).all()
+
+
+def find_version(connection: Connection, principal: Principal, dataset: Row[Any], version: str) -> Row[Any]:
+    """Return a version of a dataset by its number, or the `latest` one.
+
+    Raises:
+        NotFoundError: There is none that the caller sees, or the text is neither.
+    """
+    query = _visible(principal).where(DATASET_VERSIONS.c.dataset_id == dataset.id)
+    if version == LATEST:
+        query = query.order_by(DATASET_VERSIONS.c.version.desc()).limit(1)
+    elif version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS:
+        query = query.where(DATASET_VERSIONS.c.version == int(version))
+    else:
+        raise NotFoundError(f"A version is a whole number from 1 on, or 'latest', not '{version[:40]}'")
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"Dataset version not found: {dataset.name}@{version}")
+    return row
+
+
+def delete_dataset(connection: Connection, principal: Principal, name: str) -> None:
+    """Delete a dataset with all its versions.
+
+    Raises:
+        NotFoundError: There is none of that name that the caller sees.
+        ForbiddenError: It is shared, and closed to this caller.
+    """
+    dataset = find_dataset(connection, principal, name)
+    principal.check_may_write(dataset.tenant_id, f"The dataset '{name}'")
+    connection.execute(update(DATASETS).where(DATASETS.c.id == dataset.id).values(deleted_at=now()))
+
+
+def _visible(principal: Principal) -> Any:
+    return select(DATASET_VERSIONS).where(
+        principal.sees(DATASET_VERSIONS), DATASET_VERSIONS.c.version.is_not(None)
+    )
+
+
+def _summarize(
+    connection: Connection, principal: Principal, rows: Sequence[Row[Any]]
+) -> list[DatasetSummary]:
+    latest = {row.id: (row.latest_version, row.latest_item_count) for row in rows}
+    shared = [row.id for row in rows if row.tenant_id is None]
+    if principal.is_restricted and shared:
+        # Other tenants may have added versions to these, which the counters of the row tell of.
+        latest.update(dict.fromkeys(shared, (None, 0)))
+        latest.update(_latest_versions(connection, principal))
+    return [
+        DatasetSummary(row.id, row.name, row.description, row.created_at, row.updated_at, *latest[row.id])
+        for row in rows
+    ]
+
+
+def _latest_versions(connection: Connection, principal: Principal) -> dict[str, tuple[int, int]]:
+    newest = (
+        select(DATASET_VERSIONS.c.dataset_id, func.max(DATASET_VERSIONS.c.version).label("version"))
+        .where(principal.sees(DATASET_VERSIONS), DATASET_VERSIONS.c.version.is_not(None))
+        .group_by(DATASET_VERSIONS.c.dataset_id)
+        .subquery()
+    )
+    query = select(
+        DATASET_VERSIONS.c.dataset_id, DATASET_VERSIONS.c.version, DATASET_VERSIONS.c.item_count
+    ).join(
+        newest,
+        (newest.c.dataset_id == DATASET_VERSIONS.c.dataset_id)
+        & (newest.c.version == DATASET_VERSIONS.c.version),
+    )
+    return {row.dataset_id: (row.version, row.item_count) for row in connection.execute(query)}

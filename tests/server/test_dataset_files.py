@@ -1,0 +1,290 @@
+"""Files of datasets: uploaded row by row, downloaded row by row."""
+
+import asyncio
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, update
+
+from dokimos import Dataset
+from dokimos.server import ServerSettings
+from dokimos.server._db.database import open_database
+from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS
+from dokimos.server._services.dataset_items import item_of_texts
+from dokimos.server._services.dataset_versions import NewVersion, write_version
+from dokimos.server._services.datasets import create_dataset, delete_dataset, describe_dataset
+from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.principal import SYSTEM
+from dokimos.server._workers.maintenance import purge
+
+JSONL = "application/x-ndjson"
+PATH = "/api/v1/datasets/qa/versions"
+
+
+@pytest.fixture
+def qa(api):
+    assert api.post("/api/v1/datasets", json={"name": "qa"}).status_code == 201
+    return api
+
+
+@pytest.fixture
+async def database(database_settings):
+    database = open_database(ServerSettings(**database_settings))
+    await database.open()
+    await database.write(lambda c: create_dataset(c, SYSTEM, "qa", None))
+    yield database
+    await database.close()
+
+
+def upload(api, content, kind=JSONL, headers=None, **query):
+    headers = {"Content-Type": kind, **(headers or {})}
+    return api.post(PATH, content=content, headers=headers, params=query)
+
+
+def items_of(api, version="latest"):
+    return api.get(f"{PATH}/{version}/items", params={"size": 2000}).json()["content"]
+
+
+def lines(count, start=0):
+    for number in range(start, start + count):
+        yield f'{{"inputs": {{"n": {number}}}, "metadata": {{"half": {number // 2}}}}}\n'.encode()
+
+
+def test_rows_of_jsonl_become_items(qa):
+    text = (
+        '{"input": "1 + 1", "expectedOutput": "2", "id": "sum", "topic": "sums"}\n\n{"inputs": {"a": "ä"}}\n'
+    )
+
+    answer = upload(qa, text.encode(), description="From a file")
+
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["itemCount"], answer.json()["description"]) == (2, "From a file")
+    first, second = items_of(qa)
+    assert (first["inputs"], first["expectedOutputs"]) == ({"input": "1 + 1"}, {"output": "2"})
+    assert (first["metadata"], first["externalId"]) == ({"topic": "sums"}, "sum")
+    assert (second["inputs"], second["expectedOutputs"], second["metadata"]) == ({"a": "ä"}, None, None)
+    assert qa.put(PATH, content=text.encode(), headers={"Content-Type": JSONL}).json()["version"] == 2
+
+
+def test_columns_of_csv_become_keys(qa):
+    text = 'id,inputs.question,expectedOutputs.answer,topic\nq1,Why?,\nq2,"How, then?",So,x\n'
+
+    answer = upload(qa, text, "text/csv; charset=utf-8")
+
+    assert answer.status_code == 201, answer.text
+    first, second = items_of(qa)
+    assert (first["inputs"], first["expectedOutputs"], first["metadata"]) == (
+        {"question": "Why?"},
+        None,
+        None,
+    )
+    assert second["inputs"] == {"question": "How, then?"}
+    assert (second["expectedOutputs"], second["metadata"]) == ({"answer": "So"}, {"topic": "x"})
+    assert upload(
+        qa, text.replace(",", "\t").replace("How\t", "How,"), "text/tab-separated-values"
+    ).is_success
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"inputs": {}}\n{"inputs": \n', "line 2: "),
+        ('{"expectedOutput": 3}\n', "line 1: This row has no 'input'"),
+        ('{"inputs": {"a": NaN}}\n', "NaN"),
+        ("\n\n", "There are no examples"),
+        ("", "There are no examples"),
+        ('{"inputs": {"\\u0000": 1}}\n', "example 1.inputs: the key"),
+        ('{"inputs": {}, "id": "a"}\n{"inputs": {"b": 1}, "id": "a"}\n', "items[1].id: 'a' is given twice"),
+        ('{"inputs": {}, "actualOutput": "x"}\n', "example 1: has recorded outputs"),
+        ('{"inputs": {"a": ' + "[" * 300 + "]" * 300 + "}}\n", "nested deeper than 200"),
+        ('{"inputs": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}\n", "nested too deeply"),
+        (b'{"inputs": {"a": "\xff"}}\n', "Not valid UTF-8"),
+        (b"\x1f\x8b123", "Content-Encoding: gzip"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_and_leaves_nothing(qa, text, message):
+    answer = upload(qa, text)
+
+    assert answer.status_code == 400, answer.text
+    assert message in answer.json()["message"]
+    assert qa.get("/api/v1/datasets/qa").json()["versions"] == []
+
+
+def test_a_file_may_be_packed(qa):
+    packed = gzip.compress(b"".join(lines(100)))
+    headers = {"Content-Encoding": "gzip"}
+
+    assert upload(qa, packed, headers=headers).json()["itemCount"] == 100
+    assert "cut off" in upload(qa, packed[:-20], headers=headers).json()["message"]
+    # A second member, of which nothing would be stored.
+    assert upload(qa, packed + packed, headers=headers).status_code == 400
+    assert len(qa.get("/api/v1/datasets/qa").json()["versions"]) == 1
+
+
+def test_a_file_over_the_limit_is_refused(serve):
+    api = serve(max_upload_bytes=1000, max_body_bytes=500)
+    api.post("/api/v1/datasets", json={"name": "qa"})
+
+    assert upload(api, iter([b" " * 600, b" " * 600])).status_code == 413
+    bomb = gzip.compress(b" " * 10_000_000)
+    assert upload(api, bomb[:900], headers={"Content-Encoding": "gzip"}).status_code == 413
+    large = json.dumps({"inputs": {"a": "x" * 600}})
+    assert upload(api, large).status_code == 413
+    assert api.get("/api/v1/datasets/qa").json()["versions"] == []
+
+
+def test_parquet_without_its_package_is_refused_and_says_what_to_install(qa, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    upload(qa, b"".join(lines(1)))
+
+    sent = upload(qa, b"PAR1", "application/vnd.apache.parquet")
+    asked = qa.get(f"{PATH}/1/export", params={"format": "parquet"})
+
+    for answer in (sent, asked):
+        assert answer.status_code == 415
+        assert "dokimos[parquet]" in answer.json()["message"]
+
+
+TYPES = {
+    "json": "application/json",
+    "jsonl": JSONL,
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@pytest.mark.parametrize("format", TYPES)
+def test_what_is_downloaded_can_be_loaded_and_sent_back(qa, format, tmp_path):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    rows = [
+        {"inputs": {"question": 'Was, "wie"\nund ä?'}, "expectedOutputs": {"answer": " x "}},
+        {"inputs": {"question": "b", "other": "c"}, "metadata": {"topic": "t"}, "id": "named"},
+    ]
+    qa.post(PATH, json={"items": rows})
+    before = items_of(qa)
+
+    answer = qa.get(f"{PATH}/latest/export", params={"format": format})
+
+    assert answer.status_code == 200
+    assert "filename*=UTF-8''qa-1." in answer.headers["content-disposition"]
+    path = Path(tmp_path / f"file.{format}")
+    path.write_bytes(answer.content)
+    examples = Dataset.load(path)
+    assert [example.id for example in examples] == [before[0]["lineageId"], "named"]
+    assert examples[0].inputs["question"] == rows[0]["inputs"]["question"]
+    assert upload(qa, answer.content, TYPES[format]).status_code == 201
+    after = items_of(qa)
+    for name in ("inputs", "expectedOutputs", "metadata", "lineageId", "externalId", "contentHash"):
+        assert [item[name] for item in after] == [item[name] for item in before], name
+    versions = qa.get("/api/v1/datasets/qa").json()["versions"]
+    assert versions[0]["contentHash"] == versions[1]["contentHash"]
+
+
+def test_many_rows_go_in_and_come_out_in_order(qa):
+    count = 20_000
+
+    answer = upload(qa, lines(count))
+
+    assert answer.json()["itemCount"] == count
+    exported = qa.get(f"{PATH}/latest/export").text.splitlines()
+    assert [json.loads(line)["inputs"]["n"] for line in exported] == list(range(count))
+    page = qa.get(f"{PATH}/1/items", params={"page": 399, "size": 50}).json()
+    assert [item["ordinal"] for item in page["content"]] == list(range(count - 50, count))
+
+
+def batch(*numbers):
+    return [item_of_texts(json.dumps({"n": number}), None, None) for number in numbers]
+
+
+async def count(database, table):
+    return await database.read(lambda c: c.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+async def versions_of(database):
+    return (await database.read(lambda c: describe_dataset(c, SYSTEM, "qa")))[1]
+
+
+async def test_nobody_sees_a_version_before_it_is_complete(database):
+    async def batches():
+        for number in range(3):
+            yield batch(number)
+            assert await versions_of(database) == []
+        assert await count(database, DATASET_ITEMS) == 3
+
+    written = await write_version(database, SYSTEM, NewVersion(dataset="qa"), batches())
+
+    assert [row.version for row in await versions_of(database)] == [written.row.version] == [1]
+
+
+async def test_two_uploads_at_once_get_two_versions(database):
+    started = [asyncio.Event(), asyncio.Event()]
+
+    async def batches(own, other):
+        yield batch(own)
+        started[own].set()
+        await started[other].wait()
+        yield batch(own + 10)
+
+    written = await asyncio.gather(
+        *(
+            write_version(database, SYSTEM, NewVersion(dataset="qa"), batches(own, 1 - own))
+            for own in range(2)
+        )
+    )
+
+    assert {each.row.version for each in written} == {1, 2}
+    assert [row.item_count for row in await versions_of(database)] == [2, 2]
+
+
+async def test_an_upload_that_fails_leaves_nothing_after_the_next_sweep(database):
+    async def batches():
+        yield batch(1, 2)
+        raise OSError("the file has gone")
+
+    with pytest.raises(OSError, match="has gone"):
+        await write_version(database, SYSTEM, NewVersion(dataset="qa"), batches())
+
+    assert await versions_of(database) == []
+    await purge(database)
+    assert await count(database, DATASET_ITEMS) == await count(database, DATASET_VERSIONS) == 0
+
+
+async def test_what_a_killed_server_has_left_is_removed_when_it_is_old(database):
+    class Killed(BaseException):
+        pass
+
+    async def batches():
+        yield batch(1, 2)
+        database_write, database.write = database.write, None  # as a killed server: it tidies up nothing
+        try:
+            raise Killed
+        finally:
+            asyncio.get_running_loop().call_soon(setattr, database, "write", database_write)
+
+    with pytest.raises(Killed):
+        await write_version(database, SYSTEM, NewVersion(dataset="qa"), batches())
+    await asyncio.sleep(0)
+
+    await purge(database)  # it may still be going on, on another server
+    assert await count(database, DATASET_ITEMS) == 2
+    an_hour_ago = update(DATASET_VERSIONS).values(created_at=DATASET_VERSIONS.c.created_at - 3_600_000_000)
+    await database.write(lambda c: c.execute(an_hour_ago).rowcount)
+    await purge(database)
+    assert await count(database, DATASET_ITEMS) == await count(database, DATASET_VERSIONS) == 0
+
+
+async def test_a_dataset_that_is_deleted_meanwhile_gets_no_version(database):
+    async def batches():
+        yield batch(1)
+        await database.write(lambda c: delete_dataset(c, SYSTEM, "qa"))
+        yield batch(2)
+
+    with pytest.raises(NotFoundError, match="was deleted"):
+        await write_version(database, SYSTEM, NewVersion(dataset="qa"), batches())
+    await purge(database)
+    assert await count(database, DATASET_ITEMS) == 0
