@@ -193,20 +193,14 @@ def _item_of(example: Example, place: str, kind: str) -> NewDatasetItem:
         "expectedOutputs": example.expected_outputs or None,
         "metadata": example.metadata or None,
     }
-    if example.id is not None and (len(example.id) > 255 or not _is_storable(example.id)):
-        raise InvalidRequestError(
-            "must be at most 255 characters without NUL or half a character", field=f"{place}.id"
-        )
+    _check_id(example.id, place)
     is_plain = kind != "parquet"
     if not is_plain:
         parts = {name: None if part is None else jsonable(part) for name, part in parts.items()}
     elif kind != "jsonl":
         # A table has each column in each row: an empty cell is a key that the item does not have.
         parts = {name: _without_empty(part) for name, part in parts.items()}
-    texts = {name: optional_json(part, f"{place}.{name}") for name, part in parts.items()}
-    for name, text in texts.items():
-        if text is not None and (not is_plain or _needs_second_look(text)):
-            check_json(parts[name], f"{place}.{name}")
+    texts = {name: _dump_part(part, f"{place}.{name}", is_checked=is_plain) for name, part in parts.items()}
     content, first = hash_parts(*parts.values())
     return NewDatasetItem(
         inputs=texts["inputs"] or "{}",
@@ -222,12 +216,22 @@ def _without_empty(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {key: value for key, value in (part or {}).items() if value != ""} or None
 
 
-def _needs_second_look(text: str) -> bool:
-    return "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH
+def _check_id(external_id: str | None, place: str) -> None:
+    is_too_long = external_id is not None and len(external_id) > 255
+    if is_too_long or any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in external_id or ""):
+        raise InvalidRequestError(
+            "must be at most 255 characters without NUL or half a character", field=f"{place}.id"
+        )
 
 
-def _is_storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+def _dump_part(part: Any, path: str, *, is_checked: bool) -> str | None:
+    """A part as JSON text; `is_checked` tells whether a strict reader of JSON has made it."""
+    text = optional_json(part, path)
+    if text is None:
+        return None
+    if not is_checked or "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:
+        check_json(part, path)
+    return text
 
 
 def _group(items: Iterator[NewDatasetItem]) -> Iterator[list[NewDatasetItem]]:

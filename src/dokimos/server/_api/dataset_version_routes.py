@@ -75,14 +75,14 @@ async def add_version(
     if kind is None:
         own, items = await read_json_version(request)
         new = NewVersion(dataset=name, description=own or description, only_if_changed=if_changed)
-        return _written(name, await write_version(store, caller, new, as_batches(iter(items))))
+        return _answer_version(name, await write_version(store, caller, new, as_batches(iter(items))))
     # Before the file is received: whoever may not write hears of it at once.
     await store.read(lambda connection: _check_may_add(connection, caller, name))
     path = await receive_file(request, kind)
     try:
         rows = read_file(path, kind, largest=request.app.state.settings.max_body_bytes)
         new = NewVersion(dataset=name, description=description, only_if_changed=if_changed)
-        return _written(name, await write_version(store, caller, new, as_batches(rows)))
+        return _answer_version(name, await write_version(store, caller, new, as_batches(rows)))
     finally:
         remove_file(path)
 
@@ -142,10 +142,10 @@ async def edit(
         row = await store.read(lambda connection: _find(connection, caller, name, LATEST))
         version, expected = str(row.version), row.version
     new = NewVersion(dataset=name, description=body.description, base=version, expected_latest=expected)
-    return _written(name, await edit_version(store, caller, new, _read_edits(body)))
+    return _answer_version(name, await edit_version(store, caller, new, _read_edits(body)))
 
 
-def _written(name: str, written: WrittenVersion) -> Response:
+def _answer_version(name: str, written: WrittenVersion) -> Response:
     location = f"{dataset_path(name)}/versions/{written.row.version}"
     answer = describe_version(name, written.row)
     return JSONResponse(answer, 201 if written.is_new else 200, {"Location": location})

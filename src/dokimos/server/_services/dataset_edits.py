@@ -55,7 +55,7 @@ async def edit_version(
         and what `write_version` raises.
     """
     base = await database.read(partial(_check_edits, principal=principal, new=new, edits=edits))
-    return await write_version(database, principal, new, _edited(database, base.id, edits))
+    return await write_version(database, principal, new, _edit_batches(database, base.id, edits))
 
 
 def _check_edits(connection: Connection, principal: Principal, new: NewVersion, edits: Edits) -> Row[Any]:
@@ -91,7 +91,9 @@ def _find_named(connection: Connection, base: Row[Any], edits: Edits) -> dict[st
     return found
 
 
-async def _edited(database: Database, base_id: str, edits: Edits) -> AsyncIterator[list[NewDatasetItem]]:
+async def _edit_batches(
+    database: Database, base_id: str, edits: Edits
+) -> AsyncIterator[list[NewDatasetItem]]:
     async for rows in read_batches(database, base_id):
         yield await asyncio.to_thread(_apply, rows, edits)
     for at in range(0, len(edits.added), BATCH_ITEMS):

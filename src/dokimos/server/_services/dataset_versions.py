@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
@@ -214,25 +215,22 @@ def _find_cases(
 
     A case is taken once: of several items with the same inputs, the first is the first such case of the base.
     """
-    by_name, by_id = _named_cases(connection, base_id, items)
+    by_name, by_id = _find_named_cases(connection, base_id, items)
     by_inputs: dict[str, list[str]] = defaultdict(list)
     hashes = [item.inputs_hash for item in items]
     for row in find_items(connection, base_id, DATASET_ITEMS.c.inputs_hash, hashes):
         by_inputs[row.inputs_hash].append(row.lineage_id)
-    candidates = [*by_name.values(), *by_id.values()]
-    candidates += [lineage for found in by_inputs.values() for lineage in found]
+    candidates = [*by_name.values(), *by_id.values(), *chain.from_iterable(by_inputs.values())]
     written = find_items(connection, version.id, DATASET_ITEMS.c.lineage_id, candidates)
     taken.update(row.lineage_id for row in written)
     for item in items:
         lineage = by_name.get(item.external_id or "")
-        if lineage is None and item.external_id is not None:
-            lineage = by_id.get(parse_id(item.external_id) or "")
-            if lineage is not None:
-                item.external_id = None  # an id of ours that came back, not a name of the client's
+        if lineage is None and (found := by_id.get(parse_id(item.external_id or "") or "")) is not None:
+            lineage = found
+            item.external_id = None  # an id of ours that came back, not a name of the client's
         _take(item, [] if lineage is None else [lineage], taken)
-    for item in items:
-        if item.lineage_id is None:
-            _take(item, by_inputs[item.inputs_hash], taken)
+    for item in (item for item in items if item.lineage_id is None):
+        _take(item, by_inputs[item.inputs_hash], taken)
 
 
 def _take(item: NewDatasetItem, lineages: Sequence[str], taken: set[str]) -> None:
@@ -241,7 +239,7 @@ def _take(item: NewDatasetItem, lineages: Sequence[str], taken: set[str]) -> Non
         taken.add(item.lineage_id)
 
 
-def _named_cases(
+def _find_named_cases(
     connection: Connection, base_id: str, items: Sequence[NewDatasetItem]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The cases of the base by the names that clients gave them, and by ids of their items and lineages."""

@@ -87,7 +87,7 @@ async def _write_plan(
         expected_latest=plan.base_number,
     )
     keep = plan.base_id if appends else None
-    return await write_version(database, principal, new, _merged(database, keep, plan))
+    return await write_version(database, principal, new, _merge(database, keep, plan))
 
 
 def _read_promoted(
@@ -172,9 +172,7 @@ def _plan(
     return _Plan(replaced, list(added.values()), base.id, base.version)
 
 
-async def _merged(
-    database: Database, base_id: str | None, plan: _Plan
-) -> AsyncIterator[list[NewDatasetItem]]:
+async def _merge(database: Database, base_id: str | None, plan: _Plan) -> AsyncIterator[list[NewDatasetItem]]:
     rest = plan.added
     if base_id is None:
         rest = [*plan.replaced.values(), *plan.added]
