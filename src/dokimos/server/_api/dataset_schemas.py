@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, with_config
+from pydantic import AfterValidator, Field, with_config
 from pydantic import ConfigDict as Config
 from typing_extensions import TypedDict
 
@@ -18,21 +18,8 @@ def _check_text(text: str) -> str:
     return text
 
 
-def _check_note(note: object) -> str:
-    """A text in which half a character is allowed, which the type `str` refuses."""
-    if not isinstance(note, str):
-        raise ValueError("must be a text")
-    if len(note) > _LONGEST_NOTE:
-        raise ValueError(f"must be at most {_LONGEST_NOTE} characters")
-    return note
-
-
-_LONGEST_NOTE = 10_000
 Description = Annotated[str, Field(max_length=10_000), AfterValidator(_check_text)]
 ExternalId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_check_text)]
-_Note = Annotated[
-    Any, PlainValidator(_check_note), WithJsonSchema({"type": "string", "maxLength": _LONGEST_NOTE})
-]
 _CONFIG = Config(strict=True, allow_inf_nan=False)
 
 
@@ -110,7 +97,7 @@ class AnnotateBody(WireModel):
 
     verdict: Annotated[Verdict, Field(strict=False)]
     overridden_expected_output: dict[str, Any] | None = None
-    note: _Note | None = None
+    note: Annotated[str, Field(max_length=10_000)] | None = None
 
 
 class DatasetSummaryAnswer(WireModel):
