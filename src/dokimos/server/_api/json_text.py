@@ -74,8 +74,12 @@ def check_json(value: object, path: str) -> None:
     Raises:
         InvalidRequestError: It holds such a thing; the message begins with its path.
     """
-    for place, part in _walk(value, path):
-        _check(place, part)
+    before, _, name = path.rpartition(".")
+    try:
+        for keys, part in _walk({name: value}):
+            _check(keys, part)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{before}.{error}") from None
 
 
 class _Duplicate(dict[str, Any]):
