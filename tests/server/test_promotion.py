@@ -1,6 +1,5 @@
 """Annotations of items, and the promotion of items into a dataset."""
 
-
 import pytest
 
 DATASETS = "/api/v1/datasets"
