@@ -347,6 +347,19 @@ def test_file_is_compared_with_a_version(workplace, dataset_server, capsys):
     assert "0 added, 0 removed, 0 changed, 2 unchanged." in capsys.readouterr().out
 
 
+def test_file_is_compared_by_inputs_with_a_version_that_has_other_ids(workplace, dataset_server, capsys):
+    write_data(workplace / "qa.json", "yes", "no", "same")
+    run_command(["datasets", "push", "qa.json", "--server", dataset_server.url])
+    write_data(workplace / "qa.json", "yes", "NO", "same", "new")
+    capsys.readouterr()
+    assert run_command(["datasets", "diff", "qa@1", "qa.json", "--server", dataset_server.url]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        '+ {"input": "q3"}',
+        '~ {"input": "q1"}: expectedOutputs',
+        "1 added, 0 removed, 1 changed, 2 unchanged.",
+    ]
+
+
 def test_datasets_name_the_missing_server(capsys):
     assert run_command(["datasets", "list"]) == 2
     assert "DOKIMOS_SERVER_URL" in capsys.readouterr().err

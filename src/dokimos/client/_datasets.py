@@ -152,8 +152,14 @@ def list_datasets(server_url: str | None = None) -> list[ListedDataset]:
 
 
 def compare_datasets(before: Iterable[Example], after: Iterable[Example]) -> DatasetChanges:
-    """Compare data sets item by item; items without an id are the same where their inputs are."""
-    old, new = _by_key(before), _by_key(after)
+    """Compare data sets item by item: by their ids, or by their inputs where they have no id in common.
+
+    A server gives the items of a file ids of its own, which a file that is pulled has, too.
+    """
+    old_items, new_items = list(before), list(after)
+    known = {example.id for example in old_items} - {None}
+    has_common_ids = any(example.id in known for example in new_items)
+    old, new = _by_key(old_items, by_id=has_common_ids), _by_key(new_items, by_id=has_common_ids)
     changed = []
     unchanged = 0
     for key in old.keys() & new.keys():
@@ -171,7 +177,7 @@ def compare_datasets(before: Iterable[Example], after: Iterable[Example]) -> Dat
     )
 
 
-def _by_key(examples: Iterable[Example]) -> dict[str, Mapping[str, str]]:
+def _by_key(examples: Iterable[Example], *, by_id: bool) -> dict[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
     for example in examples:
         parts = {
@@ -179,7 +185,7 @@ def _by_key(examples: Iterable[Example]) -> dict[str, Mapping[str, str]]:
             "expectedOutputs": _canonical(example.expected_outputs),
             "metadata": _canonical(example.metadata),
         }
-        key = base = example.id if example.id is not None else parts["inputs"]
+        key = base = example.id if by_id and example.id is not None else parts["inputs"]
         number = 1
         while key in found:  # the same inputs more than once
             number += 1
