@@ -13,7 +13,7 @@ PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --di
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo demo-server pictures test test-local-model test-frameworks coverage check format lint types layers sizes docs bench validity budget clean
+.PHONY: help demo demo-server pictures test test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,12 @@ bench: $(VENV)/.dev  ## Run the benchmarks at a small size.
 		echo "== $$script"; \
 		rows=$$(grep -q -- '"--rows"' $$script && echo --rows 50000); \
 		$(BIN)/python $$script $$rows || exit 1; done
+
+bench-server: $(VENV)/.dev  ## Measure the server, with five million items in its tables (half an hour).
+	@$(BIN)/python benchmarks/server_ingestion.py --rounds 10
+	@$(BIN)/python benchmarks/server_start.py
+	@$(BIN)/python benchmarks/server_pages.py --items 5000000
+	@$(BIN)/python benchmarks/install_budget.py server
 
 validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (half an hour).
 	@$(BIN)/python benchmarks/validity

@@ -30,7 +30,7 @@ async def database(database_settings):
 async def start(database, experiment="qa", items=0):
     run = await database.write(lambda c: create_run(c, SYSTEM, "chat", NewRun(experiment=experiment)))
     if items:
-        score = NewEvaluation(evaluator="a", score=1.0, success=True)
+        score = NewEvaluation("a", 1.0, None, True)
         new = [NewItem(input="{}", actual_output="{}", evaluations=[score]) for _ in range(items)]
         await database.write(lambda c: add_items(c, SYSTEM, run, new))
     return run

@@ -82,45 +82,51 @@ def read_items(value: object) -> list[NewItem]:
     except ValidationError as error:
         raise InvalidRequestError(describe_problem(error.errors(include_url=False)[0])) from None
     names: set[str] = set()
-    return [_item(item, f"items[{index}]", names) for index, item in enumerate(body["items"])]
+    return [_item(item, index, names) for index, item in enumerate(body["items"])]
 
 
-def _item(body: ItemBody, path: str, checked_names: set[str]) -> NewItem:
+def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:
     dataset_item_id = body.get("datasetItemId")
-    return NewItem(
-        ordinal=body.get("ordinal"),
-        repetition=body.get("repetition") or 0,
-        input=dump_json(body.get("inputs") or {}, f"{path}.inputs"),
-        expected_output=_optional(body.get("expectedOutputs"), f"{path}.expectedOutputs"),
-        actual_output=dump_json(body.get("actualOutputs") or {}, f"{path}.actualOutputs"),
-        metadata=_optional(body.get("metadata"), f"{path}.metadata"),
-        error=_optional(body.get("error"), f"{path}.error"),
-        dataset_item_id=None if dataset_item_id is None else parse_id(dataset_item_id),
-        tokens_in=body.get("tokensIn"),
-        tokens_out=body.get("tokensOut"),
-        cost_usd=body.get("costUsd"),
-        latency_ms=body.get("latencyMs"),
-        evaluations=[
-            _evaluation(result, f"{path}.evalResults[{index}]", checked_names)
-            for index, result in enumerate(body.get("evalResults") or ())
-        ],
-    )
+    try:
+        return NewItem(
+            ordinal=body.get("ordinal"),
+            repetition=body.get("repetition") or 0,
+            input=dump_json(body.get("inputs") or {}, "inputs"),
+            expected_output=_optional(body.get("expectedOutputs"), "expectedOutputs"),
+            actual_output=dump_json(body.get("actualOutputs") or {}, "actualOutputs"),
+            metadata=_optional(body.get("metadata"), "metadata"),
+            error=_optional(body.get("error"), "error"),
+            dataset_item_id=None if dataset_item_id is None else parse_id(dataset_item_id),
+            tokens_in=body.get("tokensIn"),
+            tokens_out=body.get("tokensOut"),
+            cost_usd=body.get("costUsd"),
+            latency_ms=body.get("latencyMs"),
+            evaluations=[
+                _evaluation(result, position, checked_names)
+                for position, result in enumerate(body.get("evalResults") or ())
+            ],
+        )
+    except InvalidRequestError as error:
+        raise error.within(f"items[{index}]") from None
 
 
-def _evaluation(body: EvalResultBody, path: str, checked_names: set[str]) -> NewEvaluation:
+def _evaluation(body: EvalResultBody, position: int, checked_names: set[str]) -> NewEvaluation:
     name = body["name"]
-    if name not in checked_names:
-        checked_names.add(check_name(name, f"{path}.name"))
-    return NewEvaluation(
-        evaluator=name,
-        score=body["score"],
-        threshold=body.get("threshold"),
-        success=body["success"],
-        reason=_optional(body.get("reason"), f"{path}.reason"),
-        label=_optional(body.get("label"), f"{path}.label"),
-        metadata=_optional(body.get("metadata"), f"{path}.metadata"),
-        error_detail=_optional(body.get("errorDetail"), f"{path}.errorDetail"),
-    )
+    try:
+        if name not in checked_names:
+            checked_names.add(check_name(name, "name"))
+        return NewEvaluation(
+            name,
+            body["score"],
+            body.get("threshold"),
+            body["success"],
+            _optional(body.get("reason"), "reason"),
+            _optional(body.get("label"), "label"),
+            _optional(body.get("metadata"), "metadata"),
+            _optional(body.get("errorDetail"), "errorDetail"),
+        )
+    except InvalidRequestError as error:
+        raise error.within(f"evalResults[{position}]") from None
 
 
 def _optional(value: object, path: str) -> str | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]
-from sqlalchemy import URL, Connection, NullPool, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Connection, Engine, NullPool, event, make_url
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.util import greenlet_spawn
 
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._db.migrate import migrate
@@ -20,6 +22,7 @@ T = TypeVar("T")
 _OLDEST: Final = 14
 _ATTEMPTS: Final = 5
 _RETRYABLE: Final = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
+_IDLE_SECONDS: Final = 2.0
 _UNAVAILABLE: Final = ("08", "53", "57", "58")  # connection, resources (disk full), shutdown, system
 
 
@@ -40,8 +43,8 @@ class PostgresDatabase:
             pool_size=self._settings.pool_size,
             max_overflow=0,
             pool_timeout=self._settings.pool_timeout,
-            pool_pre_ping=True,
         )
+        _ping_idle_connections(self._engine)
         try:
             async with self._engine.begin() as connection:
                 version = await connection.run_sync(_server_version)
@@ -71,8 +74,8 @@ class PostgresDatabase:
             raise DatabaseUnavailable("The database is closed.")
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                async with self._engine.begin() as connection:
-                    return await connection.run_sync(change)
+                # One greenlet for all of it: each await of an `AsyncConnection` would start its own.
+                return await greenlet_spawn(_run_change, self._engine.sync_engine, change)
             except DBAPIError as error:
                 state = getattr(error.orig, "sqlstate", None) or ""
                 if state in _RETRYABLE and attempt < _ATTEMPTS:
@@ -85,6 +88,11 @@ class PostgresDatabase:
                 # The driver's own errors come from connecting, where SQLAlchemy does not translate them.
                 raise DatabaseUnavailable(str(error) or type(error).__name__) from error
         raise AssertionError("unreachable")
+
+
+def _run_change(engine: Engine, change: Callable[[Connection], T]) -> T:
+    with engine.begin() as connection:
+        return change(connection)
 
 
 async def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
@@ -114,6 +122,29 @@ def _create_engine(url: URL, **options: object) -> AsyncEngine:
         connect_args={"ssl": mode} if mode else {},
         **options,
     )
+
+
+def _ping_idle_connections(engine: AsyncEngine) -> None:
+    """Have a connection that was idle for a while checked before it is used.
+
+    A database that was restarted meanwhile then costs no request. SQLAlchemy would check before each
+    transaction: three round trips, about as many as storing ten items takes.
+    """
+    dialect = engine.sync_engine.dialect
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def _note_time(_: object, record: Any) -> None:
+        record.info["idle_since"] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def _ping(connection: Any, record: Any, _: object) -> None:
+        idle_since = record.info.get("idle_since")
+        if idle_since is None or time.monotonic() - idle_since < _IDLE_SECONDS:
+            return
+        try:
+            dialect.do_ping(connection)
+        except Exception as error:  # whatever it is: the pool opens another connection instead
+            raise DisconnectionError from error
 
 
 def _server_version(connection: Connection) -> int:

@@ -28,6 +28,11 @@ class InvalidRequestError(ServiceError):
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
+        self._problem = message
+
+    def within(self, path: str) -> InvalidRequestError:
+        """Return the same error of a value whose field is inside `path`."""
+        return InvalidRequestError(self._problem, field=f"{path}.{self.field}" if self.field else path)
 
 
 class ForbiddenError(ServiceError):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, select, tuple_, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.bulk_insert import driver_id, insert_rows
 from dokimos.server._db.clock import now
+from dokimos.server._db.driver_statements import DriverStatement
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.tables import (
@@ -26,13 +27,15 @@ from dokimos.server._services.principal import Principal
 from dokimos.server._services.runs import RunStatus
 
 
-@dataclass(slots=True, kw_only=True)
-class NewEvaluation:
-    """One score that a client sends. Texts that are JSON are JSON already."""
+class NewEvaluation(NamedTuple):
+    """One score that a client sends. Texts that are JSON are JSON already.
+
+    The fields are the columns of the table from `evaluator` on, in their order, so that one is most of a row.
+    """
 
     evaluator: str
     score: float
-    threshold: float | None = None
+    threshold: float | None
     success: bool
     reason: str | None = None
     label: str | None = None
@@ -125,15 +128,6 @@ class ScoreCounts:
     success_count: int = 0
 
 
-def _count_scores(statement: Any) -> Any:
-    """Add to what is counted of an evaluator, which is new to the run or not."""
-    added = ("score_count", "score_sum", "success_count")
-    return statement.on_conflict_do_update(
-        index_elements=["run_id", "name"],
-        set_={name: RUN_EVALUATORS.c[name] + statement.excluded[name] for name in added},
-    )
-
-
 _TOTALS: Final = tuple(each.name for each in fields(Counts) if each.name != "scores")
 
 
@@ -150,32 +144,41 @@ _LOCK_RUN: Final[Select[Any]] = (
     .where(RUNS.c.id == bindparam("run"))
     .with_for_update()
 )
-_KEEP_KEY: Final = {
-    dialect: insert_for(INGESTED_BATCHES)
-    .values(
-        run_id=bindparam("run"),
-        idempotency_key=bindparam("key"),
-        body_hash=bindparam("hash"),
-        created_at=bindparam("now"),
+_KEEP_KEY: Final = DriverStatement(
+    lambda dialect: (
+        INSERTS[dialect](INGESTED_BATCHES)
+        .values({column.name: bindparam(column.name) for column in INGESTED_BATCHES.c})
+        .on_conflict_do_nothing()
     )
-    .on_conflict_do_nothing()
-    for dialect, insert_for in INSERTS.items()
-}
+)
 _READ_HASH: Final = select(INGESTED_BATCHES.c.body_hash).where(
     INGESTED_BATCHES.c.run_id == bindparam("run"), INGESTED_BATCHES.c.idempotency_key == bindparam("key")
 )
-_COUNT: Final = (
-    update(RUNS)
-    .where(RUNS.c.id == bindparam("run"))
-    .values(
-        next_ordinal=bindparam("next"),
-        last_activity_at=bindparam("now"),
-        **{name: RUNS.c[name] + bindparam(f"add_{name}") for name in _TOTALS},
+_COUNT: Final = DriverStatement(
+    lambda _: (
+        update(RUNS)
+        .where(RUNS.c.id == bindparam("run"))
+        .values(
+            next_ordinal=bindparam("next"),
+            last_activity_at=bindparam("now"),
+            **{name: RUNS.c[name] + bindparam(f"add_{name}") for name in _TOTALS},
+        )
     )
 )
-_COUNT_SCORES: Final = {
-    dialect: _count_scores(insert_for(RUN_EVALUATORS)) for dialect, insert_for in INSERTS.items()
-}
+_COUNTED: Final = ("score_count", "score_sum", "success_count")
+
+
+def _count_scores(dialect: str) -> Any:
+    """Add to what is counted of an evaluator, which is new to the run or not."""
+    row: dict[str, Any] = {name: bindparam(name) for name in ("run_id", "name", "position", *_COUNTED)}
+    statement = INSERTS[dialect](RUN_EVALUATORS).values(row)
+    return statement.on_conflict_do_update(
+        index_elements=["run_id", "name"],
+        set_={name: RUN_EVALUATORS.c[name] + statement.excluded[name] for name in _COUNTED},
+    )
+
+
+_COUNT_SCORES: Final = DriverStatement(_count_scores)
 
 
 def add_items(
@@ -218,12 +221,15 @@ def _lock_run(connection: Connection, principal: Principal, run_id: str) -> Row[
 
 def _is_repeated(connection: Connection, run_id: str, key: str, body_hash: str) -> bool:
     """Keep the key of a batch; return True where the run has it already."""
-    batch = {"run": run_id, "key": key}
-    if connection.execute(
-        _KEEP_KEY[connection.dialect.name], {**batch, "hash": body_hash, "now": now()}
-    ).rowcount:
+    row = {
+        "run_id": driver_id(run_id, connection),
+        "idempotency_key": key,
+        "body_hash": body_hash,
+        "created_at": now(),
+    }
+    if _KEEP_KEY.execute(connection, row).rowcount:
         return False
-    if connection.execute(_READ_HASH, batch).scalar() != body_hash:
+    if connection.execute(_READ_HASH, {"run": run_id, "key": key}).scalar() != body_hash:
         raise ConflictError("The Idempotency-Key has been used for another batch of this run")
     return True
 
@@ -252,7 +258,7 @@ def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], coun
         rows.append((item_id, run_id, ordinal, *_item_values(item, link), moment))
         counts.add(item)
         for position, evaluation in enumerate(item.evaluations):
-            scores.append((item_id, position, *_score_values(evaluation)))
+            scores.append((item_id, position, *evaluation))
             counts.add_score(evaluation)
     insert_rows(connection, ITEMS, rows)
     insert_rows(connection, EVALUATIONS, scores)
@@ -328,26 +334,13 @@ def _item_values(item: NewItem, dataset_item_id: str | bytes | None) -> tuple[ob
     )
 
 
-def _score_values(evaluation: NewEvaluation) -> tuple[object, ...]:
-    """The columns of a score from `evaluator` on, in the order of the table."""
-    return (
-        evaluation.evaluator,
-        evaluation.score,
-        evaluation.threshold,
-        evaluation.success,
-        evaluation.reason,
-        evaluation.label,
-        evaluation.metadata,
-        evaluation.error_detail,
-    )
-
-
 def _keep_counts(connection: Connection, run_id: str, counts: Counts, next_ordinal: int) -> None:
+    run = driver_id(run_id, connection)
     totals = {f"add_{name}": getattr(counts, name) for name in _TOTALS}
-    connection.execute(_COUNT, {"run": run_id, "next": next_ordinal, "now": now(), **totals})
+    _COUNT.execute(connection, {"run": run, "next": next_ordinal, "now": now(), **totals})
     scores = [
         {
-            "run_id": run_id,
+            "run_id": run,
             "name": name,
             "position": position,
             "score_count": each.score_count,
@@ -357,4 +350,4 @@ def _keep_counts(connection: Connection, run_id: str, counts: Counts, next_ordin
         for position, (name, each) in enumerate(counts.scores.items())
     ]
     if scores:
-        connection.execute(_COUNT_SCORES[connection.dialect.name], scores)
+        _COUNT_SCORES.execute_many(connection, scores)

@@ -1,0 +1,174 @@
+"""What the benchmarks of the server share: its process, a PostgreSQL of their own, requests, figures.
+
+They start the server as a process of its own, as `dokimos serve` is, and read its CPU and its memory where
+the system keeps them; so they need Linux.
+"""
+
+from __future__ import annotations
+
+import getpass
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+POSTGRES_URL: Final = "DOKIMOS_TEST_POSTGRES_URL"
+"""Names a PostgreSQL to create databases in; without it one of their own is started."""
+_PREFIXES: Final = ("DOKIMOS_", "DB_", "PYTHONDONTWRITEBYTECODE")
+
+
+class ServerProcess:
+    """A server that a program runs, which prints its address once it answers."""
+
+    def __init__(self, *command: str, **variables: str) -> None:
+        # Nothing of this environment, and compiled modules: without them the start takes twice as long.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIXES)}
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 # closed by stop()
+        self._process = subprocess.Popen(
+            [sys.executable, *command],
+            env={**kept, **variables},
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if "http://" not in line:
+            self._log.seek(0)
+            raise SystemExit(f"{' '.join(command)} did not start: {line}{self._log.read()}")
+        self.port = int(line.rpartition(":")[2].split()[0].rstrip("/"))
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def cpu(self) -> float:
+        """Return the CPU seconds that its threads have taken since they started."""
+        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+    def megabytes(self) -> float:
+        """Return the memory that it holds."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+def start_dokimos(**variables: str) -> ServerProcess:
+    """Start `dokimos serve` on a free port."""
+    return ServerProcess("-m", "dokimos", "serve", "--host", "127.0.0.1", "-p", "0", **variables)
+
+
+def request(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None, key: str = ""
+) -> Any:
+    """Send a request and return the parsed answer."""
+    headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    if answer.status >= 300:
+        raise SystemExit(f"{method} {path}: {answer.status} {content[:500]!r}")
+    return json.loads(content)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which a share of them lies."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@contextmanager
+def postgres() -> Iterator[str | None]:
+    """The address of a PostgreSQL that keeps what it acknowledges; None where it is not installed."""
+    named = os.environ.get(POSTGRES_URL)
+    if named:
+        yield named.rstrip("/")
+        return
+    pg_ctl = shutil.which("pg_ctl")
+    folders = [Path(pg_ctl).resolve().parent] if pg_ctl else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    programs = next((folder for folder in folders if (folder / "initdb").exists()), None)
+    if programs is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _run_postgres(programs, Path(folder))
+
+
+def _run_postgres(programs: Path, folder: Path) -> Iterator[str]:
+    is_root = os.geteuid() == 0
+    if is_root:  # PostgreSQL refuses to run as root
+        shutil.chown(folder, "postgres")
+
+    def run(program: str, *arguments: str) -> None:
+        command = [str(programs / program), "-D", str(folder / "data"), *arguments]
+        user = ["runuser", "-u", "postgres", "--"] if is_root and getpass.getuser() == "root" else []
+        subprocess.run([*user, *command], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+
+    port = free_port()
+    run("initdb", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", "postgres")
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
+    run("pg_ctl", "-o", options, "-l", str(folder / "log"), "-w", "start")
+    try:
+        yield f"postgresql://postgres@127.0.0.1:{port}"
+    finally:
+        run("pg_ctl", "-m", "fast", "stop")
+
+
+@contextmanager
+def postgres_database(server: str) -> Iterator[str]:
+    """The address of a new database, removed afterwards."""
+    import asyncio
+
+    import asyncpg
+
+    name = f"dokimos_bench_{time.time_ns()}"
+
+    async def execute(statement: str) -> None:
+        connection = await asyncpg.connect(f"{server}/postgres")
+        await connection.execute(statement)
+        await connection.close()
+
+    asyncio.run(execute(f"CREATE DATABASE {name}"))
+    try:
+        yield f"{server}/{name}"
+    finally:
+        asyncio.run(execute(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def database_variables(url: str) -> dict[str, str]:
+    """Return the environment variables that name a database to the server."""
+    parts = urlsplit(url)
+    return {
+        "DB_HOST": parts.hostname or "127.0.0.1",
+        "DB_PORT": str(parts.port or 5432),
+        "DB_NAME": parts.path.strip("/"),
+        "DB_USERNAME": parts.username or "postgres",
+        "DB_PASSWORD": parts.password or "none",
+    }
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,112 @@
+"""Pages of a server with years of runs in it: the p95 of lists, of runs and of their items.
+
+Run with `python benchmarks/server_pages.py [--items 5000000] [--database sqlite|postgresql]`; a tenth of five
+million items by default, all of them under `make bench-server`. `_server_fill.py` writes them to the tables.
+One client asks, one request after another, over HTTP.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from typing import Final
+
+from _server_fill import LARGE_RUN, Filled, fill_postgres, fill_sqlite
+from _server_process import (
+    POSTGRES_URL,
+    ServerProcess,
+    database_variables,
+    percentile,
+    postgres,
+    postgres_database,
+    request,
+    start_dokimos,
+)
+
+P95_BUDGET: Final = 80
+"""Milliseconds."""
+REQUESTS: Final = 40
+_SIZE: Final = 50
+
+
+def pages(filled: Filled) -> dict[str, str]:
+    """The requests by what they show."""
+    large = f"/api/v1/runs/{filled.large_run}"
+    busy = f"/api/v1/experiments/{filled.busy_experiment}"
+    last = LARGE_RUN // _SIZE - 1
+    return {
+        "projects": "/api/v1/projects",
+        "experiments": f"/api/v1/projects/{filled.project.replace(' ', '%20')}/experiments",
+        "1,000 runs": f"{busy}/runs",
+        "runs, 50 of them": f"{busy}/runs?limit=50",
+        "runs, of a branch": f"{busy}/runs?branch=main&limit=50",
+        "runs, searched": f"{busy}/runs?search=feature-30&limit=50",
+        "trends, 20 runs": f"{busy}/trends",
+        "run of 1,000 items": f"/api/v1/runs/{filled.small_run}",
+        "large run, first page": large,
+        "large run, middle page": f"{large}?page={last // 2}",
+        "large run, last page": f"{large}?page={last}",
+        "large run, failed items": f"{large}?outcome=failed",
+        "large run, one evaluator": f"{large}?failedEvaluator=faithfulness",
+        "large run, searched": f"{large}?search=country%209999%3F",
+    }
+
+
+def measure(name: str, server: ServerProcess, filled: Filled) -> None:
+    """Print the p95 of each page."""
+    print(f"{name}: {filled.items:,} items")
+    connection = server.connect()
+    for what, path in pages(filled).items():
+        request(connection, "GET", path)
+        times = []
+        cpu = server.cpu()
+        for _ in range(REQUESTS):
+            start = time.perf_counter()
+            request(connection, "GET", path)
+            times.append((time.perf_counter() - start) * 1000)
+        p95 = percentile(times, 0.95)
+        spent = (server.cpu() - cpu) / REQUESTS * 1000
+        print(f"  {what:<26} p95 {p95:6.1f} ms (budget {P95_BUDGET}), {spent:6.1f} ms of CPU each")
+
+
+def measure_sqlite(items: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        start_dokimos(DOKIMOS_DATA_DIR=folder).stop()
+        filled = fill_sqlite(f"{folder}/server.db", items)
+        server = start_dokimos(DOKIMOS_DATA_DIR=folder)
+        try:
+            measure("sqlite", server, filled)
+        finally:
+            server.stop()
+
+
+def measure_postgres(items: int) -> None:
+    with postgres() as cluster:
+        if cluster is None:
+            print(f"postgresql not measured: neither initdb is installed nor {POSTGRES_URL} set")
+            return
+        with postgres_database(cluster) as url:
+            start_dokimos(**database_variables(url)).stop()
+            filled = asyncio.run(fill_postgres(url, items))
+            server = start_dokimos(**database_variables(url))
+            try:
+                measure("postgresql", server, filled)
+            finally:
+                server.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=500_000, help="items in the store")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="only this one")
+    arguments = parser.parse_args()
+    if arguments.database != "postgresql":
+        measure_sqlite(arguments.items)
+    if arguments.database != "sqlite":
+        measure_postgres(arguments.items)
+
+
+if __name__ == "__main__":
+    main()
