@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import PrimaryKeyConstraint, UniqueConstraint, func, select, update
 
 from dokimos.server import ServerSettings
 from dokimos.server._db.clock import now
@@ -133,3 +133,20 @@ async def test_changes_that_share_a_commit_fail_alone(database):
     ]
     names = await database.read(lambda c: sorted(c.execute(select(PROJECTS.c.name)).scalars()))
     assert names == [f"project {number}" for number in (1, 2, 4, 5, 7, 8)]
+
+
+def test_every_reference_to_a_table_has_an_index():
+    """Without one, deleting a row reads the whole table that refers to it."""
+    missing = []
+    for table in METADATA.sorted_tables:
+        leading = _leading_columns(table)
+        for key in table.foreign_keys:
+            if key.parent.name not in leading:
+                missing.append(f"{table.name}.{key.parent.name}")
+    assert missing == []
+
+
+def _leading_columns(table):
+    whole = [index for index in table.indexes if index.dialect_options["sqlite"]["where"] is None]
+    keys = [each for each in table.constraints if isinstance(each, PrimaryKeyConstraint | UniqueConstraint)]
+    return {next(iter(each.columns)).name for each in (*whole, *keys)}

@@ -345,6 +345,8 @@ def _unique_name(table: Table, *columns: str) -> None:
 _unique_name(PROJECTS, "name")
 _unique_name(EXPERIMENTS, "project_id", "name")
 _unique_name(DATASETS, "name")
+Index(None, EXPERIMENTS.c.project_id)
+Index(None, SESSIONS.c.api_key_id)
 Index(None, RUNS.c.experiment_id, RUNS.c.started_at)
 Index(None, RUNS.c.project_id)
 Index(None, RUNS.c.dataset_version_id)
