@@ -431,3 +431,25 @@ def test_interrupted_run_of_a_server_that_is_away_is_in_the_spool(workplace, liv
     [run] = read(live_server, f"/experiments/{experiment['id']}/runs")
     assert run["status"] == "CANCELLED"
     assert run["itemCount"] >= 30
+
+
+def test_datasets_of_a_real_server(workplace, live_server, capsys):
+    write_data(workplace / "qa.json", "yes", "no")
+    push = ["datasets", "push", "qa.json", "--name", "q/a", "--server", live_server]
+    for expected in ("dataset://q/a@1   2 items", "dataset://q/a@1   2 items, unchanged"):
+        assert run_command(push) == 0
+        assert capsys.readouterr().out == f"{expected}\n"
+    write_data(workplace / "qa.json", "yes", "NO")
+    run_command(push)
+    capsys.readouterr()
+    assert run_command(["datasets", "diff", "q/a@1", "q/a@latest", "--server", live_server]) == 1
+    assert capsys.readouterr().out.endswith("0 added, 0 removed, 1 changed, 1 unchanged.\n")
+    text = EVALS.replace("Experiment(examples", "Experiment(Dataset.load('dataset://q/a@2')")
+    (workplace / "evals.py").write_text(f"from dokimos import Dataset\n{text}")
+    environment = ["--server", live_server, "--project", "demo"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOKIMOS_SERVER_URL", live_server)
+        run_command(["run", "evals.py", "-q", *environment])
+    run = read(live_server, f"/runs/{output_ids(workplace)[0]}")
+    assert (run["datasetVersion"], run["totalItems"]) == (2, 2)
+    assert all(item["datasetItemId"] for item in run["items"]["content"])
