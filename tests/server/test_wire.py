@@ -1,5 +1,6 @@
 """Bodies and connections as odd clients send them, against a server that listens on a socket."""
 
+import contextlib
 import gzip
 import json
 import re
@@ -229,3 +230,26 @@ def test_texts_that_no_column_holds_are_refused(api, body, message):
 
 def test_nul_in_a_query_is_refused(api):
     assert api.get("/api/v1/projects?search=a%00").status_code == 400
+
+
+@pytest.mark.parametrize("part", [b"x", b"x: y\r\n"])
+def test_a_head_without_end_is_refused(listening, part):
+    port = listening()
+    endless = part * (1024 * 1024 // len(part))
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"GET /api/v1/projects HTTP/1.1\r\nHost: localhost\r\nx-long: a\r\n")
+        with contextlib.suppress(ConnectionError):  # it is refused before all of it is sent
+            for _ in range(8):
+                connection.sendall(endless)
+        with contextlib.suppress(ConnectionError):
+            assert read_answer(connection)[0] == 431
+    assert exchange(port, request(b"", method="GET", path="/api/v1/projects"))[0] == 200
+
+
+def test_long_headers_below_the_limit_are_read_on_a_connection_that_is_used_again(listening):
+    with socket.create_connection(("127.0.0.1", listening()), timeout=20) as connection:
+        for _ in range(4):
+            head = request(b"", f"x-long: {'a' * 40_000}", method="GET", path="/api/v1/projects")
+            connection.sendall(head[:30_000])
+            connection.sendall(head[30_000:])
+            assert read_answer(connection)[0] == 200

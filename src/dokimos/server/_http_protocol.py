@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from typing import Final
+
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MAX_HEAD_BYTES: Final = 64 * 1024
+"""Of the request line and the headers, as other servers have it; what is read at once may be more."""
 
 
 class IgnoreUpgradeProtocol(HttpToolsProtocol):
@@ -16,9 +22,14 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
 
     _goes_on = False
     """Whether the parser is being told about headers that were handled already."""
+    _reads_head = False
+    _head_bytes = 0
+    """Bytes that arrived of a head that is not complete."""
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            return  # refused already; the connection is about to close
         while True:
             try:
                 self.parser.feed_data(data)
@@ -28,7 +39,19 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
                 continue
             except httptools.HttpParserError:
                 self.send_400_response("Invalid HTTP request received.")
-            return
+            break
+        if self._reads_head:
+            self._count_head(len(data))
+
+    def _count_head(self, size: int) -> None:
+        """Refuse a head without end: the parser would keep it in memory as long as it grows."""
+        self._head_bytes += size
+        if self._head_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
+            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            self.transport.write(
+                f"HTTP/1.1 {status} {status.phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode()
+            )
+            self.transport.close()
 
     def _go_on_after_headers(self) -> None:
         framing = [
@@ -45,6 +68,7 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         if not self._goes_on:
+            self._reads_head, self._head_bytes = True, 0
             super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -57,6 +81,7 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if not self._goes_on:
+            self._reads_head = False
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
