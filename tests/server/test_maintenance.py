@@ -9,10 +9,16 @@ from dokimos.server import ServerSettings
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database
 from dokimos.server._db.tables import EVALUATIONS, EXPERIMENTS, ITEMS, METADATA, PROJECTS, RUNS
-from dokimos.server._services import maintenance
+from dokimos.server._services import maintenance, projects
+from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.items import NewEvaluation, NewItem, add_items
 from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.projects import delete_project
+from dokimos.server._services.projects import (
+    delete_experiment,
+    delete_project,
+    find_experiment,
+    find_project,
+)
 from dokimos.server._services.runs import NewRun, create_run, delete_run, find_run
 from dokimos.server._workers.maintenance import Reaper, purge
 
@@ -150,3 +156,31 @@ def _leading_columns(table):
     whole = [index for index in table.indexes if index.dialect_options["sqlite"]["where"] is None]
     keys = [each for each in table.constraints if isinstance(each, PrimaryKeyConstraint | UniqueConstraint)]
     return {next(iter(each.columns)).name for each in (*whole, *keys)}
+
+
+@pytest.mark.parametrize("table", [RUNS, EXPERIMENTS])
+async def test_what_started_below_a_project_while_it_was_deleted_is_removed_too(database, table):
+    run = await start(database, items=1)
+    experiment = (await database.read(lambda c: find_run(c, SYSTEM, run))).experiment_id
+    await database.write(lambda c: delete_project(c, SYSTEM, "chat"))
+    # As two transactions of PostgreSQL leave it, of which neither has seen the other.
+    revive = update(table).where(table.c.id.in_([run, experiment])).values(deleted_at=None)
+    await database.write(lambda c: c.execute(revive).rowcount)
+
+    await purge(database)
+
+    assert [await count(database, each) for each in (PROJECTS, EXPERIMENTS, RUNS, ITEMS)] == [0, 0, 0, 0]
+
+
+async def test_an_experiment_that_two_requests_delete_is_counted_once(database, monkeypatch):
+    run = await start(database)
+    await start(database, experiment="other")
+    seen = await database.read(lambda c: find_experiment(c, SYSTEM, find_run(c, SYSTEM, run).experiment_id))
+    # Both have found it before either deletes it.
+    monkeypatch.setattr(projects, "find_experiment", lambda *_: seen)
+    await database.write(lambda c: delete_experiment(c, SYSTEM, seen.id))
+    with pytest.raises(NotFoundError):
+        await database.write(lambda c: delete_experiment(c, SYSTEM, seen.id))
+
+    project = await database.read(lambda c: find_project(c, SYSTEM, "chat"))
+    assert (project.experiment_count, project.run_count) == (1, 1)

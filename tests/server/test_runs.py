@@ -438,3 +438,15 @@ def test_huge_scores_and_counts_never_break_a_page(api):
     details = read(api, run)
     assert details["totalTokensIn"] == 6 * (2**31 - 1)
     assert details["evaluators"][0]["meanScore"] is None
+
+
+def test_scores_whose_sum_is_infinite_are_stored_one_by_one_and_replaced(api):
+    run = start(api)
+    huge = {"evalResults": [{"name": "a", "score": 1.7e308, "success": True}]}
+
+    for ordinal in range(3):
+        assert send(api, run, {**ITEM, **huge, "ordinal": ordinal}).status_code == 201
+    assert read(api, run)["evaluators"][0]["meanScore"] is None
+    usual = {"evalResults": [{"name": "a", "score": 0.5, "success": True}]}
+    assert send(api, run, *({**ITEM, **usual, "ordinal": ordinal} for ordinal in range(3))).status_code == 201
+    assert read(api, run)["evaluators"][0]["meanScore"] is not None

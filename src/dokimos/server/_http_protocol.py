@@ -48,9 +48,8 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
         self._head_bytes += size
         if self._head_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
             status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            self.transport.write(
-                f"HTTP/1.1 {status} {status.phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode()
-            )
+            head = f"HTTP/1.1 {status} {status.phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            self.transport.write(head.encode())
             self.transport.close()
 
     def _go_on_after_headers(self) -> None:

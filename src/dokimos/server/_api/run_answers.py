@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from sqlalchemy import Row
 
 from dokimos.server._db.clock import format_time
+from dokimos.server._services.items import LARGEST_SUMMED_SCORE
 
 
 def pass_rate(row: Row[Any]) -> float | None:
@@ -81,8 +81,8 @@ def parse(text: str | None) -> Any:
 
 
 def _mean(total: float, count: int) -> float | None:
-    """The mean of scores; None for none, and where finite scores have an infinite sum."""
-    return total / count if count and math.isfinite(total) else None
+    """The mean of scores; None for none, and where one of them is too large to be summed."""
+    return total / count if count and abs(total) < LARGEST_SUMMED_SCORE else None
 
 
 def _common(row: Row[Any], tags: list[str]) -> dict[str, Any]:

@@ -26,6 +26,9 @@ from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.runs import RunStatus
 
+LARGEST_SUMMED_SCORE: Final = 1e290
+"""As what larger scores count in the sum of an evaluator: it stays finite, and a score can be taken back."""
+
 
 class NewEvaluation(NamedTuple):
     """One score that a client sends. Texts that are JSON are JSON already.
@@ -115,7 +118,7 @@ class Counts:
         if counts is None:
             counts = self.scores[evaluation.evaluator] = ScoreCounts()
         counts.score_count += sign
-        counts.score_sum += sign * evaluation.score
+        counts.score_sum += sign * min(max(evaluation.score, -LARGEST_SUMMED_SCORE), LARGEST_SUMMED_SCORE)
         counts.success_count += sign * evaluation.success
 
 

@@ -58,6 +58,9 @@ def purge_deleted_rows(connection: Connection) -> int:
         versions = select(DATASET_VERSIONS.c.id).where(DATASET_VERSIONS.c.dataset_id == dataset)
         is_below = DATASET_ITEMS.c.version_id.in_(versions)
         return _delete_some(connection, DATASET_ITEMS, is_below) or _delete_row(connection, DATASETS, dataset)
+    left = _delete_left_rows(connection)
+    if left:
+        return left
     for table, below, parent in (
         (EXPERIMENTS, RUNS, RUNS.c.experiment_id == EXPERIMENTS.c.id),
         (PROJECTS, EXPERIMENTS, EXPERIMENTS.c.project_id == PROJECTS.c.id),
@@ -78,6 +81,19 @@ def _first_unfinished_version(connection: Connection) -> str | None:
         .limit(1)
     ).scalar()
     return row_id
+
+
+def _delete_left_rows(connection: Connection) -> int:
+    """Mark what is below deleted rows: on PostgreSQL, a run may start while its project is being deleted."""
+    left = 0
+    for below, parent, key in (
+        (EXPERIMENTS, PROJECTS, EXPERIMENTS.c.project_id),
+        (RUNS, EXPERIMENTS, RUNS.c.experiment_id),
+    ):
+        is_left = key.in_(select(parent.c.id).where(parent.c.deleted_at.is_not(None)))
+        change = update(below).where(below.c.deleted_at.is_(None), is_left).values(deleted_at=now())
+        left += connection.execute(change).rowcount
+    return left
 
 
 def _first_deleted(connection: Connection, table: Table) -> str | None:

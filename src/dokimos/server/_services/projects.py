@@ -185,9 +185,11 @@ def delete_experiment(connection: Connection, principal: Principal, experiment_i
         connection, principal, what, ((RUNS, RUNS.c.experiment_id == experiment_id),)
     )
     moment = now()
+    is_there = (EXPERIMENTS.c.id == experiment_id, EXPERIMENTS.c.deleted_at.is_(None))
+    if not connection.execute(update(EXPERIMENTS).where(*is_there).values(deleted_at=moment)).rowcount:
+        raise NotFoundError(f"Experiment not found: {experiment_id}")  # another request was quicker
     is_below = (RUNS.c.experiment_id == experiment_id, RUNS.c.deleted_at.is_(None))
     runs = connection.execute(update(RUNS).where(*is_below).values(deleted_at=moment)).rowcount
-    connection.execute(update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id).values(deleted_at=moment))
     _count_experiments(connection, experiment.project_id, -1, runs=-runs)
 
 
