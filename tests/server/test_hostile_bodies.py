@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from pydantic import ValidationError
 
+from dokimos.server._api.dataset_schemas import CreateVersionBody, EditVersionBody, PromoteBody
 from dokimos.server._api.item_bodies import ITEMS_BODY
 from dokimos.server._api.json_text import _object, dump_json, parse_json
 from dokimos.server._services.errors import InvalidRequestError
@@ -72,3 +73,18 @@ def test_the_first_fault_of_a_list_ends_the_check_of_it():
         with pytest.raises(ValidationError) as refusal:
             ITEMS_BODY.validate_python(body)
         assert refusal.value.error_count() <= 3
+
+
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (CreateVersionBody, {"items": [0] * 1000}),
+        (CreateVersionBody, {"examples": [0] * 1000}),
+        (EditVersionBody, {"changes": [0] * 1000}),
+        (PromoteBody, {"datasetName": "d", "items": [0] * 1000}),
+    ],
+)
+def test_the_first_fault_of_a_list_about_datasets_ends_the_check_of_it(model, body):
+    with pytest.raises(ValidationError) as refusal:
+        model.model_validate(body)
+    assert refusal.value.error_count() == 1

@@ -151,7 +151,7 @@ def test_a_body_over_the_limit_is_refused_and_says_the_limit(listening, encoding
     status, _, answer = exchange(port, request(gzip.compress(body, 1) if encoding else body, *lines))
     assert status == 413
     assert json.loads(answer)["error"] == "Payload Too Large"
-    assert json.loads(answer)["message"] == "The body is larger than 10000 bytes; send it in smaller batches."
+    assert json.loads(answer)["message"] == "The body is larger than 10000 bytes; send it in smaller parts."
 
 
 def test_a_chunked_body_over_the_limit_is_refused(listening):

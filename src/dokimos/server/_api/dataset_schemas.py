@@ -44,12 +44,16 @@ class DatasetItemBody(_Item, total=False):
     id: ExternalId | None
 
 
+# Of a list, the first fault is what is answered: a million of them would take seconds and gigabytes.
+_Items = Annotated[list[DatasetItemBody], Field(fail_fast=True)]
+
+
 class CreateVersionBody(WireModel):
     """A whole version; `examples` is another name of `items`."""
 
     description: Description | None = None
-    items: list[DatasetItemBody] | None = None
-    examples: list[DatasetItemBody] | None = None
+    items: _Items | None = None
+    examples: _Items | None = None
 
 
 @with_config(_CONFIG)
@@ -71,7 +75,7 @@ class EditVersionBody(WireModel):
     """What a new version changes."""
 
     description: Description | None = None
-    changes: Annotated[list[ItemChangeBody], Field(min_length=1)]
+    changes: Annotated[list[ItemChangeBody], Field(min_length=1, fail_fast=True)]
     expected_latest_version: Annotated[int, Field(ge=1, le=2**53)] | None = None
 
 
@@ -87,7 +91,7 @@ class PromoteBody(WireModel):
 
     dataset_name: str
     description: Annotated[str, Field(max_length=2000), AfterValidator(_check_text)] | None = None
-    items: Annotated[list[PromotedItemBody], Field(min_length=1)]
+    items: Annotated[list[PromotedItemBody], Field(min_length=1, fail_fast=True)]
     mode: Literal["append", "replace"] | None = None
     use_corrections: bool | None = None
 
