@@ -1,13 +1,14 @@
 """Runs that went quiet, and rows that were deleted."""
 
 import asyncio
+import threading
 
 import pytest
 from sqlalchemy import PrimaryKeyConstraint, UniqueConstraint, func, select, update
 
 from dokimos.server import ServerSettings
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import open_database
+from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.tables import EVALUATIONS, EXPERIMENTS, ITEMS, METADATA, PROJECTS, RUNS
 from dokimos.server._services import maintenance, projects
 from dokimos.server._services.errors import NotFoundError
@@ -184,3 +185,21 @@ async def test_an_experiment_that_two_requests_delete_is_counted_once(database, 
 
     project = await database.read(lambda c: find_project(c, SYSTEM, "chat"))
     assert (project.experiment_count, project.run_count) == (1, 1)
+
+
+async def test_a_change_that_comes_while_the_database_closes_is_refused(tmp_path):
+    database = open_database(ServerSettings(data_dir=tmp_path))
+    await database.open()
+    may_go_on = threading.Event()
+    first = asyncio.create_task(database.write(lambda _: may_go_on.wait()))
+    await asyncio.sleep(0)  # it is in the queue
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    late = [database.write(lambda _: 1), database.read(lambda _: 1)]
+    try:
+        answers = await asyncio.wait_for(asyncio.gather(*late, return_exceptions=True), 10)
+    finally:
+        may_go_on.set()
+        await closing
+    assert [type(answer) for answer in answers] == [DatabaseUnavailable, DatabaseUnavailable]
+    assert await first is True

@@ -63,14 +63,17 @@ class SqliteDatabase:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="dokimos-sqlite-reader")
 
     async def close(self) -> None:
-        if self._readers is not None:
-            self._readers.shutdown(wait=True)
+        # Forgotten first: what came behind the end of the queue would wait for ever.
+        readers, self._readers = self._readers, None
+        writer, self._writer = self._writer, None
+        loop = asyncio.get_running_loop()
+        if readers is not None:
+            await loop.run_in_executor(None, readers.shutdown)
             for connection in self._connections:
                 connection.close()
-        if self._writer is not None:
+        if writer is not None:
             self._changes.put(None)
-            await asyncio.get_running_loop().run_in_executor(None, self._writer.join)
-            self._writer = None
+            await loop.run_in_executor(None, writer.join)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         if self._readers is None:
