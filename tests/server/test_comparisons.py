@@ -382,10 +382,7 @@ async def simulate(database_settings, simulations, seed):
 
     def scored():
         scores = [generate.choice([0.0, 0.5, 0.75, 1.0]) for _ in range(3)]
-        return [
-            NewEvaluation(evaluator=f"e{n}", score=score, success=score > 0.4)
-            for n, score in enumerate(scores)
-        ]
+        return [NewEvaluation(f"e{n}", score, None, score > 0.4) for n, score in enumerate(scores)]
 
     def store(connection, experiment):
         run = create_run(connection, SYSTEM, "aa", NewRun(experiment=experiment))

@@ -38,16 +38,16 @@ _log: Final = logging.getLogger("dokimos")
 
 @dataclass(slots=True)
 class Escapes:
-    """Tells once of each kind of change that values needed."""
+    """Warns once about each kind of change that values needed."""
 
-    _told: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, what: str) -> None:
         with self._lock:
-            if what in self._told:
+            if what in self._warned:
                 return
-            self._told.add(what)
+            self._warned.add(what)
         _log.warning("For the server, %s.", escape_control_characters(what))
 
 

@@ -231,7 +231,6 @@ def _engine(path: Path, *, begin: str) -> Engine:
             "synchronous=FULL",
             "temp_store=MEMORY",
             "cache_size=-16000",
-            "mmap_size=268435456",
         ):
             connection.execute(f"PRAGMA {setting}")
 

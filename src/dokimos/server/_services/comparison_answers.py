@@ -38,7 +38,7 @@ def case_lines(decision: Decision, sides: Sides) -> Iterator[str]:
     # Scores repeat, and rounding by decimals is what costs most here.
     rounded: Rounder = cache(round_half_up_or_none)
     for item in decision.comparison.cases():
-        before, now = _stored_items(item, sides)
+        before, now = _read_items(item, sides)
         shown = now or before
         assert shown is not None, "an item comes from at least one side"
         case = {
@@ -65,7 +65,7 @@ def case_lines(decision: Decision, sides: Sides) -> Iterator[str]:
         yield f"{shown.item_id}\t{to_json(case).decode()}"
 
 
-def _stored_items(item: ItemChange, sides: Sides) -> tuple[StoredItem | None, StoredItem | None]:
+def _read_items(item: ItemChange, sides: Sides) -> tuple[StoredItem | None, StoredItem | None]:
     before = None if item.baseline is None else sides.baseline.items[item.baseline.index]
     now = None if item.candidate is None else sides.candidate.items[item.candidate.index]
     return before, now
@@ -89,10 +89,10 @@ def _summary(verdict: GateVerdict, sides: Sides) -> dict[str, Any]:
         "significant": comparison.significant,
         **_counts(comparison),
         "regressedCount": len(worst),
-        "regressedEvaluators": [_regressed_evaluator(metric) for metric in comparison.regressed_evaluators],
+        "regressedEvaluators": [_describe_regression(metric) for metric in comparison.regressed_evaluators],
         "cases": [_gate_case(item, comparison, decision, sides) for item in worst[:_MAX_CASES]],
         "casesTruncated": len(worst) > _MAX_CASES,
-        **_added(verdict, comparison, sides),
+        **_list_added(verdict, comparison, sides),
     }
 
 
@@ -100,7 +100,7 @@ def _counts(comparison: RunComparison) -> dict[str, int]:
     return {f"{change.value.lower()}Count": comparison.count(change) for change in Change}
 
 
-def _regressed_evaluator(metric: MetricChange) -> dict[str, Any]:
+def _describe_regression(metric: MetricChange) -> dict[str, Any]:
     return {
         "evaluator": metric.name,
         "baselineMean": round_half_up_or_none(metric.baseline_mean),
@@ -113,7 +113,7 @@ def _regressed_evaluator(metric: MetricChange) -> dict[str, Any]:
     }
 
 
-def _added(verdict: GateVerdict, comparison: RunComparison, sides: Sides) -> dict[str, Any]:
+def _list_added(verdict: GateVerdict, comparison: RunComparison, sides: Sides) -> dict[str, Any]:
     """The fields that the documentation does not have."""
     rate = comparison.pass_rate
     return {
@@ -204,7 +204,7 @@ def _worst(comparison: RunComparison, decision: Decision) -> list[ItemChange]:
 def _gate_case(
     item: ItemChange, comparison: RunComparison, decision: Decision, sides: Sides
 ) -> dict[str, Any]:
-    before, now = _stored_items(item, sides)
+    before, now = _read_items(item, sides)
     shown = now or before
     assert shown is not None
     named = {drop.evaluator for drop in decision.drops if drop.key == item.key}

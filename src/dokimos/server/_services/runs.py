@@ -77,14 +77,12 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         ForbiddenError: The project is shared, and closed to this caller.
     """
     project = find_or_create_project(connection, principal, project_name)
-    if new.idempotency_key is not None:
-        earlier = _earlier_run(connection, principal, project.id, new)
-        if earlier is not None:
-            return earlier
+    earlier = _earlier_run(connection, principal, project.id, new)
+    if earlier is not None:
+        return earlier
     principal.check_may_write(project.tenant_id, f"The project '{project_name}'")
     experiment = find_or_create_experiment(connection, principal, project, new.experiment)
-    run_id = new_id()
-    moment = now()
+    run_id, moment = new_id(), now()
     is_new = insert_if_absent(
         connection,
         RUNS,
@@ -116,9 +114,8 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         return earlier
     insert_tags(connection, run_id, new.tags)
     insert_evaluators(connection, run_id, new.evaluators)
-    connection.execute(
-        update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id).values(latest_run_id=run_id)
-    )
+    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id)
+    connection.execute(change.values(latest_run_id=run_id))
     _count_run(connection, experiment.id, project.id, 1)
     return run_id
 
@@ -344,7 +341,9 @@ def _narrow(query: Select[Any], chosen: RunFilter) -> Select[Any]:
 
 
 def _earlier_run(connection: Connection, principal: Principal, project_id: str, new: NewRun) -> str | None:
-    """The run that this request has created before."""
+    """The run that this request has created before; None also where it has no key."""
+    if new.idempotency_key is None:
+        return None
     query = select(RUNS.c.id, RUNS.c.idempotency_hash, RUNS.c.deleted_at).where(
         RUNS.c.project_id == project_id,
         RUNS.c.idempotency_scope == (principal.tenant or ""),
