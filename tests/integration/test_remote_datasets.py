@@ -176,7 +176,7 @@ def test_the_key_is_sent_and_never_shown(serve, monkeypatch):
 
         monkeypatch.setenv("DOKIMOS_API_KEY", "dk-wrong-0123456789abcdef")
         with pytest.raises(
-            DatasetError, match=r"401 .*Set DOKIMOS_API_KEY to a key that may read it"
+            DatasetError, match=r"401 .*; set DOKIMOS_API_KEY to a key of this server"
         ) as error:
             Dataset.load("dataset://faq@1")
 

@@ -29,7 +29,7 @@ VERDICT = {
         {"evaluator": "faith|fulness", "baselineMean": 0.91, "candidateMean": 0.7, "delta": -0.21,
          "pValue": 0.011}
     ],
-    "cases": [{"index": "item-3", "evaluatorDrops": [
+    "cases": [{"index": "item-3", "input": "What opens *when*?", "evaluatorDrops": [
         {"evaluator": "faith|fulness", "baselineMean": 1.0, "candidateMean": 0.0, "delta": -1.0}]}],
     "casesTruncated": False,
 }  # fmt: skip
@@ -167,10 +167,11 @@ def test_gate_asks_the_server_and_fails(workplace, serve, capsys):
     assert fake.asked == {"candidateRunId": CANDIDATE, "baselineBranch": "main"}
     out = capsys.readouterr().out
     assert "Eval gate FAILED: demo/faq vs main, pass rate 88.0 % -> 82.0 %." in out
-    assert f"/experiments/e-1/runs/{CANDIDATE}/diff?baselineRunId={BASELINE}" in out
+    assert f"{server.url}/api/v1/experiments/e-1/runs/{CANDIDATE}/diff?baselineRunId={BASELINE}" in out
     markdown = (workplace / "out" / "verdict.md").read_text()
     assert "❌ Eval gate failed" in markdown
     assert r"faith\|fulness" in markdown
+    assert r"- row `item-3` (What opens \*when\*?): faith" in markdown
     assert run_command(["gate", "report", ".dokimos/verdicts"]) == 1
 
 

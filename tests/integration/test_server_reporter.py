@@ -300,6 +300,7 @@ def test_refusal_is_final(serve, status):
     assert fake.posts == 1
     assert reporter.failed_item_count == 3
     assert str(status) in result.notices[0]
+    assert ("set DOKIMOS_API_KEY" in result.notices[0]) == (status in (401, 403))
 
 
 def test_refused_item_costs_that_item_only(serve, tmp_path):

@@ -117,6 +117,24 @@ def test_a_failed_gate_names_the_evaluators_and_the_worst_items(api):
     assert "pass rate" in answer["reasons"][0]
 
 
+def test_a_case_has_the_ends_of_its_input(api):
+    items = items_of([1.0] * 8)
+    items[1]["inputs"] = {"input": "long " * 1000}
+    run_of(api, items)
+    answer = verdict(
+        api,
+        run_of(
+            api,
+            [{**new, "inputs": old["inputs"]} for old, new in zip(items, items_of([0.0] * 8), strict=True)],
+        ),
+    )
+
+    inputs = [case["input"] for case in answer["cases"]]
+    assert inputs[0] == "question 0"
+    assert inputs[1].startswith("long long")
+    assert len(inputs[1]) < 250
+
+
 def test_the_documented_request_with_empty_fields_means_the_automatic_baseline(api):
     before = run_of(api, items_of([1.0] * 3))
     now = run_of(api, items_of([1.0] * 3))

@@ -414,6 +414,8 @@ def test_items_are_filtered_by_outcome_evaluator_and_text(api):
     assert ordinals(outcome="failed") == [1]
     assert ordinals(outcome="unjudged") == [2]
     assert ordinals(outcome="errored") == [3]
+    answer = api.get(f"/api/v1/runs/{run}", params={"outcome": "FAILED"})
+    assert answer.json()["message"] == "outcome: must be 'passed', 'failed', 'errored' or 'unjudged'"
     assert ordinals(failedEvaluator="tone") == [1]
     assert ordinals(search="rude") == [1]
 

@@ -24,8 +24,9 @@ from dokimos._cli.echo import echo
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Start the server: runs, datasets, comparisons and the gate over HTTP.
 
-    It keeps its data in SQLite, or in PostgreSQL where DB_HOST, DB_NAME, DB_USERNAME or DB_PASSWORD is set.
-    With DOKIMOS_API_KEY, writing needs that key. Ctrl-C stops it once it has answered what was asked.
+    It keeps its data in SQLite, or in PostgreSQL where DOKIMOS_DATABASE_URL, DB_HOST, DB_NAME, DB_USERNAME or
+    DB_PASSWORD is set. With DOKIMOS_API_KEY, writing needs that key. Ctrl-C stops it once it has answered
+    what was asked.
     """
     from dokimos._core.extras import require
 

@@ -104,6 +104,8 @@ class ApiClient:
     """Where requests may go; that of the context unless given, None for anywhere."""
     hides_paths: bool = False
     """Whether errors show no more of a URL than its host: that of a webhook is a secret."""
+    hints: Mapping[int, str] = field(default_factory=dict)
+    """What to do about a refusal with this status; its error ends with it."""
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)
     _session: Session | None = field(default=None, init=False, repr=False)
 
@@ -244,7 +246,7 @@ class ApiClient:
             raise AddressRefusedError(call.message(f"not sent: the URL {fault}")) from None
         except Unsendable as fault:
             raise ConfigurationError(call.message(f"the request cannot be sent ({fault})")) from None
-        return _read(call, answer)
+        return _read(call, answer, self.hints)
 
     def _open(self) -> Session:
         if self._session is None:
@@ -327,7 +329,7 @@ class _Failure(NamedTuple):
     """The seconds that the server asks to wait."""
 
 
-def _read(call: _Call, answer: Answer) -> ApiReply | _Failure:
+def _read(call: _Call, answer: Answer, hints: Mapping[int, str]) -> ApiReply | _Failure:
     status = answer.status
     if _FIRST_GOOD <= status < _FIRST_ELSEWHERE:
         return ApiReply(status, answer.headers, answer.content, call.shown)
@@ -339,6 +341,8 @@ def _read(call: _Call, answer: Answer) -> ApiReply | _Failure:
     if status < _FIRST_REFUSED and "Location" in answer.headers:
         place = call.show(urljoin(call.url, answer.headers["Location"]))
         problem = f"{format_status(status)}: redirects are not followed; this one leads to {place}"
+    if status in hints:
+        problem += f"; {hints[status]}"
     raise ServerRefusedError(call.message(problem), status=status, details=details)
 
 

@@ -16,6 +16,10 @@ SERVER_URL: Final = "DOKIMOS_SERVER_URL"
 API_KEY: Final = "DOKIMOS_API_KEY"
 API_VERSION: Final = "DOKIMOS_API_VERSION"
 DEFAULT_VERSION: Final = "v1"
+_HINTS: Final = {
+    401: f"set {API_KEY} to a key of this server",
+    403: f"set {API_KEY} to a key that may do this",
+}
 
 
 def open_server_api(
@@ -49,6 +53,7 @@ def open_server_api(
         headers=_authorization(api_key),
         attempts=attempts,
         first_backoff=api_client.FIRST_BACKOFF,
+        hints=_HINTS,
     )
     if max_reply_bytes is not None:
         client.max_reply_bytes = max_reply_bytes

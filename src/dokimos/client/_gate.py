@@ -95,8 +95,8 @@ def _verdict_tree(verdict: Mapping[str, Any], name: str, link: str) -> dict[str,
 
 
 def _link(api: ApiClient, experiment: str, verdict: Mapping[str, Any]) -> str:
-    """Return the page of the comparison, or where nothing was compared that of the run."""
-    root = redact_url(api.base_url).rpartition("/api/")[0]
+    """Return where the comparison is read, or where nothing was compared the run."""
+    root = redact_url(api.base_url)
     candidate, baseline = verdict.get("candidateRunId"), verdict.get("baselineRunId")
     if baseline is None:
         return f"{root}/runs/{candidate}"

@@ -19,7 +19,7 @@ from dokimos._core.example import Example
 from dokimos._core.text import shorten
 from dokimos._http.api_client import ApiClient, ApiReply, encode_segment
 from dokimos._http.credentials import redact_url
-from dokimos._http.server_api import API_KEY, SERVER_URL, open_server_api
+from dokimos._http.server_api import SERVER_URL, open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.datasets._dataset import Columns, Dataset, DatasetStream
@@ -30,7 +30,6 @@ from dokimos.errors import (
     ConfigurationError,
     DatasetError,
     ServerError,
-    ServerRefusedError,
     ServerReplyError,
     ServerUnavailableError,
 )
@@ -43,7 +42,6 @@ MOST_PAGE_BYTES: Final = 2**28
 LATEST: Final = "latest"
 _PREFIX: Final = re.compile(r"dataset://", re.IGNORECASE)
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-_DENIED: Final = (401, 403)
 _log: Final = logging.getLogger("dokimos")
 
 _CONTENT: Final = ("inputs", "expectedOutputs", "metadata")
@@ -157,9 +155,6 @@ def _ask(asked: RemoteUri, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         return run_sync(main())
     except ServerUnavailableError:
         raise
-    except ServerRefusedError as refusal:
-        hint = f" Set {API_KEY} to a key that may read it." if refusal.status in _DENIED else ""
-        raise DatasetError(f"{refusal}{hint}", path=asked.text) from refusal
     except ServerError as error:
         raise DatasetError(str(error), path=asked.text) from error
     except ConfigurationError as error:

@@ -240,6 +240,8 @@ def _drop_key(item: Tree, drop: Tree) -> tuple[Any, Any]:
 def _case(case: Tree) -> str:
     item = case.get("datasetItemId")
     name = f"item {code(str(item))}" if item is not None else f"row {code(str(case.get('index', '?')))}"
+    if case.get("input"):  # a server's names for items mean nothing to people
+        name += f" ({plain(str(case['input']), _NAME)})"
     drops = [_drop(drop) for drop in case.get("evaluatorDrops") or []]
     more = f" and {len(drops) - 5} more" if len(drops) > 5 else ""
     return f"{name}: {', '.join(drops[:5])}{more}" if drops else f"{name}: no longer passes"

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 from pydantic_core import to_json
 
+from dokimos._core.text import shorten
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.gate_schemas import BaselineAnswer, DiffAnswer, GateAnswer, GateBody
 from dokimos.server._api.json_body import describe_body, json_body
@@ -22,11 +23,12 @@ from dokimos.server._services.comparisons import ComparedRuns, ComparisonRequest
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.gate_options import GateOptions
 from dokimos.server._services.runs import RunStatus, describe_failure
-from dokimos.server._services.stored_comparisons import read_cases
+from dokimos.server._services.stored_comparisons import read_cases, read_inputs
 
 ROUTER = APIRouter(prefix="/api/v1/experiments/{experimentId}", tags=["Comparisons"])
 _DIFF_PAGE = page_request(20)
 _STATUSES: Final = ("ALL", "REGRESSED", "IMPROVED", "CHANGED")
+_SHOWN_INPUT: Final = 200
 _ONLY_GATE: Final = (
     "status",
     "passed",
@@ -50,6 +52,7 @@ CandidateId = Annotated[str, Depends(_read_candidate)]
 @access(Access.WRITE)
 async def check_run(
     caller: Caller,
+    store: Store,
     engine: Engine,
     experiment_id: ExperimentId,
     body: Annotated[GateBody, Depends(json_body(GateBody))],
@@ -70,8 +73,21 @@ async def check_run(
     if compared.comparison is None:
         answer = to_json(_no_baseline(compared, request.options, body.on_no_baseline == "fail"))
     else:
-        answer = compared.comparison.summary.encode()
+        answer = await _name_inputs(store, compared.comparison.summary)
     return Response(answer[:-1] + b"," + source[1:], media_type="application/json")
+
+
+async def _name_inputs(store: Store, summary: str) -> bytes:
+    """Return the answer of the gate with the text of each case's input, by which people know an item."""
+    answer = json.loads(summary)
+    ids = [case["candidateItemId"] for case in answer["cases"] if case["candidateItemId"] is not None]
+    if not ids:
+        return summary.encode()
+    inputs = await store.read(lambda connection: read_inputs(connection, ids))
+    for case in answer["cases"]:
+        text = inputs.get(case["candidateItemId"])
+        case["input"] = text and shorten(text, _SHOWN_INPUT)
+    return to_json(answer)
 
 
 @ROUTER.get("/runs/{candidateRunId}/diff", response_model=DiffAnswer)

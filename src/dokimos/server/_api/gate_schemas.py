@@ -66,6 +66,7 @@ class GateCase(WireModel):
     index: str
     evaluator_drops: list[EvaluatorDrop]
     candidate_item_id: str | None
+    input: str | None
 
 
 class RegressedEvaluator(WireModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
@@ -117,7 +117,7 @@ async def get_run(
     run_id: RunId,
     page: _ITEMS_PAGE,  # type: ignore[valid-type] # made by a function, for its default size
     search: Search = None,
-    outcome: Annotated[str | None, Query(pattern="^(passed|failed|errored|unjudged)$")] = None,
+    outcome: Annotated[Literal["passed", "failed", "errored", "unjudged"] | None, Query()] = None,
     failed_evaluator: Annotated[str | None, Query(alias="failedEvaluator")] = None,
     after: Annotated[UUID | None, Query(description="The last item of the page before this one.")] = None,
 ) -> Response:

@@ -96,7 +96,7 @@ def read_cases(connection: Connection, comparison_id: str, start: int, end: int)
     lines = [line for lines in connection.execute(query).scalars() for line in lines.split("\n")]
     first = start - start // CHUNK * CHUNK
     chosen = [line.split("\t", 1) for line in lines[first : first + max(0, end - start)]]
-    inputs = _read_inputs(connection, [item_id for item_id, _ in chosen])
+    inputs = read_inputs(connection, [item_id for item_id, _ in chosen])
     return [f'{case[:-1]},"input":{json.dumps(inputs.get(item_id))}}}' for item_id, case in chosen]
 
 
@@ -162,7 +162,8 @@ def _lock_runs(connection: Connection, job: ComparisonJob) -> None:
         raise NotFoundError("One of the runs has been deleted")
 
 
-def _read_inputs(connection: Connection, item_ids: Sequence[str]) -> dict[str, str]:
+def read_inputs(connection: Connection, item_ids: Sequence[str]) -> dict[str, str]:
+    """Return the text of the input of each of these items."""
     query = select(ITEMS.c.id, ITEMS.c.input).where(ITEMS.c.id.in_(item_ids))
     return {row.id: _input_text(row.input) for row in connection.execute(query)}
 
