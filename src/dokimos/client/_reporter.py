@@ -82,9 +82,9 @@ class ServerReporter(BaseReporter):
         if attempts < 1:
             raise ConfigurationError(f"attempts must be at least 1, not {attempts}.")
         encode_segment(project_name)  # refuses names that no path can hold
-        self.server_url = redact_url(server_url.strip().rstrip("/"))
+        self.server_url: str = redact_url(server_url.strip().rstrip("/"))
         self.project_name = project_name
-        self.identity = f"dokimos server {self.server_url}, project {project_name}"
+        self.identity: str = f"dokimos server {self.server_url}, project {project_name}"
         self._url, self._key, self._version = server_url, api_key, api_version
         self._attempts = attempts
         self._open_api()  # refuses a URL that is not one
