@@ -7,11 +7,14 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import select, text
 
 from dokimos.server import ServerSettings
 from dokimos.server._db import migrate
 from dokimos.server._db.database import open_database
-from dokimos.server._db.tables import METADATA
+from dokimos.server._db.tables import METADATA, PROJECTS
+from dokimos.server._services.principal import SYSTEM
+from dokimos.server._services.runs import NewRun, create_run
 
 FOLDER = Path(migrate.__file__).parent / "migrations"
 SCRIPTS = sorted((FOLDER / "versions").glob("migration_*.py"))
@@ -52,10 +55,17 @@ def test_a_migration_only_adds(script):
 
 
 async def test_opening_a_database_again_changes_nothing(database_settings):
-    for _ in range(2):
+    projects = []
+    for turn in range(2):
         database = open_database(ServerSettings(**database_settings))
         await database.open()
+        if turn == 0:
+            await database.write(lambda c: create_run(c, SYSTEM, "chat", NewRun(experiment="qa")))
+        projects.append(await database.read(lambda c: c.execute(select(PROJECTS)).all()))
         await database.close()
+
+    assert len(projects[0]) == 1
+    assert projects[0] == projects[1]
 
 
 async def test_servers_that_start_at_once_on_an_empty_database_all_start(database_settings):
@@ -65,5 +75,8 @@ async def test_servers_that_start_at_once_on_an_empty_database_all_start(databas
 
     await asyncio.gather(*(database.open() for database in databases))
 
+    version = text("SELECT version_num FROM alembic_version")
+    versions = [await database.read(lambda c: c.execute(version).scalars().all()) for database in databases]
     for database in databases:
         await database.close()
+    assert versions == [[migrate.HEAD]] * 4
