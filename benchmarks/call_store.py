@@ -26,10 +26,10 @@ class Forgetful:
 
     def __enter__(self) -> None:
         self._put: Any = RunCallStore.put
-        RunCallStore.put = _forget  # type: ignore[method-assign]
+        RunCallStore.put = _forget  # type: ignore[method-assign] # for a while
 
     def __exit__(self, *exc_info: object) -> None:
-        RunCallStore.put = self._put  # type: ignore[method-assign]
+        RunCallStore.put = self._put  # type: ignore[method-assign] # as it was
 
 
 async def _forget(self: RunCallStore, *call: Any) -> None: ...

@@ -89,7 +89,7 @@ def closure(name: str) -> set[str]:
 def _requirements(name: str) -> list[str]:
     """Return what a package requires here without extras.
 
-    A requirement whose marker excludes this machine is not installed, which is how it is told apart; one with
+    A requirement whose marker excludes this machine is not installed, which is how it is recognized; one with
     an `extra` marker is left out.
     """
     lines = distribution(name).requires or []

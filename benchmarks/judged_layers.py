@@ -91,7 +91,7 @@ def main() -> None:
             layer(url)
         for number in range(ROUNDS):
             for name, layer in list(LAYERS.items())[:: 1 if number % 2 else -1]:
-                rounds[name].append(measured(lambda layer=layer: layer(url))[0])  # type: ignore[misc]
+                rounds[name].append(measured(lambda layer=layer: layer(url))[0])  # type: ignore[misc] # a default has no type
     first = rounds["bare aiohttp client"]
     before = first
     for name, spent in rounds.items():

@@ -4,7 +4,7 @@ Run with `python benchmarks/server_ingestion.py [--rounds N] [--database sqlite|
 clients send batches of 10 items, as documented clients do, and of 100, to `dokimos serve` and to
 `_server_limit.py` in turns: the same rows into the same tables, on disk before the answer. The figure is the
 CPU of the server's own process per 1,000 items; with PostgreSQL that is without what the database takes,
-which is the same for both. The ratio of each pair of rounds stands for itself, since a loaded machine slows
+which is the same for both. The ratio is taken for each pair of rounds, since a loaded machine slows
 both; the middle one has the budget.
 """
 

@@ -9,8 +9,10 @@ past participle, a word of our own for which the field has one, an idiom that no
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -57,8 +59,12 @@ BANNED_IDIOMS = {
     r"\bwithin each other\b": "nested",
     r"\bnobody (?:told|tells)\b": "not recorded",
     r"\botherwise than\b": "differently from",
+    r"\bgoes on with\b": "continues with",
+    r"\b(?:without a word|to the letter)\b": "silently, or exactly",
+    r"\ball the same\b": "still, or equal",
+    r"(?<!nothing )(?<!anything )\bbut for\b": "except for",
 }
-"""Patterns in messages and pages, and what to write instead."""
+"""Patterns in messages, pages and comments, and what to write instead."""
 
 
 def main() -> None:
@@ -104,13 +110,23 @@ def _is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def find_idioms(root: Path) -> Iterator[str]:
-    """Yield each banned idiom in messages and pages."""
+    """Yield each banned idiom in messages, comments, docstrings and pages."""
     for path in sorted(root.glob(SOURCE)):
-        yield from _idioms_in(path.relative_to(root), messages(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        yield from _idioms_in(path.relative_to(root), messages(text))
+        yield from _idioms_in(path.relative_to(root), _comments(text))
     for pattern in PAGES:
         for path in sorted(root.glob(pattern)):
             lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
             yield from _idioms_in(path.relative_to(root), lines)
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of comments and docstrings."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+        if is_docstring or token.type == tokenize.COMMENT:
+            yield from enumerate(token.string.splitlines(), token.start[0])
 
 
 def _idioms_in(place: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def lazy_exports(
 def names_for_completion(namespace: Mapping[str, object]) -> list[str]:
     """Return what `dir()` of a module lists: what it exports, its public modules, and names like `__doc__`.
 
-    What it imports for its own use, such as `Final`, is not among them: it is no part of what it offers.
+    What it imports for its own use, such as `Final`, is not among them: it is not part of what it offers.
     """
     exports: Any = namespace["__all__"]
     modules = (

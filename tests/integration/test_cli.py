@@ -281,7 +281,7 @@ def test_a_terminal_without_utf8_gets_ascii_signs(workplace):
         [sys.executable, "-m", "dokimos", "run", "answers.csv", "-e", "numeric"],
         capture_output=True, env=environment, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == 1  # one of the expected outputs is no number
+    assert done.returncode == 1  # one of the expected outputs is not a number
     assert b"x 33.3 % passed (1/3)" in done.stdout
     assert b"\x1b" not in done.stdout + done.stderr
     done.stdout.decode("ascii")

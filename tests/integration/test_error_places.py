@@ -1,4 +1,4 @@
-"""Where the errors of a user's own code are told: in runs, after a kill, in suites, in tests and reports."""
+"""Where errors of a user's own code are reported: in runs, after a kill, in suites, tests and reports."""
 
 from __future__ import annotations
 

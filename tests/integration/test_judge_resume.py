@@ -34,7 +34,7 @@ JITTER = 0.008
 """Seconds, about twice what a call takes, within which it is killed after that."""
 
 PROGRAM = """
-# Forks a process for each run that it is told of, and prints its number; told to wait for it, how it ended.
+# Forks a process for each run named on its input, and prints its number, or how it ended.
 import asyncio, os, sys
 from pathlib import Path
 from dokimos import CallMetrics, Dataset, Example, Experiment

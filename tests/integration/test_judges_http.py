@@ -796,7 +796,7 @@ def test_a_replay_needs_neither_server_nor_key(scripted, tmp_path, monkeypatch):
         raise AssertionError("a socket was opened")
 
     keyless = judge("openai-chat:tiny", base_url=f"{server.url}/v1")
-    # The loop's own pair of sockets is no connection.
+    # The loop's own pair of sockets is not a connection.
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", refuse)
     monkeypatch.setattr("dokimos._http.client.post_json", refuse)

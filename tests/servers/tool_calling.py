@@ -43,7 +43,7 @@ class Turn:
     status: int = 200
     """Another one is an error in the place of an answer."""
     made: list[tuple[str, str, str]] = field(default_factory=list)
-    """The calls as they are told: id, name and arguments as JSON text."""
+    """The calls as they are reported: id, name and arguments as JSON text."""
 
 
 class ToolCallingServer(scripted.ScriptedServer):

@@ -72,7 +72,7 @@ def add_server_reporter(experiment: Experiment, settings: RunSettings) -> Experi
     reporter = None if settings.extra.get("is_sample") else _make_reporter(settings)
     if reporter is None or any(isinstance(one, ServerReporter) for one in experiment.reporters):
         return experiment
-    # Always said: that data leaves this machine is no secret of the environment.
+    # Always said: where data leaves this machine, the user must see it.
     echo(f"Reporting to {reporter.server_url}, project {reporter.project_name!r}.", err=True)
     return replace(experiment, reporters=[*experiment.reporters, reporter])
 

@@ -30,7 +30,7 @@ def build_evaluators(specs: Sequence[str]) -> list[Evaluator]:
 def build_evaluator(spec: str, defaults: Mapping[str, Any] | None = None) -> Evaluator:
     """Build `name`, `name:key=value,key=value` (YAML scalars) or `{"type": "name", "key": value}`.
 
-    The defaults are parameters that stand in for those that the spec does not give.
+    The defaults are used for parameters that the spec does not give.
     """
     if spec.lstrip().startswith("{"):
         name, params = _json_spec(spec)

@@ -19,7 +19,7 @@ _LONGEST = 300
 def warnings_in_one_line() -> Iterator[None]:
     """Show what an application and its packages warn of without their source, and nothing of it twice.
 
-    Which warnings are shown, and which are errors, stays as Python is told: `-W`, `PYTHONWARNINGS`.
+    Which warnings are shown, and which are errors, stays as set for Python: `-W`, `PYTHONWARNINGS`.
     """
     printed: set[tuple[str, str]] = set()
 

@@ -28,7 +28,7 @@ POLL_SECONDS: Final = 0.3
 YOUNG_SECONDS: Final = 3.0
 """A file that changed so recently may change again without a new time stamp, so its content is read."""
 MOST_POLLS: Final = 20
-"""So long a file may go on changing before a run starts all the same."""
+"""How long a file may keep changing before a run starts anyway."""
 _SOURCES: Final = (".py", ".yaml", ".yml")
 _MOST_RESTLESS: Final = 2
 """A file that changed during so many runs in a row is written by them."""
@@ -53,7 +53,7 @@ class _State:
 class FileStates:
     """What the watched files are like; a change is one of their content, however a file was replaced.
 
-    Of a folder that runs list, a change is one of its names, but for those of the files that they write;
+    Of a folder that runs list, a change is one of its names, except for the files that they write;
     of a folder in which a watched file is, one of the names of sources.
     """
 

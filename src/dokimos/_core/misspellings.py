@@ -30,7 +30,7 @@ def find_resemblance(name: str, names: Collection[str]) -> Resemblance | None:
     """Return the key that a name of a row resembles, None where that key is among the names of the row.
 
     A slip is a key in another writing (`groundtruth`), or differs from one by an edit or an exchange of
-    neighbours, by two where it has ten letters or more. A plural s and a digit at the end are no slips.
+    neighbours, by two where it has ten letters or more. A plural s and a digit at the end are not slips.
     """
     resemblance = _resemblance(name)
     if resemblance is None:

@@ -77,7 +77,7 @@ def drop_since(before: Verdicts, now: Verdicts) -> dict[str, JsonValue] | None:
     `p` is McNemar's exact test: how likely so uneven a change is by chance.
     """
     pairs = [(before[key], verdict) for key, verdict in now.items() if before.get(key) is not None]
-    # Only items that both runs judged: rows that were added or skipped are no drop.
+    # Only items that both runs judged: rows that were added or skipped are not a drop.
     judged = [(old, new) for old, new in pairs if new is not None]
     worse = sum(bool(old and not new) for old, new in judged)
     better = sum(bool(new and not old) for old, new in judged)

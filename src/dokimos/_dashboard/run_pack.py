@@ -35,7 +35,7 @@ class PackedRun:
     overview: dict[str, Any]
     verdicts: Mapping[str, bool | None]
     tree: dict[str, Any]
-    """Its items; what they have in common with those of other runs is told by its position in `shared`."""
+    """Its items; what they have in common with those of other runs is given by its position in `shared`."""
     shared: list[str]
 
     def with_shared(self, texts: dict[str, int]) -> dict[str, JsonValue]:

@@ -19,7 +19,7 @@ def find_url_fault(url: str, *, is_root: bool = False) -> str | None:
         url: The URL.
         is_root: Whether paths are appended to it, so that it can have neither query nor fragment.
     """
-    # Looked for in the text itself: urlsplit drops tabs and line breaks without a word.
+    # Looked for in the text itself: urlsplit silently drops tabs and line breaks.
     if _BLANK.search(url):
         return "has a blank or line break in it"
     if url.lower().rstrip("/") in ("http:", "https:"):

@@ -279,7 +279,7 @@ class ApiClient:
 
 
 def encode_segment(name: str) -> str:
-    """Return a name as a segment of a path: percent-encoded but for letters, digits and `-_.~`.
+    """Return a name as a segment of a path: percent-encoded except for letters, digits and `-_.~`.
 
     Raises:
         ConfigurationError: for a name that no path can hold: empty, `.`, `..` or with half a character.

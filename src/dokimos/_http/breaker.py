@@ -2,7 +2,7 @@
 
 An endpoint (base URL, credential and model) that never answered is given up after a few tries, one that had
 answered after `patience` without one success. Until then its calls try in turn, with growing waits between
-them; from then on they fail at once, but for one in every `PROBE_SECONDS` that looks whether it is back.
+them; from then on they fail at once, except for one in every `PROBE_SECONDS` that looks whether it is back.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Secret:
 
 
 def secrets_of_headers(headers: Mapping[str, str | Secret]) -> tuple[Secret, ...]:
-    """Return the values of headers, any of which may be a key but for those about the form of an answer."""
+    """Return the values of headers, any of which may be a key, except those about the form of an answer."""
     return tuple(Secret(value) for name, value in headers.items() if name.lower() not in _HARMLESS)
 
 

@@ -35,7 +35,7 @@ def parse_purpose(docstring: str) -> str:
 
 
 def parse_parameter_descriptions(docstring: str) -> dict[str, str]:
-    """Return what is said about each parameter; those without a word are left out."""
+    """Return what is said about each parameter; those without a description are omitted."""
     pieces: dict[str, list[str]] = {}
     for names, text in (*_sphinx_entries(docstring), *_section_entries(docstring)):
         for name in names:
@@ -73,7 +73,7 @@ def _section_entries(docstring: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _parse_google(body: list[str]) -> Iterator[tuple[list[str], str]]:
-    """Entries are indented alike; what is indented further goes on with the last one."""
+    """Entries are indented alike; what is indented further continues the last one."""
     filled = [line for line in body if line.strip()]
     depth = _indent(filled[0]) if filled else 0
     names: list[str] = []

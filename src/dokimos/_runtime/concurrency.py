@@ -47,7 +47,7 @@ class _Threads:
         worker.run(call)
 
     def forget(self) -> None:
-        """Drop all idle threads without a word: in a forked child they do not exist."""
+        """Drop all idle threads without stopping them: in a forked child they do not exist."""
         self._idle.clear()
 
     def take_back(self, worker: _Worker) -> bool:

@@ -1,7 +1,7 @@
 """Record which files a command has read, so that a later command can detect that they have changed.
 
 Python announces every file that it opens in an audit event, so prompts and templates that an application
-reads are known without a word in its code. Files that native code opens, such as databases, are not.
+reads are known without a change to its code. Files that native code opens, such as databases, are not.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 filelock (4.2) is the library for this. It would be one more package in every install, and leaves out what a
 run relies on:
 
-- Some network file systems have no locks (ENOLCK, EOPNOTSUPP). A run works there all the same, without one;
+- Some network file systems have no locks (ENOLCK, EOPNOTSUPP). A run still works there, without one;
   filelock raises.
 - No lock file stays behind: that of a cassette stands in a folder that people commit.
 - Who comes second learns which process has the lock, because `RunLock` writes its id into the file; and

@@ -43,7 +43,7 @@ class Design:
     def of(cls, deltas: Collection[float], *, alpha: float, tests: int = 1) -> Self:
         """Take the variation from the differences that were seen.
 
-        Differences that are whole, or all the same, count as those of verdicts: without variation, the
+        Differences that are whole, or all equal, count as those of verdicts: without variation, the
         hardest drop to see is one of a few items by all of their score.
         """
         level = sidak_level(alpha, tests)

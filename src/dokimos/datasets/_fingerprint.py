@@ -112,7 +112,7 @@ class Fingerprint:
 class IdCounter:
     """Counts the ids that came before, in 8 bytes an id instead of some 100 for a set of strings.
 
-    Ids are told apart by a 64-bit hash: of a million different ids, two are taken for one with a
+    Ids are distinguished by a 64-bit hash: of a million different ids, two are taken for one with a
     probability of 3e-8.
     """
 

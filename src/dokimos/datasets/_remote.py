@@ -246,7 +246,7 @@ def _read_cached(asked: RemoteUri, outage: ServerUnavailableError) -> CachedVers
 def _keep_copy(found: CachedVersion) -> None:
     try:
         write_cached(found, _server())
-    except OSError as error:  # a disk that is full or read-only is no reason not to run
+    except OSError as error:  # a full or read-only disk must not stop a run
         _log.warning(
             "No copy of the data set '%s' was kept: %s",
             escape_control_characters(found.name),

@@ -137,7 +137,7 @@ def sniff(source: Source) -> FileFormat:
     import json
 
     with source.open() as stream:
-        # Limited, as there may be no line break for gigabytes.
+        # Limited, as a line may be gigabytes long.
         pieces = iter(partial(stream.readline, _FIRST_LINE), b"")
         first = next((piece for piece in pieces if piece.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if first.startswith(_PARQUET_MAGIC):

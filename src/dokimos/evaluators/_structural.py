@@ -128,7 +128,7 @@ class _Walk:
         self._elements = LenientEquality()
 
     def compare(self, expected: object, actual: object, path: str) -> tuple[int, int]:
-        # An empty container is a leaf: otherwise {} would match with 0 of 0 leaves, which is no evidence.
+        # An empty container is a leaf: otherwise {} would match with 0 of 0 leaves, which proves nothing.
         if expected == actual and expected in ({}, []):
             return 1, 1
         if isinstance(expected, dict) and isinstance(actual, dict):

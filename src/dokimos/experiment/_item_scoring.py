@@ -32,7 +32,7 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
 
     Raises:
         EvaluationError: when a function that chooses them fails.
-        ConfigurationError: when what it chose are no evaluators, or two have one name.
+        ConfigurationError: when what it chose is not evaluators, or two share a name.
     """
     if not callable(source):
         return tuple(source)

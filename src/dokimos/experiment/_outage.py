@@ -32,7 +32,7 @@ class Outage:
         self._blocked: dict[str, str] = {}
         """Evaluators that need an endpoint that is down, with its history."""
         self._informing: set[str] = set()
-        """Evaluators whose scores are no verdicts."""
+        """Evaluators whose scores are not verdicts."""
         self._ahead = 0
         """No example before this one is known to get a verdict."""
 

@@ -25,7 +25,7 @@ def announce_result(result: ExperimentResult) -> None:
     for announce in (_log_failure, _show):
         try:
             announce(result)
-        except Exception as error:  # whatever stands in for an output: the result must not be lost by it
+        except Exception as error:  # whatever replaces an output: the result must not be lost by it
             _log.debug("The end of a run could not be shown: %r", error)
 
 

@@ -1,4 +1,4 @@
-"""How to go on with a run, in a sentence."""
+"""How to continue with a run, in a sentence."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _keywords(parameters: Parameters, keys: Collection[str]) -> TaskArguments | 
         return None
     is_first_open = first is not None and keyword_of(first) is None and first.name not in keys
     if not required and is_first_open and _find_single_key(keys) not in _names_for_keywords(parameters):
-        return None  # the input belongs there, though a default stands in for it
+        return None  # the input belongs there, though there is a default
     return TaskArguments(
         form=ArgumentForm.KEYWORDS,
         positional=_select_leading(

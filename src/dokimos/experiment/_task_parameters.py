@@ -134,7 +134,7 @@ def _signature(task: Any) -> inspect.Signature | None:
         more["annotation_format"] = annotationlib.Format.FORWARDREF
     try:
         return inspect.signature(task, follow_wrapped=False, **more)
-    except Exception:  # built-in types, stand-ins of test frameworks, signatures that are no signatures
+    except Exception:  # built-in types, mocks of test frameworks, a `__signature__` of another type
         return None
 
 

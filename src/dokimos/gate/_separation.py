@@ -70,8 +70,8 @@ def separation_of(evaluator: str, items: Iterable[Sides], margin: float) -> Sepa
 def _can_part(before: Sequence[float], now: Sequence[float], margin: float) -> bool:
     """Say whether the worst of all repeats lie below the others by more than the margin.
 
-    That depends on the repeats alone, not on who has which, so counting only such items is no choice by what
-    happened.
+    That depends on the repeats alone, not on who has which, so counting only such items does not
+    select by the result.
     """
     ranked = sorted((*before, *now))
     worst, best = ranked[: len(now)], ranked[len(now) :]

@@ -210,7 +210,7 @@ class _DropClassifier:
         rerun_scores = self.reruns.get((drop.key, drop.evaluator))
         assert item.baseline is not None, "what dropped was there before"
         assert item.candidate is not None, "what dropped is there now"
-        # An error is no variation of a score: it counts as documented, whatever the scores vary by.
+        # An error is not a variation of a score: it counts as documented, whatever the scores vary by.
         errors = _has_more_errors(item.baseline, item.candidate, drop.evaluator)
         if guard in (None, ItemGuard.DOCUMENTED) or errors:
             return (

@@ -63,7 +63,7 @@ def from_eval_result(
     "results", as LangSmith takes it; LangChain takes one.
 
     Raises:
-        EvaluationError: for a result with an error, which is no score.
+        EvaluationError: for a result with an error, which is not a score.
     """
     if form == "langchain":
         result = require_one_score(result, "LangChain")

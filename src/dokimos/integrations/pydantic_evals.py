@@ -34,7 +34,7 @@ EXTRA: Final = "pydantic-ai"
 def to_test_case(request: object) -> EvalTestCase:
     """Return an `EvaluatorContext` as a case: inputs, outputs, metadata and metrics.
 
-    An input or output that is no map is under "input" or "output"; documents that the task set as its
+    An input or output that is not a map is under "input" or "output"; documents that the task set as its
     attribute "contexts", or one of its other names, are the contexts.
     """
     outputs = _map(get(request, "output"), OUTPUT)
@@ -56,7 +56,7 @@ def from_eval_result(result: EvalResult) -> dict[str, Any]:
     """Return a result as pydantic-evals has it: the score with its reason, and the verdict if there is one.
 
     Raises:
-        EvaluationError: for a result with an error, which is no score.
+        EvaluationError: for a result with an error, which is not a score.
     """
     reason = require("pydantic_evals.evaluators", EXTRA).EvaluationReason
     if result.parts:

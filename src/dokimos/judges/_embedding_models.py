@@ -68,7 +68,7 @@ class HttpEmbedder:
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
         if self._is_ollama:
-            body["truncate"] = False  # or a text that is too long would be cut off without a word
+            body["truncate"] = False  # or a text that is too long would be cut off silently
         content, tokens = json.dumps(body).encode(), sum(map(len, texts)) // 4
         try:
             reply = await self.endpoint.send(self._url(), content, tokens=tokens)
@@ -115,7 +115,7 @@ def embedder(
     """Return the embedder that a name stands for.
 
     Names are `openai:MODEL`, `azure:DEPLOYMENT`, `ollama:MODEL`, or the URL of a server that speaks OpenAI's
-    protocol with the model after a `#`. Settings are those of `judge` that have to do with the endpoint:
+    protocol with the model after a `#`. Settings are those of `judge` that concern the endpoint:
     `base_url`, `api_key`, `api_version`, `timeout`, `attempts`, `headers`, `prices`, `max_concurrency`,
     `requests_per_minute`, `tokens_per_minute` and `max_reply_mb`.
 

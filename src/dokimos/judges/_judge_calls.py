@@ -97,7 +97,7 @@ async def complete(
 
     Raises:
         BudgetExceededError: if the run's budget does not allow the call.
-        JudgeReplyError: if the reply is unusable; it is paid for, and not asked for again all the same.
+        JudgeReplyError: if the reply is unusable; it is paid for, and still not asked for again.
         JudgeUnavailableError: if the judge cannot be reached, or a replayed cassette lacks the call.
     """
     scope = current_scope()

@@ -22,7 +22,7 @@ class OllamaNative(HttpJudge):
     """A model that Ollama serves, at `OLLAMA_HOST` or on this machine."""
 
     num_ctx: int | None = None
-    """Tokens of context. Ollama cuts longer prompts off without a word, and its own default is small."""
+    """Tokens of context. Ollama silently cuts longer prompts off, and its own default is small."""
 
     provider: ClassVar[str] = "ollama"
     modes: ClassVar[tuple[Mode, ...]] = (Mode.SCHEMA, Mode.JSON, Mode.TEXT)

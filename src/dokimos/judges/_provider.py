@@ -145,7 +145,7 @@ class HttpJudge(ABC):
 
         Raises:
             JudgeUnavailableError: when there is no answer; says provider, model, status and why.
-            JudgeReplyError: when the reply was cut off, filtered or declined; says what it cost all the same.
+            JudgeReplyError: when the reply was cut off, filtered or declined; still says what it cost.
             ConfigurationError: when the key is missing.
         """
         completion, metrics = await self.answer(prompt, schema=schema)

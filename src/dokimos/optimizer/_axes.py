@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BOM: Final = "\ufeff"
 INSTRUCTIONS: Final = ("instructions",)
 _BLOCK: Final = ("evaluations", "optimizer", "axes")
-# Judges, metrics and cases are no axes: the loss would fall, and the agent be no better.
+# Judges, metrics and cases are not axes: changing them lowers the loss without improving the agent.
 _NOT_TESTED: Final = frozenset(
     {"name", "description", "author", "evaluations", "test_cases", "test_cases_file", "include"}
 )

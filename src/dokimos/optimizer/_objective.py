@@ -116,7 +116,7 @@ class Objective:
         scores = self._scores(result.item_results)
         loss = self.loss(scores)
         costs = [item.metrics.cost_usd for item in result.item_results if item.metrics is not None]
-        # Costs that are not known are no costs of 0, which would make a dear candidate look cheap.
+        # An unknown cost is not 0, which would make an expensive candidate look cheap.
         known = [cost for cost in costs if cost is not None]
         return Measured(
             scores=scores,

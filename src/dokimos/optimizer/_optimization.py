@@ -81,7 +81,7 @@ def optimize_suite(
         path: The suite.
         settings: What replaces parts of that block, such as `{"numeric_phase": {"max_trials": 20}}`.
         output_dir: The folder in which the search creates its own.
-        resume: The name or folder of a search to go on with, or `latest`.
+        resume: The name or folder of a search to continue with, or `latest`.
         run_dir: Where the runs of the trials are stored; `.dokimos/runs` unless given.
         listener: Is told how it goes.
 
@@ -216,7 +216,7 @@ class _Plan:
         }
 
     def check_same(self, stored: Mapping[str, Any], folder: Path) -> None:
-        """Refuse to go on with another search than this one; only its budget may be another."""
+        """Refuse to continue with another search than this one; only its budget may be another."""
         now = json.loads(json.dumps(self.identity))
         if stored.get("content") != now["content"]:
             raise JournalError(f"The suite has changed since {folder.name} was started; start a new search.")

@@ -19,8 +19,8 @@ JOURNAL_FILE: Final = "journal.jsonl"
 class SearchJournal:
     """Keeps the outcome of each step under a key; lines are on disk before anything builds on them.
 
-    A search is deterministic but for its steps: proposals of the model, runs of the application. Resumed, it
-    goes through its course again and takes the steps that are known from here.
+    A search is deterministic except for its steps: proposals of the model, runs of the application. When
+    resumed, it goes through its course again and takes the steps that are known from here.
     """
 
     def __init__(self, folder: Path | None) -> None:

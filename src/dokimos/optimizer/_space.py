@@ -108,7 +108,7 @@ class NumericSpace:
         self._add(proposal.raw, value, is_known=trial is not None)
 
     def shift(self, gain: float) -> None:
-        """Leave a gain that came from elsewhere, such as a new text, out of what later points are told."""
+        """Leave a gain that came from elsewhere, such as a new text, out of what later points get to see."""
         self._shift += gain
 
     def _is_new(self, proposal: Proposal) -> bool:
@@ -206,7 +206,7 @@ def _size(axis: NumericAxis) -> int | None:
 
 def _round(value: float, axis: NumericAxis) -> float:
     low, high = axis.range
-    # Three digits below the size of the range: a temperature of 0.7351 is no other setting than 0.735.
+    # Three digits below the size of the range: a temperature of 0.7351 is the same setting as 0.735.
     digits = max(0, _DIGITS - math.floor(math.log10(high - low)))
     return float(min(max(round(value, digits), low), high))
 

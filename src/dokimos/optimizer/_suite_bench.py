@@ -77,7 +77,7 @@ class Spending:
 
     @contextlib.contextmanager
     def share(self, step: str, at_once: int = 1) -> Iterator[Budget | None]:
-        """Set aside what a step may spend: the same for each of those that go on at once; None is no limit.
+        """Set aside what a step may spend: the same for each of those that run at once; None for no limit.
 
         What the step itself has spent before it was cut off is not taken from that.
 

@@ -35,7 +35,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A change that was tried, as whoever proposes the next one is told it."""
+    """A change that was tried, as it is described to whoever proposes the next one."""
 
     summary: str
     loss: float | None

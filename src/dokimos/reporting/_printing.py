@@ -20,7 +20,7 @@ _LONGEST_REPR = 160
 
 def view_of(value: Printable) -> View[Any]:
     """Return what the value's class is shown with."""
-    # Named by text: the classes are in layers below their views, and showing is no reason to import them.
+    # Named by text: the classes are in layers below their views, and printing should not import them.
     module, _, name = type(value).__dokimos_view__.partition(":")
     view: View[Any] = getattr(import_module(module), name)
     return view

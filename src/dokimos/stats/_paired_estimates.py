@@ -36,7 +36,7 @@ def mean_estimate(
 
     The interval is Student's t, wider on the side to which the values are skewed and held within their range
     (see `skewed_mean`), of verdicts (0 and 1) the mid-P one, which holds for few of them and near 0 and 1
-    too. Values that are all the same have an interval with a width, see `constant_interval`. With fewer than
+    too. Equal values have an interval with a width, see `constant_interval`. With fewer than
     14 scores it may still hold the mean less often than asked for, which `coverage` tells.
 
     Args:
@@ -64,7 +64,7 @@ def mean_estimate(
 
 
 def _clear_rounding(error: float) -> float:
-    """Return 0.0 for values that are all the same, whose mean is beside them by a binary fraction."""
+    """Return 0.0 for equal values, whose mean differs from them by a rounding error."""
     return error if error > _DUST else 0.0
 
 

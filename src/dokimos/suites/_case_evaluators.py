@@ -24,7 +24,7 @@ class TurnMetrics:
 def build_case_evaluators(groups: Sequence[TurnMetrics], *, conversation: bool) -> tuple[Evaluator, ...]:
     """Return the evaluators of a case.
 
-    Metrics are told apart by their position among those of one name, so that two of a kind coexist; in a
+    Metrics are distinguished by their position among those of one name, so that two of a kind coexist; in a
     conversation, metrics of one name in several turns are one.
     """
     parts: dict[str, list[TurnMetric]] = {}

@@ -1,4 +1,4 @@
-"""What a declared agent is told: its text without front matter, and the version of it."""
+"""The instructions of a declared agent: their text without front matter, and their version."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_instructions(block: Instructions, folder: Path) -> Prompt:
     """Read instructions; their file is relative to `folder`.
 
     Raises:
-        ConfigurationError: where the file cannot be read, its front matter is no map, or no text is left.
+        ConfigurationError: where the file cannot be read, its front matter is not a map, or no text is left.
     """
     if block.inline is not None:
         return Prompt(text=block.inline, version=hash_version(block.inline))
@@ -50,7 +50,7 @@ def read_instructions(block: Instructions, folder: Path) -> Prompt:
 
 
 def parse_prompt(content: str) -> Prompt:
-    """Take front matter off a text. Raises `ConfigurationError` where it is no map, or nothing is left."""
+    """Take front matter off a text. Raises `ConfigurationError` where it is not a map, or nothing is left."""
     match = _FRONT_MATTER.match(content)
     front_matter = _parse_front_matter(match[1]) if match else {}
     text = content[match.end() :].strip() if match else content.strip()

@@ -23,7 +23,7 @@ _MOST_DIGITS: Final = 4300
 # The standard library checks the syntax and words its faults, but says of no value where it is, and accepts
 # keys given twice and NaN. So a text that has passed is read a second time, token by token.
 class JsonValues:
-    """Reads one JSON text; every value is told to `note`, and scalars may be replaced by `convert`."""
+    """Reads one JSON text; every value is passed to `note`, and scalars may be replaced by `convert`."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ def read_document(path: str | Path) -> Document:
     """Read a suite with the files that it refers to and its configuration, without validating it.
 
     Raises:
-        ConfigurationError: where there is no such file, or it is no map.
+        ConfigurationError: where there is no such file, or it is not a map.
     """
     path = Path(path)
     if not path.is_file():

@@ -34,7 +34,7 @@ _VERDICTS: Final = frozenset(
 """Standard metrics whose own verdict counts where there is no threshold."""
 EMBEDDING_SIMILARITY: Final = "embedding_similarity"
 _YAML_NAMES: Final = frozenset({"numeric", "equality"})
-"""Standard metrics that are told under their name in the file."""
+"""Standard metrics that are reported under their name in the file."""
 _RENAMED: Final = {"equality": {"case_insensitive": "ignore_case"}}
 _WITHOUT_EFFECT: Final = {"numeric": ("case_insensitive",)}
 """Parameters that older suites give."""
@@ -115,7 +115,7 @@ def build_judge(block: ModelBlock) -> Any:
 
 
 Source: TypeAlias = Callable[[str], str | None]
-"""Gives a number of a metric as the file writes it, by its key; None for what is no number there."""
+"""Gives a number of a metric as the file writes it, by its key; None for what is not a number there."""
 
 
 def build_metric(

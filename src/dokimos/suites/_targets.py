@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an application is told in one turn."""
+    """What an application gets in one turn."""
 
     input: str
     conversation: ConversationTrajectory = field(default_factory=ConversationTrajectory)
@@ -70,7 +70,7 @@ class Request:
 Reply: TypeAlias = Callable[[Request], Any]
 """Answers one turn, sync or async."""
 Application: TypeAlias = Callable[[], Reply | Awaitable[Reply]]
-"""Opens a session: gives what answers the turns of one case; what it awaits is no time of a reply."""
+"""Opens a session: gives what answers the turns of one case; what it awaits does not count as reply time."""
 
 EXAMPLE: Final = "example"
 _PARTS: Final[dict[str, Callable[[Request], Any]]] = {

@@ -50,7 +50,7 @@ class SuiteTask:
     timeout: float = 60.0
     identity: str = ""
     answers_elsewhere: bool = False
-    """Whether what answers is no code of this process, so that nobody here can see that it changed."""
+    """Whether what answers is outside of this process, so that nobody here can see that it changed."""
 
     _attempts: Counter[tuple[int, str | None]] = field(default_factory=Counter, init=False, repr=False)
     """How often each example was begun in each run."""

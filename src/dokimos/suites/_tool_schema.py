@@ -135,7 +135,7 @@ class PromptTool(ToolBlock):
 
 
 def _kind(value: object) -> str | None:
-    """Return the mark of a tool's kind; it is no key of any block, so that places of errors stay clear."""
+    """Return the mark of a tool's kind; it is not a key of any block, so that places of errors stay clear."""
     type_name = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
     return f"tool:{type_name}" if isinstance(type_name, str) else None
 
@@ -159,7 +159,7 @@ AnyTool = Annotated[
 
 
 def name_search_tool(tool: str) -> str:
-    """Return what the model calls a tool that searches documents; those of one name are told apart by it."""
+    """Return what the model calls a tool that searches documents, to distinguish those of one name."""
     return tool if "search" in tool else f"{tool}_search"
 
 
@@ -177,7 +177,7 @@ def build_parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
         described = {"type": given} if isinstance(given, str) else given
         if not isinstance(described, Mapping):
             raise ValueError(f"the parameter {name!r} must be a schema such as {{type: string}}.")
-        # A flag in our short form; in JSON Schema the list of what an object requires, which is no flag.
+        # A flag in our short form; in JSON Schema the list of what an object requires, which is not a flag.
         asked = read_boolean(described.get("required", "default" not in described))
         properties[name] = {key: part for key, part in described.items() if not _is_flag(key, part)}
         if asked is True or isinstance(asked, list):

@@ -127,7 +127,7 @@ class Case:
 def cases(data: Dataset, *, runs: int = 1, ids: str | None = None) -> Iterator[Case]:
     """Yield the cases of a data set with unique ids."""
     for run_index in range(runs):
-        # Anew for each repeat, so that an example has the same name in all of them but for the suffix.
+        # Anew for each repeat, so that an example has the same name in all of them except for the suffix.
         used: set[str] = set()
         suffix = f"-run{run_index + 1}" if runs > 1 else ""
         for position, example in enumerate(data):

@@ -88,7 +88,7 @@ def _from_file(path: Path) -> SpanBatch:
 
 def _decompress(data: bytes, max_bytes: int) -> bytes:
     if data[:2] == _GZIP:
-        # One byte more tells what is too large from what is just as large as allowed.
+        # One byte more shows whether it is too large, or just as large as allowed.
         data = _gunzip(data, max_bytes + 1)
     if len(data) > max_bytes:
         raise TraceError(f"The export is larger than {max_bytes:,} bytes.")

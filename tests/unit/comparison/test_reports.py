@@ -131,7 +131,7 @@ def test_the_sides_are_called_by_name_and_not_by_run_id(item, joined):
     assert heading(*later) == "faq (2026-11-22 10:00) → faq (2026-11-23 11:30)"
     assert heading(side("faq", "r-1"), side("faq", "r-2")) == "faq (r-1) → faq (r-2)"
     assert heading(side("faq", None), side("faq", None)) == "faq (baseline) → faq (candidate)"
-    assert "r-1" in Text(html_of(compare_runs(*same))).text  # the id is told where the sides are described
+    assert "r-1" in Text(html_of(compare_runs(*same))).text  # the id stands where the sides are described
 
 
 def test_terminal_and_markdown_call_the_sides_by_name_and_tell_the_ids_beside_it(item, joined):

@@ -1,4 +1,4 @@
-"""What a value has to be is told in our words, whatever kind of fault pydantic finds."""
+"""What a value has to be is said in our words, whatever kind of fault pydantic finds."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from dokimos.stats._corrected_rate import VerdictCounts, corrected_rate
 
 @dataclass(frozen=True, kw_only=True)
 class ReadsScore(Evaluator):
-    """Takes the output for the score; an output that is no number is an error."""
+    """Takes the output for the score; an output that is not a number is an error."""
 
     threshold: float | None = 0.5
 

@@ -1,4 +1,4 @@
-"""What reporters are told, and that they never fail a run."""
+"""What reporters receive, and that they never fail a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told at the end of a run that was started from Python."""
+"""What is said at the end of a run that was started from Python."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_run_on_a_running_loop_tells_its_end_alike(capsys: pytest.Captur
 
 
 class Sink:
-    """What stands in for an output in some hosts: it can be written to, and no more."""
+    """What some hosts have for an output: it can be written to, and no more."""
 
     def write(self, text: str) -> None:
         raise OSError("nobody is there")

@@ -1,4 +1,4 @@
-"""Many items that part exactly between the two sides are no chance, whatever another item varies by."""
+"""Many items that part exactly between the two sides are not chance, whatever another item varies by."""
 
 from collections import Counter
 from dataclasses import replace

@@ -65,7 +65,7 @@ def test_nothing_is_interrupted_after_the_end(ours):
 
 @pytest.fixture
 def told(monkeypatch):
-    """A process that ends on SIGTERM; what is told of the first one."""
+    """A process that ends on SIGTERM, and what it says about the first one."""
     monkeypatch.setattr(interrupts, "_received", [])
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     heard: list[int] = []

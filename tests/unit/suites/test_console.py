@@ -1,4 +1,4 @@
-"""How a result is told on a terminal."""
+"""How a result looks on a terminal."""
 
 from dokimos.reporting._console import Signs
 from dokimos.suites._console import render_item, render_skipped, render_summary

@@ -70,8 +70,9 @@ def test_words_of_our_own_and_unnatural_idioms_are_found(words, tmp_path):
     folder.mkdir(parents=True)
     (folder / "settled.py").write_text(
         "def kept(call):\n    told = call.wanted\n    raise ValueError(f'{told} is no image of ours')\n"
-        "def weighted_mean(values):\n    return 0\n"
-        "class A:\n    @property\n    def passed(self):\n        return True\n"
+        "def weighted_mean(values):\n    return 0  # a list is no set\n"
+        'class A:\n    """It goes on with\n    what was no map: a map was no list."""\n'
+        "    @property\n    def passed(self):\n        return True\n"
     )
     (tmp_path / "README.md").write_text("There is no limit.\n\nIt is no longer so; a map is no list.\n")
 
@@ -85,6 +86,9 @@ def test_words_of_our_own_and_unnatural_idioms_are_found(words, tmp_path):
     ]
     assert idioms == [
         "src/dokimos/settled.py:3: 'is no image': write 'not a ...'.",
+        "src/dokimos/settled.py:5: 'is no set': write 'not a ...'.",
+        "src/dokimos/settled.py:7: 'goes on with': write 'continues with'.",
+        "src/dokimos/settled.py:8: 'was no map': write 'not a ...'.",
         "README.md:3: 'is no list': write 'not a ...'.",
     ]
 

@@ -84,7 +84,7 @@ def same_mapping(
     if len(expected) < len(actual):
         return False
     try:
-        # A fast comparison, which is true only for what is the same but for True and 1.
+        # A fast comparison, which is true only for equal values, apart from True and 1.
         if type(expected) is type(actual) is dict and expected == actual:
             return _agree_in_bools(expected, actual)
     except Exception:  # values of somebody else's, such as arrays

@@ -79,7 +79,7 @@ class Jury(Evaluator):
     """Asks several judges and joins their scores; how far they disagree is in the metadata.
 
     They are asked by criteria, or by any judged evaluator. `majority` gives 1 or 0, by what more than half of
-    the judges decide at the threshold; half is no majority. As many calls as the judges' evaluators make.
+    the judges decide at the threshold; half is not a majority. As many calls as the judges' evaluators make.
 
     Example:
         >>> strict, mild = (lambda prompt: '{"score": 0.4}'), (lambda prompt: '{"score": 0.8}')

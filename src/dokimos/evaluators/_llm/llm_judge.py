@@ -43,7 +43,7 @@ class LLMJudge(JudgedEvaluator):
     criteria: str
     """What makes a good output; say what to look at and what to ignore."""
     score_range: tuple[float, float] = (0.0, 1.0)
-    """The scale on which the judge answers; scores and thresholds are in 0..1 all the same."""
+    """The scale on which the judge answers; scores and thresholds are in 0..1 whatever it is."""
     rubric: Mapping[float, str] | None = None
     """What scores of that scale stand for, such as {1: "wrong", 3: "partly right", 5: "right"}."""
     examples: tuple[GradedExample, ...] = ()

@@ -87,6 +87,6 @@ def in_windows(chunks: Sequence[str], window: int) -> list[list[str]]:
 
 
 async def summary(judge: JudgeLM, prompt: str, *, sample: int, otherwise: str) -> str:
-    """Ask for a summary in one sentence; `otherwise` stands in for an empty one."""
+    """Ask for a summary in one sentence; `otherwise` is used for an empty one."""
     reply = await complete(judge, f"{prompt}\n\nReply with that one sentence only.", sample=sample)
     return reply.text.strip() or otherwise

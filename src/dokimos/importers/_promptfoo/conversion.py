@@ -170,7 +170,7 @@ def convert(path: Path, *, stem: str = "agent") -> Converted:
         stem: What the files are called; several have the prompt and the provider behind it.
 
     Raises:
-        ConfigurationError: for a file that cannot be read or is no such configuration.
+        ConfigurationError: for a file that cannot be read or is not a promptfoo configuration.
     """
     notes = Notes()
     reader = Reader(path, notes)

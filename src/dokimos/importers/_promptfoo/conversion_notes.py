@@ -20,7 +20,7 @@ class Notes:
         self.lost[what] = self.lost.get(what, 0) + 1
 
     def change(self, what: str) -> None:
-        """Note something that was converted, but not to the letter."""
+        """Note something that was converted, but not exactly."""
         self.changed[what] = self.changed.get(what, 0) + 1
 
     def lines(self) -> list[str]:

@@ -28,7 +28,7 @@ def check_shape(block: object, shape: Shape, what: str) -> dict[str, Any]:
         raise ConfigurationError(f"{what} must be a map, not {block!r:.60}.")
     for key, types in shape.items():
         value = block.get(key)
-        # bool is an int to isinstance(), and true is no threshold.
+        # bool is an int to isinstance(), and true is not a threshold.
         if value is not None and (isinstance(value, bool) or not isinstance(value, types)):
             nouns = " or ".join(_NOUNS[kind] for kind in types if kind in _NOUNS)
             raise ConfigurationError(f"{key} of {what} must be {nouns}, not {value!r:.60}.")

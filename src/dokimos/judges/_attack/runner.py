@@ -57,7 +57,7 @@ def attack(evaluator: Judged, **options: Unpack[AttackOptions]) -> AttackReport:
     Options are `attacks` (the whole corpus unless given), `defences` (True measures with the fencing of
     judged text, False with plain quoting instead; both unless given), `parallelism` (how many cases are
     judged at once, 8 unless given), `progress` (called after each verdict) and `calls` (a file for the
-    judge's replies: an attack that was interrupted goes on with those in it; replies of no use are asked
+    judge's replies: an attack that was interrupted continues with those in it; replies of no use are asked
     for again).
 
     Raises:

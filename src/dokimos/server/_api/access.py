@@ -30,7 +30,7 @@ SESSION_COOKIE: Final = "dokimos_session"
 F = TypeVar("F", bound=Callable[..., Any])
 _RULE: Final = "__dokimos_access__"
 _RELOAD_SECONDS: Final = 5.0
-"""How long a replica may go on with keys that another one has changed."""
+"""How long a replica may continue with keys that another one has changed."""
 _USE_MICROSECONDS: Final = 60_000_000
 """How often the last use of a key is written at most."""
 

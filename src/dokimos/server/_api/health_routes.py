@@ -17,7 +17,7 @@ from dokimos.server._db.database import Database, DatabaseUnavailable
 
 ROUTER = APIRouter(prefix="/actuator", tags=["Health"])
 _PATIENCE_SECONDS: Final = 30.0
-"""How long the database may be away before the server counts as down: its restart is no reason to kill us."""
+"""How long the database may be away before the server counts as down: it may be restarting."""
 
 _PING_SECONDS: Final = 5.0
 """How long the database may take to answer: whoever asks for our health does not wait for long."""

@@ -162,7 +162,7 @@ class _Change:
         self.error: BaseException | None = None
 
     def tell(self) -> None:
-        if self.done.cancelled():  # the client hung up; what it sent is stored all the same
+        if self.done.cancelled():  # the client hung up; what it sent is still stored
             return
         if self.error is not None:
             self.done.set_exception(self.error)
@@ -197,7 +197,7 @@ def _run_alone(connection: Connection, change: _Change) -> None:
 
 
 def _run_together(connection: Connection, group: list[_Change]) -> None:
-    """Run each change in a savepoint: one that raises is undone alone, and its caller is told."""
+    """Run each change in a savepoint: one that raises is undone alone, and its caller gets the error."""
     with connection.begin():
         for change in group:
             try:

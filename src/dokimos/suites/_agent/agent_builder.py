@@ -1,4 +1,4 @@
-"""From a suite file to the plan of its agent: everything that it names is looked up, every fault is told."""
+"""From a suite file to the plan of its agent: all that it names is looked up, every fault reported."""
 
 from __future__ import annotations
 

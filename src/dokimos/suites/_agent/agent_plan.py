@@ -58,7 +58,7 @@ class PlannedFunction:
     """Of its arguments; None leaves it to the signature."""
     timeout: float | None = None
     is_deferred: bool = False
-    """Whether the model has to look for it before it is told of it."""
+    """Whether the model has to search for it before it gets its description."""
 
     @classmethod
     def of(cls, block: FunctionTool, folder: Path) -> PlannedFunction:
@@ -134,7 +134,7 @@ class PlannedSearch:
 
     @property
     def name(self) -> str:
-        """What the model calls it; documents of one name are told apart from what is found in them."""
+        """What the model calls it, so that it can distinguish documents of one name."""
         return name_search_tool(self.block.name)
 
     async def open(self) -> Collection:
@@ -147,7 +147,7 @@ class PlannedSearch:
 
 
 def render_passages(passages: Sequence[Passage]) -> str:
-    """Return what the model is told of passages."""
+    """Return the text of passages that the model gets."""
     if not passages:
         return "Nothing was found."
     return "\n\n".join(f"[{number}] {found.source}\n{found.text}" for number, found in enumerate(passages, 1))

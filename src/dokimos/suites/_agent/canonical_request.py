@@ -31,7 +31,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=st
 def canonical_request(messages: Iterable[Any], settings: Mapping[str, Any] | None, parameters: object) -> str:
     """Return a request as lines of JSON: settings, output, tools, then the parts of all messages.
 
-    Ids of calls are numbered in their order, and the bytes of a file are told by their hash.
+    Ids of calls are numbered in their order, and the bytes of a file are given by their hash.
     """
     return "\n".join(_lines(messages, settings or {}, parameters))
 

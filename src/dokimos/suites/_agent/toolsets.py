@@ -116,7 +116,7 @@ class Guarded(WrapperToolset[Deps]):
 
 
 class ServerGone(AgentError):
-    """A server that cannot be spoken to, which is no answer of its tools."""
+    """A server that cannot be reached, which is not an answer of its tools."""
 
 
 @dataclass

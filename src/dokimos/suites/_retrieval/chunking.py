@@ -168,7 +168,7 @@ def _titles(path: list[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _find_headings(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield each line with the level of its heading, 0 where it is none; code is no heading."""
+    """Yield each line with the level of its heading, 0 where it is none; code is not a heading."""
     fence = ""
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")

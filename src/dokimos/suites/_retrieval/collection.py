@@ -232,7 +232,7 @@ async def _build(
 
 
 def _create_or_continue(path: Path, block: AnyRetrievalTool, files: list[Path], folder: Path) -> PassageFile:
-    """Go on with what a killed process has left, or start anew."""
+    """Continue with what a killed process has left, or start anew."""
     if path.exists():
         file = PassageFile(path, writable=True)
         # Passages come in one transaction, so a killed process leaves all of them or none.

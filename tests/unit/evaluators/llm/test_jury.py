@@ -25,7 +25,7 @@ def jurors(scripted, *scores):
         ("median", (0.9, 0.6, 0.0), 0.6),
         ("majority", (0.9, 0.6, 0.0), 1.0),
         ("majority", (0.9, 0.4, 0.0), 0.0),
-        ("majority", (0.9, 0.0), 0.0),  # half is no majority
+        ("majority", (0.9, 0.0), 0.0),  # half is not a majority
     ],
 )
 def test_scores_are_joined(scripted, aggregate, scores, score):
