@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,6 +16,7 @@ pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 from starlette.testclient import TestClient
 
 from dokimos.server import ServerSettings, create_app
+from dokimos.server._serve import Server, configure_uvicorn, listen
 
 POSTGRES_URL = "DOKIMOS_TEST_POSTGRES_URL"
 
@@ -102,6 +104,36 @@ def serve(database_settings):
 def api(serve):
     """A client of an open server."""
     return serve()
+
+
+@pytest.fixture
+def listen_with():
+    """A function that starts a server which listens on a socket, with settings, and returns its port."""
+    with ExitStack() as running:
+        yield lambda **settings: running.enter_context(_listening_server(**settings))
+
+
+@pytest.fixture
+def port(listen_with, database_settings):
+    """The port of an open server that listens."""
+    return listen_with(**database_settings)
+
+
+@contextmanager
+def _listening_server(**settings):
+    settings = ServerSettings(**{"host": "127.0.0.1", "port": 0, **settings})
+    app = create_app(settings)
+    started = threading.Event()
+    with listen(settings) as listener:
+        server = Server(configure_uvicorn(app, settings), app, started.set)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            assert started.wait(60), "the server did not start"
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

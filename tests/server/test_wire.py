@@ -5,40 +5,15 @@ import gzip
 import json
 import re
 import socket
-import threading
-import time
 import zlib
 
 import pytest
 
-from dokimos.server import ServerSettings, create_app
-from dokimos.server._serve import Server, configure_uvicorn, listen
-
 
 @pytest.fixture
-def listening(tmp_path):
-    """A function that starts a real server with settings, and returns its port."""
-    running = []
-
-    def start(**settings):
-        settings = {"host": "127.0.0.1", "port": 0, "data_dir": tmp_path, **settings}
-        settings = ServerSettings(**settings)
-        app = create_app(settings)
-        listener = listen(settings)
-        server = Server(configure_uvicorn(app, settings), app, lambda: None)
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        running.append((server, thread, listener))
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        return listener.getsockname()[1]
-
-    yield start
-    for server, thread, listener in running:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+def listening(tmp_path, listen_with):
+    """A function that starts a real server on SQLite with settings, and returns its port."""
+    return lambda **settings: listen_with(data_dir=tmp_path, **settings)
 
 
 def exchange(port, *parts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Final, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
@@ -78,11 +79,37 @@ def read_items(value: object) -> list[NewItem]:
             `items[3].evalResults[0].score`.
     """
     try:
-        body = ITEMS_BODY.validate_python(value)
+        body = _validate(value)
     except ValidationError as error:
         raise InvalidRequestError(describe_problem(error.errors(include_url=False)[0])) from None
     names: set[str] = set()
     return [_item(item, index, names) for index, item in enumerate(body["items"])]
+
+
+def _validate(value: object) -> ItemsBody:
+    try:
+        return ITEMS_BODY.validate_python(value)
+    except ValidationError:
+        # Clients of languages without whole numbers send 812.0, and fractions of a millisecond. A strict
+        # schema is the quick one, so this is looked at only once it has refused.
+        if not _round_numbers(value):
+            raise
+        return ITEMS_BODY.validate_python(value)
+
+
+def _round_numbers(value: object) -> bool:
+    """Make the numbers whole that stand for whole ones; return whether there was any."""
+    items = value.get("items") if isinstance(value, dict) else None
+    found = False
+    for item in items if isinstance(items, list) else ():
+        for name in ("tokensIn", "tokensOut", "latencyMs") if isinstance(item, dict) else ():
+            number = item.get(name)
+            if not isinstance(number, float) or not math.isfinite(number):
+                continue
+            if number.is_integer() or name == "latencyMs":
+                item[name] = round(number)
+                found = True
+    return found
 
 
 def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:

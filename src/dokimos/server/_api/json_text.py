@@ -90,7 +90,8 @@ class _Duplicate(dict[str, Any]):
 
 def _parse_carefully(body: bytes) -> Any:
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=float)
+        # Some clients of Windows begin with a byte order mark, which RFC 8259 lets a reader ignore.
+        value = json.loads(body.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=float)
     except UnicodeDecodeError as error:
         raise InvalidRequestError(f"Malformed request body: not UTF-8 at byte {error.start}") from None
     except RecursionError:

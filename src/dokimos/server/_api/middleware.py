@@ -84,7 +84,10 @@ def _without_body(send: Send) -> Send:
 
 def _decode_path(raw: bytes) -> str | None:
     """Decode each part of a path, so that an encoded slash stays inside the name that it belongs to."""
-    parts = raw.partition(b"?")[0].split(b"/")
+    path = raw.partition(b"?")[0]
+    if path.startswith(b"//"):  # from an address of the server that ends in a slash
+        path = b"/" + path.lstrip(b"/")
+    parts = path.split(b"/")
     try:
         decoded = [unquote_to_bytes(part).decode() for part in parts]
     except UnicodeDecodeError:

@@ -110,13 +110,13 @@ async def get_trends(
     caller: Caller,
     store: Store,
     experiment_id: ExperimentId,
-    limit: Annotated[int, Query(ge=1, le=_MAX_TRENDS)] = 20,
+    limit: Annotated[int, Query(description=f"How many, 1 to {_MAX_TRENDS}.")] = 20,
 ) -> dict[str, Any]:
     """Return the pass rates of the latest runs that succeeded or failed, oldest first."""
     experiment, runs = await store.read(
         lambda connection: (
             find_experiment_with_project(connection, caller, experiment_id),
-            latest_completed_runs(connection, caller, experiment_id, limit),
+            latest_completed_runs(connection, caller, experiment_id, min(max(limit, 1), _MAX_TRENDS)),
         )
     )
     return {

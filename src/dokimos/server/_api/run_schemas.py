@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dokimos.server._api.json_body import WireModel
 from dokimos.server._services.runs import RunStatus
+
+
+def _as_whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
 
 ShortText = Annotated[str, Field(max_length=255)]
 MAX_WHOLE = 2**63 - 1
@@ -39,7 +44,7 @@ class CreateRunBody(WireModel):
     notes: Annotated[str, Field(max_length=10_000)] | None = None
     tags: Annotated[list[ShortText], Field(max_length=50)] | None = None
     dataset_name: str | None = None
-    dataset_version: Annotated[int, Field(ge=1, le=MAX_WHOLE)] | None = None
+    dataset_version: Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(_as_whole)] | None = None
     planned_items: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = None
     evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
 
