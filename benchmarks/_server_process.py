@@ -61,6 +61,15 @@ class ServerProcess:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
+    def reset_peak(self) -> None:
+        """Count the peak of its memory from now on."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
+    def peak_megabytes(self) -> float:
+        """Return the most memory that it held since the last reset."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
     def stop(self) -> None:
         self._process.terminate()
         try:

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
 from starlette.testclient import TestClient
+from tests.server.server_process import Process
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._serve import Server, configure_uvicorn, listen
@@ -98,6 +99,21 @@ def serve(database_settings):
     yield start
     for client in clients:
         client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def process(database_settings):
+    """A function that starts a server in a process of its own."""
+    started = []
+
+    def start(**settings):
+        started.append(Process({**database_settings, **settings}))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.kill()
 
 
 @pytest.fixture

@@ -1,17 +1,12 @@
 """What was acknowledged is on disk: killed servers, full disks, databases that go away."""
 
 import contextlib
-import json
 import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -21,55 +16,6 @@ from starlette.testclient import TestClient
 from dokimos.server import ServerSettings, create_app
 
 KILLS = 60 if "DOKIMOS_LONG_TESTS" in os.environ else 3
-
-
-class Process:
-    """A server in a process of its own."""
-
-    def __init__(self, settings):
-        code = (
-            "import sys, pathlib, json; from dokimos.server import ServerSettings; "
-            "from dokimos.server._serve import serve; "
-            "settings = json.loads(sys.argv[1]); "
-            "folder = settings.pop('data_dir', None); "
-            "folder and settings.update(data_dir=pathlib.Path(folder)); "
-            "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
-        )
-        settings = {"host": "127.0.0.1", "port": 0, **settings}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, json.dumps(settings, default=str)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.address = self.process.stdout.readline().strip()
-        assert self.address, self.process.communicate()[1]
-
-    def kill(self):
-        self.process.kill()
-        self.process.communicate()
-
-    def stop(self):
-        """Ask it to stop; return its exit code and what it logged."""
-        self.process.send_signal(signal.SIGTERM)
-        _, log = self.process.communicate(timeout=60)
-        return self.process.returncode, log
-
-    def call(self, method, path, body=None, *, key=None):
-        """Return status and parsed answer; raises OSError where the server does not answer."""
-        request = urllib.request.Request(
-            f"{self.address}/api/v1{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **({"Idempotency-Key": key} if key else {})},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                content = answer.read()
-                return answer.status, json.loads(content) if content else None
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.loads(error.read())
 
 
 class Client:
@@ -141,21 +87,6 @@ class Client:
         if isinstance(experiments, list) and experiments:
             runs = server.call("GET", f"/experiments/{experiments[0]['id']}/runs")[1]
             assert len(runs) - len(self.acknowledged) in (0, 1)
-
-
-@pytest.fixture
-def process(database_settings):
-    """A function that starts a server in a process of its own."""
-    started = []
-
-    def start(**settings):
-        started.append(Process({**database_settings, **settings}))
-        return started[-1]
-
-    yield start
-    for each in started:
-        if each.process.poll() is None:
-            each.kill()
 
 
 def test_a_server_that_is_killed_loses_and_doubles_nothing(process):

@@ -11,8 +11,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, BinaryIO, Final
 
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -123,8 +122,10 @@ async def as_batches(items: Iterator[NewDatasetItem]) -> AsyncIterator[list[NewD
         yield batch
 
 
-async def receive_file(request: Request, kind: str) -> Path:
-    """Store the body of a request in a temporary file, decompressed, and return its path.
+async def receive_file(request: Request) -> IO[bytes]:
+    """Store the body of a request in a temporary file, decompressed, and return that file.
+
+    The file has no name, so that the system removes it with the process, however that ends.
 
     Raises:
         BodyTooLargeError: It is over the limit of the settings.
@@ -133,35 +134,31 @@ async def receive_file(request: Request, kind: str) -> Path:
     """
     settings = request.app.state.settings
     folder = settings.data_dir if settings.database_url is None else None
-    path: Path | None = None
+    file: IO[bytes] | None = None
     try:
-        descriptor, name = tempfile.mkstemp(prefix="upload-", suffix=f".{kind}", dir=folder)
-        path = Path(name)
-        with os.fdopen(descriptor, "wb") as file:
-            async for part in stream_body(request, settings.max_upload_bytes):
-                if file.tell() == 0 and part[:2] == _GZIP:
-                    raise InvalidRequestError("Send a packed file with 'Content-Encoding: gzip'.")
-                await asyncio.to_thread(file.write, part)
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 # the caller closes it
+        size = 0
+        async for part in stream_body(request, settings.max_upload_bytes):
+            if size == 0 and part[:2] == _GZIP:
+                raise InvalidRequestError("Send a packed file with 'Content-Encoding: gzip'.")
+            size += len(part)
+            await asyncio.to_thread(file.write, part)
+        await asyncio.to_thread(file.flush)
     except BaseException as error:
-        if path is not None:
-            remove_file(path)
+        if file is not None:
+            with suppress(OSError):  # what is left in its buffer does not fit on the disk either
+                file.close()
         if isinstance(error, OSError):
             raise DatabaseUnavailable(f"the upload could not be stored: {error.strerror}") from error
         raise
-    return path
+    return file
 
 
-def remove_file(path: Path) -> None:
-    """Remove a file that `receive_file` stored."""
-    with suppress(OSError):
-        path.unlink()
-
-
-def read_file(path: Path, kind: str, *, largest: int) -> Iterator[NewDatasetItem]:
+def read_file(file: IO[bytes], kind: str, *, largest: int) -> Iterator[NewDatasetItem]:
     """Yield the items of a file.
 
     Args:
-        path: The file.
+        file: What `receive_file` returned.
         kind: What it is, a value of `FILE_TYPES`.
         largest: Characters that one item may have.
 
@@ -169,7 +166,7 @@ def read_file(path: Path, kind: str, *, largest: int) -> Iterator[NewDatasetItem
         InvalidRequestError: A row cannot be read; the message names its line.
         BodyTooLargeError: An item is too large.
     """
-    source = Source(None, "upload", lambda: path.open("rb", buffering=1 << 18))
+    source = Source(None, "upload", lambda: _open_again(file))
     what = "row" if kind == "parquet" else "example"
     try:
         for number, example in enumerate(_READERS[kind](source), 1):
@@ -179,6 +176,12 @@ def read_file(path: Path, kind: str, *, largest: int) -> Iterator[NewDatasetItem
             yield item
     except DatasetError as error:
         raise InvalidRequestError(str(error)) from None
+
+
+def _open_again(file: IO[bytes]) -> BinaryIO:
+    """Return the file from its beginning, as a stream that may be closed without closing the file."""
+    file.seek(0)
+    return os.fdopen(os.dup(file.fileno()), "rb", buffering=1 << 18)
 
 
 def _item_of(example: Example, place: str, kind: str) -> NewDatasetItem:

@@ -28,7 +28,6 @@ from dokimos.server._api.dataset_uploads import (
     read_file,
     read_json_version,
     receive_file,
-    remove_file,
 )
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
@@ -78,13 +77,10 @@ async def add_version(
         return _answer_version(name, await write_version(store, caller, new, as_batches(iter(items))))
     # Before the file is received: whoever may not write hears of it at once.
     await store.read(lambda connection: _check_may_add(connection, caller, name))
-    path = await receive_file(request, kind)
-    try:
-        rows = read_file(path, kind, largest=request.app.state.settings.max_body_bytes)
+    with await receive_file(request) as file:
+        rows = read_file(file, kind, largest=request.app.state.settings.max_body_bytes)
         new = NewVersion(dataset=name, description=description, only_if_changed=if_changed)
         return _answer_version(name, await write_version(store, caller, new, as_batches(rows)))
-    finally:
-        remove_file(path)
 
 
 @ROUTER.get("/{version}", response_model=VersionAnswer)

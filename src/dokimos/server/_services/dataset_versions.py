@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, exists, insert, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database
@@ -126,9 +126,10 @@ def add_items(
     connection: Connection, version: UnfinishedVersion, items: Sequence[NewDatasetItem], start: int
 ) -> None:
     """Add items to a version without a number, from an ordinal on."""
+    is_there = exists().where(DATASETS.c.id == version.dataset_id, DATASETS.c.deleted_at.is_(None))
     sign_of_life = (
         update(DATASET_VERSIONS)
-        .where(DATASET_VERSIONS.c.id == version.id, DATASET_VERSIONS.c.version.is_(None))
+        .where(DATASET_VERSIONS.c.id == version.id, DATASET_VERSIONS.c.version.is_(None), is_there)
         .values(created_at=now())
     )
     if not connection.execute(sign_of_life).rowcount:

@@ -1,0 +1,103 @@
+"""A server in a process of its own, which tests kill, and its database, which they look into."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import closing
+
+PATIENCE = 60
+
+
+class Process:
+    """A server in a process of its own."""
+
+    def __init__(self, settings):
+        code = (
+            "import sys, pathlib, json; from dokimos.server import ServerSettings; "
+            "from dokimos.server._serve import serve; "
+            "settings = json.loads(sys.argv[1]); "
+            "folder = settings.pop('data_dir', None); "
+            "folder and settings.update(data_dir=pathlib.Path(folder)); "
+            "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
+        )
+        settings = {"host": "127.0.0.1", "port": 0, **settings}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, json.dumps(settings, default=str)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, self.process.communicate()[1]
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def port(self):
+        return int(self.address.rpartition(":")[2])
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self):
+        """Ask it to stop; return its exit code and what it logged."""
+        self.process.send_signal(signal.SIGTERM)
+        _, log = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, log
+
+    def call(self, method, path, body=None, *, key=None):
+        """Return status and parsed answer; raises OSError where the server does not answer."""
+        content = None if body is None else json.dumps(body).encode()
+        return self.send(method, path, content, "application/json", key=key)
+
+    def send(self, method, path, content, kind, *, key=None):
+        """Send a body of any type; return and raise what `call` does."""
+        request = urllib.request.Request(
+            f"{self.address}/api/v1{path}",
+            method=method,
+            data=content,
+            headers={"Content-Type": kind, **({"Idempotency-Key": key} if key else {})},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                content = answer.read()
+                return answer.status, json.loads(content) if content else None
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+
+def execute(settings, statement):
+    """Run a statement on the database of those settings, beside a server; return the rows."""
+    if "data_dir" in settings:
+        with closing(sqlite3.connect(settings["data_dir"] / "server.db", timeout=PATIENCE)) as connection:
+            rows = connection.execute(statement).fetchall()
+            connection.commit()
+            return rows
+    import asyncpg
+
+    async def run():
+        connection = await asyncpg.connect(settings["database_url"])
+        try:
+            return [tuple(row) for row in await connection.fetch(statement)]
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def wait_until(is_reached, what):
+    """Wait for something that another process does and tells nobody of; it is asked again and again."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_reached():
+        assert time.monotonic() < deadline, f"not within {PATIENCE} seconds: {what}"
+        time.sleep(0.002)  # only so that asking leaves the processor to the process that is waited for
