@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, with_config
 from pydantic import ConfigDict as Config
 from typing_extensions import TypedDict
 
-from dokimos.server._api.json_body import WireModel
+from dokimos.server._api.json_body import StrictBody, WireModel
 from dokimos.server._services.annotations import Verdict
 
 
@@ -21,6 +21,7 @@ def _check_text(text: str) -> str:
 Description = Annotated[str, Field(max_length=10_000), AfterValidator(_check_text)]
 ExternalId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_check_text)]
 _CONFIG = Config(strict=True, allow_inf_nan=False)
+_STRICT = Config(strict=True, allow_inf_nan=False, extra="forbid")
 
 
 class CreateDatasetBody(WireModel):
@@ -56,12 +57,12 @@ class CreateVersionBody(WireModel):
     examples: _Items | None = None
 
 
-@with_config(_CONFIG)
+@with_config(_STRICT)
 class _Change(TypedDict):
     op: Literal["set", "add", "remove"]
 
 
-@with_config(_CONFIG)
+@with_config(_STRICT)
 class ItemChangeBody(_Change, total=False):
     """A change: `set` and `remove` name an item by its id or lineage id; `add` has the `inputs` of one."""
 
@@ -71,7 +72,7 @@ class ItemChangeBody(_Change, total=False):
     metadata: dict[str, Any] | None
 
 
-class EditVersionBody(WireModel):
+class EditVersionBody(StrictBody):
     """What a new version changes."""
 
     description: Description | None = None

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Match
+from starlette.types import Scope
 
 from dokimos.server._db.clock import format_time, now
 from dokimos.server._db.database import DatabaseUnavailable
@@ -60,7 +61,6 @@ def add_error_handlers(app: FastAPI) -> None:
     app.exception_handler(IntegrityError)(_answer_integrity_error)
     app.exception_handler(RequestValidationError)(_answer_validation_error)
     app.exception_handler(HTTPException)(_answer_http_error)
-    app.exception_handler(Exception)(_answer_unexpected_error)
 
 
 def answer_error(error: Exception) -> JSONResponse:
@@ -101,6 +101,7 @@ def format_path(location: tuple[int | str, ...]) -> str:
 
 _MESSAGES: Final[dict[str, Any]] = {
     "missing": "is required",
+    "extra_forbidden": "is not a field that is known here",
     "finite_number": "must be a finite number",
     "float_type": "must be a number",
     "float_parsing": "must be a number",
@@ -184,9 +185,10 @@ def list_routes(app: FastAPI) -> list[APIRoute]:
     return found
 
 
-async def _answer_unexpected_error(request: Request, error: Exception) -> JSONResponse:
-    identifier = request.scope.get("dokimos.request_id", "")
-    _LOGGER.error("%s %s failed (request %s)", request.method, request.url.path, identifier, exc_info=error)
+def answer_unexpected_error(scope: Scope, error: Exception) -> JSONResponse:
+    """Log an error of the server's own, and return what the caller is told about it."""
+    identifier = scope.get("dokimos.request_id", "")
+    _LOGGER.error("%s %s failed (request %s)", scope["method"], scope["path"], identifier, exc_info=error)
     # Never the text of the exception: it may quote data, statements or paths.
     return error_response(
         500, f"The server failed; its log has the reason under the request id {identifier}."

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dokimos.server._api.json_body import WireModel
+from dokimos.server._api.json_body import StrictBody, WireModel
 from dokimos.server._services.gate_options import DEFAULT_POWER, GateOptions
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Iterations = Annotated[int, Field(ge=1, le=100_000)]
 
 
-class GateBody(WireModel):
+class GateBody(StrictBody):
     """The run to check, and how. Only `candidateRunId` is required."""
 
     candidate_run_id: str

@@ -27,6 +27,12 @@ class WireModel(BaseModel):
     )
 
 
+class StrictBody(WireModel):
+    """A body that only this server has: an unknown field is a mistake, which must not go unseen."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 _LARGE: Final = 1024 * 1024
 """Bytes from which a body is parsed in a thread: looking for a fault in it can take a second."""
 BODY_MODELS: Final[dict[str, type[WireModel]]] = {}

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dokimos.server._api.error_responses import error_response
+from dokimos.server._api.error_responses import answer_unexpected_error, error_response
 from dokimos.server._api.parameters import ENCODED_SLASH
 from dokimos.server._db.ids import new_id
 
@@ -38,8 +38,12 @@ class GuardMiddleware:
             return
         request_id = scope["dokimos.request_id"] = new_id()
 
+        has_begun = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 message["headers"] = [
                     *message.get("headers", ()),
                     *_missing(message.get("headers", ())),
@@ -57,10 +61,16 @@ class GuardMiddleware:
             await error_response(400, problem)(scope, receive, send_with_headers)
             return
         scope["path"] = path
-        if scope["method"] == "HEAD":  # answered as GET is, without the body
-            await self._app({**scope, "method": "GET"}, receive, _without_body(send_with_headers))
-            return
-        await self._app(scope, receive, send_with_headers)
+        try:
+            if scope["method"] == "HEAD":  # answered as GET is, without the body
+                await self._app({**scope, "method": "GET"}, receive, _without_body(send_with_headers))
+                return
+            await self._app(scope, receive, send_with_headers)
+        except Exception as error:  # here, so that its answer has the headers of all others
+            answer = answer_unexpected_error(scope, error)
+            if has_begun:
+                raise  # the rest cannot be an error any more: the connection is cut instead
+            await answer(scope, receive, send_with_headers)
 
     def _problem_with_host(self, scope: Scope) -> str | None:
         if _ANY_HOST in self._allowed_hosts or scope["path"].startswith(_HEALTH):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dokimos.server._api.json_body import WireModel
+from dokimos.server._api.json_body import StrictBody, WireModel
 from dokimos.server._services.runs import RunStatus
 
 
@@ -56,7 +56,7 @@ class ChangeStatusBody(WireModel):
     evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
 
 
-class DescribeRunBody(WireModel):
+class DescribeRunBody(StrictBody):
     """What a person changes in the description of a run; what is missing or null stays."""
 
     name: ShortText | None = None
@@ -64,13 +64,13 @@ class DescribeRunBody(WireModel):
     tags: Annotated[list[ShortText], Field(max_length=50)] | None = None
 
 
-class PinBaselineBody(WireModel):
+class PinBaselineBody(StrictBody):
     """The run that becomes the baseline; null removes the pin."""
 
     run_id: str | None = None
 
 
-class CommentBody(WireModel):
+class CommentBody(StrictBody):
     """A comment on a run, or on one of its items."""
 
     body: Annotated[str, Field(min_length=1, max_length=10_000)]

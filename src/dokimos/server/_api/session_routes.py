@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
 from dokimos.server._api.access import SESSION_COOKIE, Access, KeyRing, access, identify_caller
-from dokimos.server._api.json_body import WireModel, describe_body, json_body
+from dokimos.server._api.json_body import StrictBody, WireModel, describe_body, json_body
 from dokimos.server._api.parameters import Store
 from dokimos.server._api.same_origin import check_same_origin
 from dokimos.server._services.errors import UnauthorizedError
@@ -19,7 +19,7 @@ from dokimos.server._services.sessions import SECONDS, begin_session, end_sessio
 ROUTER = APIRouter(prefix="/api/v1/session", tags=["Session"])
 
 
-class SignInBody(WireModel):
+class SignInBody(StrictBody):
     """The key with which a browser signs in."""
 
     key: str

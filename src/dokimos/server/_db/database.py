@@ -21,6 +21,13 @@ class DatabaseUnavailable(Exception):
     """The database does not answer, or cannot store: nothing of the transaction was kept."""
 
 
+class Overtaken(Exception):
+    """Another transaction has changed what this one builds on: the database runs it again from the start.
+
+    Only on PostgreSQL: on SQLite, changes come one after the other.
+    """
+
+
 class Database(Protocol):
     """Runs queries."""
 

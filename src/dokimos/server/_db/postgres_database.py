@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.database import DatabaseUnavailable, Overtaken
 from dokimos.server._db.migrate import migrate
 from dokimos.server._settings import ServerSettings
 
@@ -76,6 +76,9 @@ class PostgresDatabase:
             try:
                 # One greenlet for all of it: each await of an `AsyncConnection` would start its own.
                 return await greenlet_spawn(_run_change, self._engine.sync_engine, change)
+            except Overtaken:
+                if attempt == _ATTEMPTS:
+                    raise DatabaseUnavailable("Other transactions were quicker each time.") from None
             except DBAPIError as error:
                 state = getattr(error.orig, "sqlstate", None) or ""
                 if state in _RETRYABLE and attempt < _ATTEMPTS:

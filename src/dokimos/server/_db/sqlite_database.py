@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._db.migrate import migrate
+from dokimos.server._db.sqlite_errors import has_transaction, is_outage
 
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -96,6 +97,8 @@ class SqliteDatabase:
             with connection.begin():
                 return query(connection)
         except OperationalError as error:
+            if not is_outage(error):
+                raise
             raise DatabaseUnavailable(str(error.orig)) from error
 
     def _write_changes(self, opened: Future[None]) -> None:
@@ -146,6 +149,8 @@ def read_once(path: Path, query: Callable[[Connection], T]) -> T:
         with engine.connect() as connection, connection.begin():
             return query(connection)
     except OperationalError as error:
+        if not is_outage(error):
+            raise
         raise DatabaseUnavailable(str(error.orig)) from error
 
 
@@ -189,9 +194,9 @@ def _run_alone(connection: Connection, change: _Change) -> None:
     with connection.begin() as transaction:
         try:
             change.result = change.change(connection)
-        except OperationalError:
-            raise
         except BaseException as error:
+            if isinstance(error, OperationalError) and is_outage(error):
+                raise
             change.error = error
             transaction.rollback()
 
@@ -203,10 +208,12 @@ def _run_together(connection: Connection, group: list[_Change]) -> None:
             try:
                 with connection.begin_nested():
                     change.result = change.change(connection)
-            except OperationalError:
-                # A full disk or an unreadable page may have made SQLite undo the whole transaction.
-                raise
             except BaseException as error:
+                # A full disk or an unreadable page may have made SQLite undo the whole transaction.
+                if not has_transaction(connection) or (
+                    isinstance(error, OperationalError) and is_outage(error)
+                ):
+                    raise
                 change.error = error
 
 

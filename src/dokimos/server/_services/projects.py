@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, literal, not_, select, update
 
 from dokimos.server._db.clock import now
+from dokimos.server._db.database import Overtaken
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
@@ -82,7 +83,7 @@ def find_or_create_project(connection: Connection, principal: Principal, name: s
     row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
     if row is not None:
         return row
-    insert_if_absent(
+    insert_if_absent(  # or wait for who inserts the same name
         connection,
         PROJECTS,
         id=new_id(),
@@ -91,7 +92,10 @@ def find_or_create_project(connection: Connection, principal: Principal, name: s
         created_at=now(),
         last_activity_at=now(),
     )
-    return find_project(connection, principal, name)
+    row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
+    if row is None:  # the other one's, which is deleted by now
+        raise Overtaken
+    return row
 
 
 def find_or_create_experiment(
@@ -116,7 +120,8 @@ def find_or_create_experiment(
     if is_new:
         _count_experiments(connection, project.id, 1)
     row = find_named(connection, EXPERIMENTS, principal, *conditions)
-    assert row is not None
+    if row is None:
+        raise Overtaken
     return row
 
 
@@ -164,7 +169,8 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
     )
     _check_holds_no_foreign_rows(connection, principal, f"The project '{name}'", is_below)
     moment = now()
-    for table, condition in (*is_below, (PROJECTS, PROJECTS.c.id == project.id)):
+    # Twice what is below: a run that was being started kept us waiting for the row of its project.
+    for table, condition in (*is_below, (PROJECTS, PROJECTS.c.id == project.id), *is_below):
         connection.execute(
             update(table).where(condition, table.c.deleted_at.is_(None)).values(deleted_at=moment)
         )

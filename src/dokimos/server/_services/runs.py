@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, and_, delete, or_, select, update
 
 from dokimos.server._db.clock import now
+from dokimos.server._db.database import Overtaken
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import (
@@ -110,7 +111,8 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
     )
     if not is_new:  # another transaction with the same Idempotency-Key was quicker
         earlier = _earlier_run(connection, principal, project.id, new)
-        assert earlier is not None
+        if earlier is None:
+            raise Overtaken
         return earlier
     insert_tags(connection, run_id, new.tags)
     insert_evaluators(connection, run_id, new.evaluators)
@@ -378,9 +380,17 @@ def _dataset_version_id(connection: Connection, principal: Principal, new: NewRu
 
 
 def _count_run(connection: Connection, experiment_id: str, project_id: str, change: int) -> None:
+    """Count a run that was started or deleted.
+
+    Raises:
+        Overtaken: What it belongs to has been deleted meanwhile.
+    """
     for table, row_id, values in (
         (EXPERIMENTS, experiment_id, {}),
         (PROJECTS, project_id, {"last_activity_at": now()}),
     ):
         count = table.c.run_count + change
-        connection.execute(update(table).where(table.c.id == row_id).values(run_count=count, **values))
+        is_there = (table.c.id == row_id, table.c.deleted_at.is_(None))
+        counted = connection.execute(update(table).where(*is_there).values(run_count=count, **values))
+        if not counted.rowcount:
+            raise Overtaken
