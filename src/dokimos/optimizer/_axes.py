@@ -131,8 +131,22 @@ class AxisLocations:
             name = location.named if _is_below(location.named) else location.file.name
             files[name] = location.head + text.rstrip("\n") + "\n"
             if name != location.named:
-                changes[location.steps] = name
-        return self.mark + edit_yaml(self.source, changes), files
+                changes[location.steps] = _as_written(name)
+        return self.mark + self._edit(changes), files
+
+    def _edit(self, changes: Mapping[Steps, Any]) -> str:
+        """Return the file with changes, which is read as their values and as nothing else."""
+        after = edit_yaml(self.source, changes)
+        values = {
+            steps: self._substitute(value) if isinstance(value, str) else value
+            for steps, value in changes.items()
+        }
+        if self._read(after) != replace_values(self._read(self.source), values):
+            raise ConfigurationError(
+                "it cannot be changed on its own: the file would be read as something else, such as where "
+                "the value has an anchor and is used in other places too."
+            )
+        return after
 
     def _locate_all(
         self, axes: Any, kind: str, locate: Callable[[Any], Any], problems: list[Problem]
@@ -146,9 +160,8 @@ class AxisLocations:
     def _number(self, axis: NumericAxis) -> Steps:
         steps = self._steps(axis.path)
         self._check_place(steps)
-        now = get_value(self.document.value, steps)
-        self._check_edit(steps, next(value for value in (*axis.range, None) if value != now))
         for value in axis.range:
+            self._edit({steps: _as_written(value)})
             self._check_value(steps, value)
         return steps
 
@@ -165,7 +178,7 @@ class AxisLocations:
         if steps == ("instructions", "file"):
             return self._text_file(axis, steps, now)
         text = format_scalar(self.source, steps)
-        self._check_edit(steps, _OTHER_TEXT)
+        self._edit({steps: _OTHER_TEXT})
         return TextLocation(path=axis.path, steps=steps, text=text or now, max_chars=axis.max_chars)
 
     def _text_file(self, axis: TextualAxis, steps: Steps, named: str) -> TextLocation:
@@ -177,6 +190,8 @@ class AxisLocations:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from None
         text = parse_prompt(content.removeprefix(BOM)).text
+        if not _is_below(named):
+            self._edit({steps: path.name})  # the name that it gets in the best suite
         # The last occurrence: front matter may quote the text.
         head = content[: content.rindex(text)]
         return TextLocation(
@@ -209,15 +224,6 @@ class AxisLocations:
             compile_suite(Document(tree, self.document.file, self.document.locations))
         except ConfigurationError as error:
             raise ConfigurationError(f"{value!r} is not allowed there: {error}") from None
-
-    def _check_edit(self, steps: Steps, value: object) -> None:
-        """See that a value can be changed and nothing else changes with it."""
-        before = self._read(self.source)
-        after = self._read(edit_yaml(self.source, {steps: _as_written(value)}))
-        if after != replace_values(before, {steps: value}):
-            raise ConfigurationError(
-                "it cannot be changed on its own: it has an anchor and is used elsewhere too."
-            )
 
     def _read(self, text: str) -> Any:
         return read_yaml(self.document.file, self.lookup, text=text).value

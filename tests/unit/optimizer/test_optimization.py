@@ -2,10 +2,11 @@
 
 import codecs
 import json
+import sys
 
 import pytest
 
-from dokimos.errors import ConfigurationError, JournalError, RunError
+from dokimos.errors import ConfigurationError, JournalError, MissingExtraError, RunError
 from dokimos.experiment._run_loading import list_runs, load_run
 from dokimos.optimizer._optimization import PROGRESS_SCHEMA, optimize_suite
 from dokimos.suites import load_suite
@@ -290,6 +291,33 @@ def test_a_text_keeps_its_variables_and_they_are_filled_in_when_it_is_tried(work
 
     assert not unchanged.found.has_improved
     assert workshop.search(path).found.baseline.loss == 0.0
+
+
+@pytest.mark.parametrize("axes", [BOTH, "{textual: [{path: agent.params.prompt}]}"])
+def test_a_missing_package_says_what_to_install_before_anything_runs(workshop, monkeypatch, axes):
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+
+    with pytest.raises(MissingExtraError, match=r'pip install "dokimos\[optimize\]"'):
+        workshop.optimize(axes, model="app.py:writer")
+    assert workshop.calls == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    k: 2 ", "    k: &two 2\n    j: *two "),
+        ("    prompt: Be brief.\n", "    prompt: |\n        Be brief.\n      # why\n"),
+    ],
+)
+def test_a_value_that_is_not_changed_alone_is_no_axis(workshop, old, new):
+    app = workshop.path / "app.py"
+    app.write_text(app.read_text().replace("k=1,", "k=1, j=0,"))
+    path = workshop.write(BOTH, model="app.py:writer")
+    path.write_text(path.read_text().replace(old, new))
+
+    with pytest.raises(ConfigurationError, match="it cannot be changed on its own"):
+        workshop.search(path)
+    assert workshop.calls == []
 
 
 FAULTS = [

@@ -1,11 +1,13 @@
 """Values changed inside the text of a file."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos._core.yaml_scalars import load_yaml
+from dokimos._core.yaml_scalars import load_yaml, make_loader
 from dokimos.errors import ConfigurationError
 from dokimos.optimizer._yaml_edits import edit_yaml, format_scalar
 from dokimos.suites._document import read_yaml
@@ -130,6 +132,32 @@ def test_all_around_a_value_stays_to_the_byte(around):
     assert edit_yaml(around.format("old"), {("x",): 12.5}) == around.format("12.5")
 
 
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ("a: &x 1\nb: 2\n", "a: &x 9\nb: 2\n"),
+        ("a: &x\nb: 2\n", "a: &x 9\nb: 2\n"),
+        ("a: &x [1,  2]   # why\n", "a: &x 9   # why\n"),
+        ("a: !!str 1\n", "a: 9\n"),
+    ],
+)
+def test_the_anchor_of_a_value_stays_and_its_tag_does_not(source, after):
+    assert edit_yaml(source, {("a",): 9}) == after
+
+
+def test_a_key_without_a_value_is_not_edited():
+    for source in ("a:\nb: 1\n", "{a, b: 1}", "- \n- 1"):
+        with pytest.raises(ConfigurationError, match="has no value in this file; write null for it"):
+            edit_yaml(source, {(0 if source.startswith("-") else "a",): 2})
+
+
+def test_what_only_our_reader_reads_is_an_error_that_says_so():
+    with pytest.raises(
+        ConfigurationError, match=r"ruamel\.yaml, .* cannot read it: .*'\\t'.* line 1, column 5"
+    ):
+        edit_yaml("a: 1\t# behind a tab\n", {("a",): 2})
+
+
 def test_variables_in_a_text_are_read_as_they_are_written():
     assert format_scalar('a: "x ${Y} z"', ("a",)) == "x ${Y} z"
     assert format_scalar("a: [1]", ("a",)) is None
@@ -178,6 +206,42 @@ def test_whatever_is_written_reads_back_and_nothing_else_changes(changes):
     assert yaml.safe_load(after) == replace_values(yaml.safe_load(BLOCK), changes)
 
 
+def values_of(node, steps=()):
+    """Yield the steps of each value that is not a list or map, and where it begins and ends for PyYAML."""
+    if node.id == "scalar":
+        yield steps, node.start_mark.index, node.end_mark.index
+    elif node.id == "sequence":
+        for index, child in enumerate(node.value):
+            yield from values_of(child, (*steps, index))
+    else:
+        for key, value in node.value:
+            yield from values_of(value, (*steps, key.value))
+
+
+ROOT = Path(__file__).parents[3]
+FILES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for pattern in (".github/**/*.yml", "examples/**/*.y*ml", ".pre-commit-config.yaml")
+    for path in sorted(ROOT.glob(pattern))
+}
+LINES = st.lists(TEXTS | st.just(""), min_size=1, max_size=3).map("\n".join)
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(st.data())
+def test_each_value_of_a_real_file_can_be_changed_and_the_rest_stays_to_the_byte(name, data):
+    before = FILES[name]
+    values = values_of(make_loader(before).get_single_node())
+    steps, start, end = data.draw(st.sampled_from([value for value in values if value[1] < value[2]]))
+    new = data.draw(SCALARS | LINES)
+
+    after = edit_yaml(before, {steps: new})
+
+    assert after.startswith(before[:start])
+    assert after.endswith(before[start + len(before[start:end].rstrip()) :])
+    assert load_yaml(after) == replace_values(load_yaml(before), {steps: new})
+
+
 @given(st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALARS, max_size=3))
 def test_lists_and_maps_are_written_on_one_line(value):
     assert yaml.safe_load(edit_yaml(BLOCK, {("quoted",): value}))["quoted"] == value
@@ -192,6 +256,12 @@ def test_lists_and_maps_are_written_on_one_line(value):
         "012",
         "18:30",
         "1_000",
+        "0o7",
+        "-.5",
+        "y",
+        "Off",
+        "2026-11-23",
+        "9" * 5000,
         "~",
         "null",
         "=",
@@ -212,7 +282,7 @@ def test_what_is_written_reads_back_as_the_same_value_of_yaml_1_2(value, tmp_pat
 
 
 def test_a_key_is_found_and_written_as_what_it_is():
-    assert edit_yaml("012: a\nno: b\n", {(12,): "x", ("no",): "y"}) == "012: x\nno: y\n"
+    assert edit_yaml("012: a\nno: b\n", {(12,): "x", ("no",): "y"}) == "012: x\nno: 'y'\n"
     assert load_yaml(edit_yaml("a: {b: 1}", {("a", "no"): 2, ("a", "x: y"): 3})) == {
         "a": {"b": 1, "no": 2, "x: y": 3}
     }
