@@ -1,141 +1,76 @@
 """What was acknowledged is on disk: killed servers, full disks, databases that go away."""
 
-import contextlib
 import os
 import random
 import signal
 import sqlite3
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 from starlette.testclient import TestClient
+from tests.server.killed_clients import PROMOTED, Progress, PromotingClient, RunClient, sending
+from tests.server.server_process import execute, wait_until
 
 from dokimos.server import ServerSettings, create_app
 
 KILLS = 60 if "DOKIMOS_LONG_TESTS" in os.environ else 3
 
 
-class Client:
-    """Sends runs as documented clients do, again and again with the same keys until they are acknowledged."""
-
-    def __init__(self, number):
-        self.name = f"client-{number}"
-        self.position = 0
-        self.sent = 0
-        self.run = None
-        self.acknowledged = {}
-        """The questions of each run that the server has acknowledged."""
-        self.ended = set()
-
-    def work(self, server):
-        """Send until the server is gone."""
-        with contextlib.suppress(OSError, ValueError, ConnectionError):
-            while True:
-                self.step(server)
-
-    def step(self, server):
-        """Repeat the current request until it is answered; go on only then."""
-        stage = self.position % 12
-        number = self.position // 12
-        if stage == 0:
-            status, answer = server.call(
-                "POST",
-                f"/projects/{self.name}/runs",
-                {"experimentName": "qa"},
-                key=f"run-{number}",
-            )
-            assert status == 201, answer
-            self.run = answer["runId"]
-            self.acknowledged.setdefault(self.run, [])
-        elif stage < 11:
-            questions = [f"{number}-{stage}-{each}" for each in range(3)]
-            items = [
-                {
-                    "inputs": {"q": question},
-                    "actualOutputs": {},
-                    "expectedOutputs": {},
-                    "evalResults": [{"name": "e", "score": 1.0, "success": True}],
-                }
-                for question in questions
-            ]
-            status, answer = server.call(
-                "POST", f"/runs/{self.run}/items", {"items": items}, key=f"batch-{number}-{stage}"
-            )
-            assert status == 201, answer
-            self.acknowledged[self.run] += questions
-        else:
-            status, answer = server.call("PATCH", f"/runs/{self.run}", {"status": "SUCCESS"})
-            assert status == 200, answer
-            self.ended.add(self.run)
-        self.position += 1
-
-    def check(self, server):
-        """All that was acknowledged is there once; of the request under way all or nothing."""
-        for run, questions in self.acknowledged.items():
-            _, answer = server.call("GET", f"/runs/{run}?size=2000")
-            stored = [item["input"]["q"] for item in answer["items"]["content"]]
-            assert stored[: len(questions)] == questions
-            assert len(set(stored)) == len(stored)
-            assert len(stored) - len(questions) in ((0,) if run in self.ended else (0, 3))
-            assert answer["totalItems"] == answer["passedItems"] == len(stored)
-            if run in self.ended:
-                assert answer["status"] == "SUCCESS"
-        _, experiments = server.call("GET", f"/projects/{self.name}/experiments")
-        if isinstance(experiments, list) and experiments:
-            runs = server.call("GET", f"/experiments/{experiments[0]['id']}/runs")[1]
-            assert len(runs) - len(self.acknowledged) in (0, 1)
-
-
 def test_a_server_that_is_killed_loses_and_doubles_nothing(process):
-    """Three clients send at once, and the server is killed at random moments."""
+    """Clients send, end and promote runs at once, and the server is killed at random moments."""
     pick = random.Random(7)
-    clients = [Client(number) for number in range(3)]
+    progress = Progress()
+    clients = [*(RunClient(number, progress) for number in range(3)), PromotingClient(progress)]
     for _ in range(KILLS):
         server = process()
-        threads = [threading.Thread(target=client.work, args=(server,)) for client in clients]
-        target = sum(client.position for client in clients) + pick.randrange(1, 40)
-        for thread in threads:
-            thread.start()
-        while sum(client.position for client in clients) < target:  # a moment told by progress, not by time
-            assert any(thread.is_alive() for thread in threads)
-            time.sleep(pick.random() / 500)
-        server.kill()
-        for thread in threads:
-            thread.join()
+        with sending(clients, server):
+            progress.wait_for(pick.randrange(1, 40))
+            server.kill()
     server = process()
     for client in clients:
         client.check(server)
-    for client in clients:  # no run is stuck: each goes on to its end
-        while client.position % 12:
-            client.step(server)
+    for client in clients:  # nothing is stuck: each goes on to its end
+        client.finish(server)
         client.check(server)
-        assert client.ended == set(client.acknowledged)
+
+
+ROWS_UNDER_WAY = """
+SELECT COUNT(*) FROM dataset_items JOIN dataset_versions ON dataset_versions.id = version_id
+WHERE version IS NULL AND dataset_versions.created_at > {}
+"""
+NEWEST_LEFT = "SELECT COALESCE(MAX(created_at), 0) FROM dataset_versions WHERE version IS NULL"
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_promotion_keeps_all_of_it_or_nothing(
+    process, database_settings
+):
+    """The moment is told by how many items of the new version are stored."""
+    pick = random.Random(9)
+    client = PromotingClient(Progress())
+    server = process()
+    client.go_on(server)
+    for _ in range(KILLS):
+        ((left,),) = execute(database_settings, NEWEST_LEFT)
+        share = pick.randrange(PROMOTED // 2)
+        with sending([client], server):
+            query = ROWS_UNDER_WAY.format(left)
+            wait_until(lambda: execute(database_settings, query)[0][0] > share, "a promotion")  # noqa: B023
+            server.kill()
+        server = process()
+        client.check(server)
+    client.finish(server)
+    client.check(server)
 
 
 def test_a_stop_finishes_the_requests_that_have_begun(process):
     server = process()
-    client = Client(0)
-    failures = []
-
-    def work():
-        try:
-            while True:
-                client.step(server)
-        except OSError:
-            return
-        except AssertionError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    while client.position < 20:
-        time.sleep(0.001)
-    code, log = server.stop()
-    thread.join()
-    assert (code, failures) == (-signal.SIGTERM, []), log  # it ends by the signal, after its work
+    progress = Progress()
+    client = RunClient(0, progress)
+    with sending([client], server):
+        progress.wait_for(20)
+        code, log = server.stop()
+    assert code == -signal.SIGTERM, log  # it ends by the signal, after its work
     assert "Traceback" not in log
     client.check(process())
 

@@ -307,3 +307,12 @@ def test_a_tenant_promotes_and_annotates_for_itself(serve):
     assert annotate(api, own_run, own_item, blue).status_code == 404
     assert api.delete(path, headers=red).status_code == 204
     assert api.get(path, headers=red).json()["overriddenExpectedOutput"] == {"answer": "root"}
+
+
+def test_a_version_that_replaces_has_the_items_in_the_order_of_the_request(qa):
+    _, ids = start(qa, *map(item, range(4)))
+    promote(qa, ids[2], ids[0])
+
+    promote(qa, *ids, mode="replace")
+
+    assert [each["inputs"]["n"] for each in items_of(qa)] == [0, 1, 2, 3]

@@ -45,9 +45,8 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    replaced: dict[str, NewDatasetItem]
-    """By the id of an item of the base: what stands in its place."""
-    added: list[NewDatasetItem]
+    cases: dict[str, NewDatasetItem]
+    """The promoted items, by the id of the item of the base whose place each takes, or else by its inputs."""
     base_id: str | None
     base_number: int
 
@@ -145,7 +144,7 @@ def _plan(
     try:
         base = find_version(connection, principal, dataset, LATEST)
     except NotFoundError:
-        return _Plan({}, list({item.inputs_hash: replace(item) for item in promoted}.values()), None, 0)
+        return _Plan({item.inputs_hash: replace(item) for item in promoted}, None, 0)
     columns = DATASET_ITEMS.c
 
     def find(column: Any, values: Iterable[str | None]) -> dict[str, Row[Any]]:
@@ -156,28 +155,24 @@ def _plan(
     by_source = find(columns.source_item_id, (item.source_item_id for item in promoted))
     by_lineage = find(columns.lineage_id, lineages.values())
     by_inputs = find(columns.inputs_hash, (item.inputs_hash for item in promoted))
-    replaced: dict[str, NewDatasetItem] = {}
-    added: dict[str, NewDatasetItem] = {}
+    cases: dict[str, NewDatasetItem] = {}
     for made in promoted:
         item = replace(made)  # its case is found anew where another version has come in between
         source = item.source_item_id or ""
         row = (
             by_source.get(source) or by_lineage.get(lineages[source] or "") or by_inputs.get(item.inputs_hash)
         )
-        if row is None:
-            added[item.inputs_hash] = item
-        else:
+        if row is not None:
             item.lineage_id, item.external_id = row.lineage_id, row.external_id
-            replaced[row.id] = item
-    return _Plan(replaced, list(added.values()), base.id, base.version)
+        cases[item.inputs_hash if row is None else row.id] = item
+    return _Plan(cases, base.id, base.version)
 
 
 async def _merge(database: Database, base_id: str | None, plan: _Plan) -> AsyncIterator[list[NewDatasetItem]]:
-    rest = plan.added
-    if base_id is None:
-        rest = [*plan.replaced.values(), *plan.added]
-    else:
+    waiting = dict(plan.cases)
+    if base_id is not None:
         async for rows in read_batches(database, base_id):
-            yield [plan.replaced.get(row.id) or copy_item(row) for row in rows]
+            yield [waiting.pop(row.id, None) or copy_item(row) for row in rows]
+    rest = list(waiting.values())
     for at in range(0, len(rest), BATCH_ITEMS):
         yield rest[at : at + BATCH_ITEMS]
