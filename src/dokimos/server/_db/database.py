@@ -56,8 +56,11 @@ class Database(Protocol):
         """
         ...
 
-    async def write(self, change: Callable[[Connection], T]) -> T:
+    async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
         """Run a change as one transaction; an exception undoes it. When this returns, the change is on disk.
+
+        With `background`, the changes of others go first, and a power cut may still undo it until the next
+        other one: for a small part of something long, of which nobody sees anything before its last part.
 
         Raises:
             DatabaseUnavailable: The database does not answer, or the disk is full.

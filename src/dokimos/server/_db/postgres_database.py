@@ -66,7 +66,7 @@ class PostgresDatabase:
     async def read(self, query: Callable[[Connection], T]) -> T:
         return await self._run(query)
 
-    async def write(self, change: Callable[[Connection], T]) -> T:
+    async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
         return await self._run(change)
 
     async def _run(self, change: Callable[[Connection], T]) -> T:

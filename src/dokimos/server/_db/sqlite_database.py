@@ -8,6 +8,7 @@ import logging
 import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -42,7 +43,7 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._changes = _WaitingChanges()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
@@ -73,7 +74,7 @@ class SqliteDatabase:
             for connection in self._connections:
                 connection.close()
         if writer is not None:
-            self._changes.put(None)
+            self._changes.end()
             await loop.run_in_executor(None, writer.join)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
@@ -81,11 +82,11 @@ class SqliteDatabase:
             raise DatabaseUnavailable("The database is closed.")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_query, query)
 
-    async def write(self, change: Callable[[Connection], T]) -> T:
+    async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
         if self._writer is None or not self._writer.is_alive():
             raise DatabaseUnavailable("The database is closed.")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._changes.put(_Change(change, done))
+        self._changes.put(_Change(change, done, background))
         return await done
 
     def _run_query(self, query: Callable[[Connection], T]) -> T:
@@ -116,26 +117,53 @@ class SqliteDatabase:
             opened.set_exception(error)
             return
         opened.set_result(None)
-        is_open = True
-        while is_open:
-            group, is_open = self._take_group()
-            if group:
-                _run(connection, group)
+        is_synced = True
+        while group := self._changes.take_group():
+            if group[0].background is is_synced:
+                is_synced = not is_synced
+                _sync_commits(connection, is_synced)
+            _run(connection, group)
         connection.close()
 
-    def _take_group(self) -> tuple[list[_Change], bool]:
-        """Wait for a change; return it with those behind it, and False where the end was among them."""
-        group: list[_Change] = []
-        change = self._changes.get()
-        while change is not None:
-            group.append(change)
-            if len(group) == _GROUP:
-                return group, True
-            try:
-                change = self._changes.get_nowait()
-            except queue.Empty:
-                return group, True
-        return group, False
+
+class _WaitingChanges:
+    """The changes that wait for the writer, of two kinds that take turns where both wait.
+
+    Ordinary ones go in groups. One in the background goes alone, so that no other waits for longer than that
+    one takes; and it has its turn after each group, so that it comes to its end under any load.
+    """
+
+    def __init__(self) -> None:
+        self._arriving: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._ordinary: deque[_Change] = deque()
+        self._background: deque[_Change] = deque()
+        self._is_open = True
+        self._is_turn_of_background = False
+
+    def put(self, change: _Change) -> None:
+        self._arriving.put(change)
+
+    def end(self) -> None:
+        """Let `take_group` return what was put before, and then nothing."""
+        self._arriving.put(None)
+
+    def take_group(self) -> list[_Change]:
+        """Wait for changes; return those that are next, none at the end."""
+        self._sort_arriving()
+        if self._background and (self._is_turn_of_background or not self._ordinary):
+            self._is_turn_of_background = False
+            return [self._background.popleft()]
+        self._is_turn_of_background = True
+        return [self._ordinary.popleft() for _ in range(min(_GROUP, len(self._ordinary)))]
+
+    def _sort_arriving(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while self._is_open and len(self._ordinary) < _GROUP:
+                change = self._arriving.get(block=not (self._ordinary or self._background))
+                if change is None:
+                    self._is_open = False
+                else:
+                    (self._background if change.background else self._ordinary).append(change)
 
 
 def read_once(path: Path, query: Callable[[Connection], T]) -> T:
@@ -157,11 +185,14 @@ def read_once(path: Path, query: Callable[[Connection], T]) -> T:
 class _Change:
     """One change that waits for the writer, and whom to tell about it."""
 
-    __slots__ = ("change", "done", "error", "loop", "result")
+    __slots__ = ("background", "change", "done", "error", "loop", "result")
 
-    def __init__(self, change: Callable[[Connection], Any], done: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, change: Callable[[Connection], Any], done: asyncio.Future[Any], background: bool
+    ) -> None:
         self.change = change
         self.done = done
+        self.background = background
         self.loop = done.get_loop()
         self.result: object = None
         self.error: BaseException | None = None
@@ -250,7 +281,16 @@ def _engine(path: Path, *, begin: str) -> Engine:
 
 
 def _use_wal(connection: Connection) -> None:
-    # Outside a transaction, which SQLAlchemy would begin: the mode of the journal cannot change inside one.
+    _set_outside_transaction(connection, "journal_mode=WAL")
+
+
+def _sync_commits(connection: Connection, is_synced: bool) -> None:
+    """Choose whether a commit waits for the disk; one that does brings those before it to the disk too."""
+    _set_outside_transaction(connection, f"synchronous={'FULL' if is_synced else 'NORMAL'}")
+
+
+def _set_outside_transaction(connection: Connection, setting: str) -> None:
+    """Change a setting that has no effect inside a transaction, which SQLAlchemy would begin."""
     driver = connection.connection.driver_connection
     assert driver is not None
-    driver.execute("PRAGMA journal_mode=WAL")
+    driver.execute(f"PRAGMA {setting}")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.bulk_insert import driver_id, insert_rows
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.tables import DATASET_ITEMS
 from dokimos.server._services.projects import contains
 
 BATCH_ITEMS: Final = 1000
+"""Items that are in memory at a time."""
+WRITTEN_ITEMS: Final = 250
 """Items that one transaction writes at most: other writers wait no longer than that takes."""
 BATCH_CHARACTERS: Final = 4 << 20
-"""Text of the items of one transaction, unless a single one is longer."""
+"""Text of the items that are in memory at a time, unless a single one is longer."""
 _canonical: Final[Callable[[Any], str]] = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -134,20 +137,37 @@ def search_items(
 
 
 def find_items(
-    connection: Connection, version_id: str, column: ColumnElement[Any], values: Sequence[Any]
+    connection: Connection, version_id: str, column: ColumnElement[Any], values: Iterable[Any]
 ) -> Iterator[Row[Any]]:
-    """Yield the items of a version in which a column has one of the values, in order, without their texts."""
+    """Yield the items of a version in which a column has one of the values, without their texts.
+
+    Items with the same value come one after another, in their order.
+    """
     columns = DATASET_ITEMS.c
     chosen = (
-        columns.id, columns.ordinal, columns.lineage_id, columns.external_id, columns.inputs_hash,
-        columns.source_item_id,
+        columns.version_id, columns.id, columns.ordinal, columns.lineage_id, columns.external_id,
+        columns.inputs_hash, columns.source_item_id,
     )  # fmt: skip
     distinct = list(dict.fromkeys(value for value in values if value is not None))
-    for at in range(0, len(distinct), BATCH_ITEMS):  # databases limit how many parameters there may be
-        part = distinct[at : at + BATCH_ITEMS]
-        query: Select[Any] = select(*chosen).where(columns.version_id == version_id, column.in_(part))
-        found: Sequence[Row[Any]] = connection.execute(query.order_by(columns.ordinal)).all()
-        yield from found
+    for part in in_batches(distinct):
+        query: Select[Any] = select(*chosen).where(column.in_(part))
+        if column is not columns.id:
+            query = query.where(columns.version_id == version_id)
+        # Neither the version of an id nor the order is left to the database: SQLite would go through the
+        # whole version for each of these statements, by the index that has the ordinals in order.
+        found: Sequence[Row[Any]] = connection.execute(query).all()
+        own = [row for row in found if row.version_id == version_id]
+        yield from sorted(own, key=lambda row: row.ordinal)
+
+
+def find_lineages(connection: Connection, version_id: str, lineages: Iterable[str]) -> Iterator[str]:
+    """Yield those of the lineages that a version has; only their index is read."""
+    columns = DATASET_ITEMS.c
+    for part in in_batches(list(dict.fromkeys(lineages))):
+        query = select(columns.lineage_id).where(
+            columns.version_id == version_id, columns.lineage_id.in_(part)
+        )
+        yield from connection.execute(query).scalars()
 
 
 def _containing(query: Select[Any], version_id: str, text: str) -> Select[Any]:

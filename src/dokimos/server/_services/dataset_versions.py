@@ -22,7 +22,13 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database
 from dokimos.server._db.ids import new_id, new_ids, parse_id
 from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, DATASETS
-from dokimos.server._services.dataset_items import NewDatasetItem, find_items, insert_items
+from dokimos.server._services.dataset_items import (
+    WRITTEN_ITEMS,
+    NewDatasetItem,
+    find_items,
+    find_lineages,
+    insert_items,
+)
 from dokimos.server._services.datasets import LATEST, find_dataset, find_version
 from dokimos.server._services.errors import InvalidRequestError, NotFoundError, NotLatestError
 from dokimos.server._services.principal import Principal
@@ -77,10 +83,13 @@ async def write_version(
     count = 0
     try:
         async for batch in batches:
-            await database.write(partial(add_items, version=unfinished, items=batch, start=count))
+            for at in range(0, len(batch), WRITTEN_ITEMS):
+                items = batch[at : at + WRITTEN_ITEMS]
+                add = partial(add_items, version=unfinished, items=items, start=count)
+                await database.write(add, background=True)
+                count += len(items)
             for item in batch:
                 digest.update(bytes.fromhex(item.content_hash.replace("-", "")))
-            count += len(batch)
         if count == 0:
             raise InvalidRequestError("must not be empty", field="items")
         publish = partial(
@@ -222,8 +231,7 @@ def _find_cases(
     for row in find_items(connection, base_id, DATASET_ITEMS.c.inputs_hash, hashes):
         by_inputs[row.inputs_hash].append(row.lineage_id)
     candidates = [*by_name.values(), *by_id.values(), *chain.from_iterable(by_inputs.values())]
-    written = find_items(connection, version.id, DATASET_ITEMS.c.lineage_id, candidates)
-    taken.update(row.lineage_id for row in written)
+    taken.update(find_lineages(connection, version.id, candidates))
     for item in items:
         lineage = by_name.get(item.external_id or "")
         if lineage is None and (found := by_id.get(parse_id(item.external_id or "") or "")) is not None:

@@ -172,7 +172,7 @@ async def _merge(database: Database, base_id: str | None, plan: _Plan) -> AsyncI
     waiting = dict(plan.cases)
     if base_id is not None:
         async for rows in read_batches(database, base_id):
-            yield [waiting.pop(row.id, None) or copy_item(row) for row in rows]
+            yield [waiting.pop(row.id) if row.id in waiting else copy_item(row) for row in rows]
     rest = list(waiting.values())
     for at in range(0, len(rest), BATCH_ITEMS):
         yield rest[at : at + BATCH_ITEMS]
