@@ -130,6 +130,12 @@ def listen_with():
 
 
 @pytest.fixture
+def listening(tmp_path, listen_with):
+    """A function that starts a real server on SQLite with settings, and returns its port."""
+    return lambda **settings: listen_with(**{"data_dir": tmp_path, **settings})
+
+
+@pytest.fixture
 def port(listen_with, database_settings):
     """The port of an open server that listens."""
     return listen_with(**database_settings)

@@ -10,12 +10,6 @@ import zlib
 import pytest
 
 
-@pytest.fixture
-def listening(tmp_path, listen_with):
-    """A function that starts a real server on SQLite with settings, and returns its port."""
-    return lambda **settings: listen_with(data_dir=tmp_path, **settings)
-
-
 def exchange(port, *parts):
     """Send bytes over one connection, and return status, headers and body of the first answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:

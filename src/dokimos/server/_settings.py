@@ -66,6 +66,8 @@ class ServerSettings:
     """The largest request body, after decompression."""
     max_upload_bytes: int = 2048 * MEBIBYTE
     """The largest file of a dataset that is uploaded, after decompression."""
+    read_timeout: float = 10.0
+    """Seconds after which a page or a search is stopped; 0 lets it take as long as it needs."""
     stale_run_hours: float = 24.0
     """Hours without a sign of life after which a running run is marked as failed; 0 never does."""
     log_level: str = "INFO"
@@ -99,6 +101,7 @@ class ServerSettings:
             read_only_shared_rows=_are_shared_rows_read_only(variables),
             allowed_hosts=_parse_allowed_hosts(variables, host),
             max_upload_bytes=variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
+            read_timeout=variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),

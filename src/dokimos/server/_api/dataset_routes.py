@@ -25,7 +25,8 @@ from dokimos.server._api.dataset_schemas import (
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.paging import page_request
-from dokimos.server._api.parameters import PathName, Search, Store
+from dokimos.server._api.parameters import PathName, Search, Store, lane_of
+from dokimos.server._db.database import Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.dataset_diff import CaseStatus, count_differences, list_differences
 from dokimos.server._services.datasets import (
@@ -69,7 +70,9 @@ async def add_dataset(
 @access(Access.READ)
 async def get_datasets(caller: Caller, store: Store, search: Search = None) -> list[dict[str, Any]]:
     """List the datasets with the latest version of each, the newest first."""
-    datasets = await store.read(lambda connection: list_datasets(connection, caller, search=search))
+    datasets = await store.read(
+        lambda connection: list_datasets(connection, caller, search=search), lane_of(search)
+    )
     return [summarize_dataset(dataset) for dataset in datasets]
 
 
@@ -133,7 +136,7 @@ async def get_differences(
     A case is the same one in both where its lineage id is the same.
     """
     return await store.read(
-        lambda connection: _differences(connection, caller, name, (before, after), status, page)
+        lambda connection: _differences(connection, caller, name, (before, after), status, page), Lane.WORK
     )
 
 

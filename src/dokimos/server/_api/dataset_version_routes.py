@@ -32,7 +32,7 @@ from dokimos.server._api.dataset_uploads import (
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.paging import PageRequest, page_request
-from dokimos.server._api.parameters import PathName, Search, Store
+from dokimos.server._api.parameters import PathName, Search, Store, lane_of
 from dokimos.server._services.dataset_edits import Edits, ItemChange, edit_version
 from dokimos.server._services.dataset_items import read_items, search_items
 from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
@@ -103,7 +103,8 @@ async def get_items(
 ) -> Response:
     """Return a page of the items of a version, in their order."""
     body = await store.read(
-        lambda connection: _items_page(connection, _find(connection, caller, name, version), search, page)
+        lambda connection: _items_page(connection, _find(connection, caller, name, version), search, page),
+        lane_of(search),
     )
     return Response(body, media_type="application/json")
 

@@ -17,7 +17,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from dokimos.server._db.clock import format_time, now
-from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.database import DatabaseUnavailable, Lane, ReadersBusy, ReadTooSlow
 from dokimos.server._services.errors import (
     BodyTooLargeError,
     ConflictError,
@@ -58,13 +58,19 @@ def add_error_handlers(app: FastAPI) -> None:
     """Answer the errors of all routes, the framework's own too."""
     app.exception_handler(ServiceError)(_answer_known_error)
     app.exception_handler(DatabaseUnavailable)(_answer_known_error)
+    app.exception_handler(ReadTooSlow)(_answer_known_error)
     app.exception_handler(IntegrityError)(_answer_integrity_error)
     app.exception_handler(RequestValidationError)(_answer_validation_error)
     app.exception_handler(HTTPException)(_answer_http_error)
 
 
 def answer_error(error: Exception) -> JSONResponse:
-    """Return the answer to a `ServiceError` or to `DatabaseUnavailable`."""
+    """Return the answer to a `ServiceError` or to an error of the database."""
+    if isinstance(error, ReadTooSlow):
+        return _answer_slow_read(error)
+    if isinstance(error, ReadersBusy):
+        message = "The server is busy with other reads of this kind; try again."
+        return error_response(503, message, {"Retry-After": "5"})
     if isinstance(error, DatabaseUnavailable):
         _LOGGER.error("The database is not available: %s", error)
         message = "The server cannot reach or write its database at the moment; nothing of this was stored."
@@ -75,6 +81,18 @@ def answer_error(error: Exception) -> JSONResponse:
         return JSONResponse({"error": str(error)}, status, headers)
     headers = {"Retry-After": "1"} if isinstance(error, UnavailableError) else None
     return error_response(status, str(error), headers)
+
+
+def _answer_slow_read(error: ReadTooSlow) -> JSONResponse:
+    took = f"took longer than {error.seconds:g} seconds and was stopped"
+    if error.lane is Lane.SEARCH:  # it would take as long again: nobody should repeat it as it is
+        return error_response(
+            400,
+            f"search: looking for this text {took}. Narrow the list with its other filters, or raise "
+            "DOKIMOS_READ_TIMEOUT_SECONDS.",
+        )
+    message = f"Reading this {took}; ask for a smaller page, or try again later."
+    return error_response(503, message, {"Retry-After": "5"})
 
 
 def describe_problem(problem: Any, body: str = "") -> str:

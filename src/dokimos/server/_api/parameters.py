@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Query
 from starlette.requests import Request
 
-from dokimos.server._db.database import Database
+from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.comparisons import Comparisons
 from dokimos.server._services.names import MAX_LENGTH
 
@@ -44,6 +44,11 @@ Store = Annotated[Database, Depends(_read_database)]
 Engine = Annotated[Comparisons, Depends(_read_comparisons)]
 """What compares runs."""
 Search = Annotated[str | None, Query(max_length=500, description="Text that must occur, in any case.")]
+
+
+def lane_of(search: str | None) -> Lane:
+    """Return the lane of a list: looking for a text must not hold up the pages that need no search."""
+    return Lane.SEARCH if search else Lane.PAGE
 
 
 async def _read_experiment_id(experiment_id: Annotated[UUID, Path(alias="experimentId")]) -> str:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row
 
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.json_body import describe_body, json_body
-from dokimos.server._api.parameters import ExperimentId, PathName, Search, Store
+from dokimos.server._api.parameters import ExperimentId, PathName, Search, Store, lane_of
 from dokimos.server._api.run_answers import pass_rate
 from dokimos.server._api.run_schemas import (
     ExperimentAnswer,
@@ -46,7 +46,7 @@ async def get_projects(caller: Caller, store: Store, search: Search = None) -> l
         projects = list_projects(connection, caller, search=search)
         return projects, verdicts_of_projects(connection, caller, [project.id for project in projects])
 
-    projects, verdicts = await store.read(read)
+    projects, verdicts = await store.read(read, lane_of(search))
     return [
         {
             "id": project.id,
@@ -84,7 +84,9 @@ async def get_experiments(
     caller: Caller, store: Store, name: PathName, search: Search = None
 ) -> list[dict[str, Any]]:
     """List the experiments of a project with the latest run of each, the newest experiment first."""
-    rows = await store.read(lambda connection: list_experiments(connection, caller, name, search=search))
+    rows = await store.read(
+        lambda connection: list_experiments(connection, caller, name, search=search), lane_of(search)
+    )
     return [
         {
             "id": experiment.id,

@@ -20,7 +20,7 @@ from dokimos.server._api.items_endpoint import store_items
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.paging import PageRequest, page_request
-from dokimos.server._api.parameters import Engine, ExperimentId, PathName, RunId, Search, Store
+from dokimos.server._api.parameters import Engine, ExperimentId, PathName, RunId, Search, Store, lane_of
 from dokimos.server._api.run_answers import evaluator_of_run, run_details, run_summary
 from dokimos.server._api.run_schemas import (
     ChangeStatusBody,
@@ -106,7 +106,7 @@ async def get_runs(
         tags = tags_of_runs(connection, [row.id for row in rows])
         return [run_summary(row, tags[row.id]) for row in rows]
 
-    return json_response(to_json(await store.read(read)))
+    return json_response(to_json(await store.read(read, lane_of(narrowed.search))))
 
 
 @ROUTER.get("/runs/{runId}")
@@ -129,7 +129,9 @@ async def get_run(
     chosen = ItemFilter(search=search, outcome=outcome, failed_evaluator=failed_evaluator)
     cursor = None if after is None else str(after)
     return json_response(
-        await store.read(lambda connection: _run_page(connection, caller, run_id, chosen, page, cursor))
+        await store.read(
+            lambda connection: _run_page(connection, caller, run_id, chosen, page, cursor), lane_of(search)
+        )
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -26,6 +27,30 @@ class Overtaken(Exception):
 
     Only on PostgreSQL: on SQLite, changes come one after the other.
     """
+
+
+class ReadersBusy(DatabaseUnavailable):
+    """Other reads kept this one waiting until its time was over."""
+
+
+class ReadTooSlow(Exception):
+    """A read took longer than it may, and was stopped."""
+
+    def __init__(self, seconds: float, lane: Lane) -> None:
+        super().__init__(f"A read took longer than {seconds:g} seconds.")
+        self.seconds = seconds
+        self.lane = lane
+
+
+class Lane(Enum):
+    """What a read is for. Each lane has readers of its own, so that none can hold up the others."""
+
+    PAGE = "page"
+    """Something that somebody waits for: it may take as long as the settings say."""
+    SEARCH = "search"
+    """The same for a text, which may have to be looked for in every row."""
+    WORK = "work"
+    """An export, a promotion, a comparison, the server's own work: it takes as long as it needs."""
 
 
 class Database(Protocol):
@@ -48,11 +73,13 @@ class Database(Protocol):
         """Finish the writes that were accepted, and close all connections."""
         ...
 
-    async def read(self, query: Callable[[Connection], T]) -> T:
-        """Run a query that changes nothing, on one snapshot of the data.
+    async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
+        """Run a query that changes nothing, on one snapshot of the data; whoever is cancelled ends it.
 
         Raises:
             DatabaseUnavailable: The database does not answer.
+            ReadersBusy: The readers of the lane were busy with others all the time.
+            ReadTooSlow: It took longer than the settings allow, and was stopped.
         """
         ...
 
@@ -76,7 +103,7 @@ def open_database(settings: ServerSettings) -> Database:
         return PostgresDatabase(settings)
     from dokimos.server._db.sqlite_database import SqliteDatabase
 
-    return SqliteDatabase(settings.sqlite_path)
+    return SqliteDatabase(settings.sqlite_path, settings.read_timeout)
 
 
 def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:

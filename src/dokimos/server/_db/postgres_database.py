@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped] # it has no stubs
@@ -14,7 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from dokimos.server._db.database import DatabaseUnavailable, Overtaken
+from dokimos.server._db.database import DatabaseUnavailable, Lane, Overtaken, ReadersBusy, ReadTooSlow
 from dokimos.server._db.migrate import migrate
 from dokimos.server._settings import ServerSettings
 
@@ -34,6 +35,9 @@ class PostgresDatabase:
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._engine: AsyncEngine | None = None
+        # Of the connections, searches and work may hold a third each, so that pages always find some.
+        share = max(1, settings.pool_size // 3)
+        self._lanes = {Lane.SEARCH: asyncio.Semaphore(share), Lane.WORK: asyncio.Semaphore(share)}
 
     async def open(self) -> None:
         assert self._settings.database_url is not None
@@ -63,8 +67,20 @@ class PostgresDatabase:
             await self._engine.dispose()
             self._engine = None
 
-    async def read(self, query: Callable[[Connection], T]) -> T:
-        return await self._run(query)
+    async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
+        limit = None if lane is Lane.WORK else self._settings.read_timeout or None
+        began_at = float("inf")
+        try:
+            # Cancelled where its time is over or the caller hangs up, the driver tells PostgreSQL to stop. A
+            # statement_timeout would take another round trip of each read.
+            async with asyncio.timeout(limit), self._lanes.get(lane) or nullcontext():
+                began_at = time.monotonic()
+                return await self._run(query)
+        except TimeoutError:
+            assert limit is not None
+            if time.monotonic() - began_at < limit / 2:  # what took long is the wait for others
+                raise ReadersBusy("All connections for such reads are busy.") from None
+            raise ReadTooSlow(limit, lane) from None
 
     async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
         return await self._run(change)

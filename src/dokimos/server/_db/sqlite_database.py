@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,14 +18,14 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.database import DatabaseUnavailable, Lane
 from dokimos.server._db.migrate import migrate
 from dokimos.server._db.sqlite_errors import has_transaction, is_outage
+from dokimos.server._db.sqlite_readers import SqliteReaders
 
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _OLDEST: Final = (3, 37, 0)  # STRICT tables
-_READERS: Final = 4
 _GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
 _BUSY_MILLISECONDS: Final = 10_000
@@ -41,13 +41,12 @@ class SqliteDatabase:
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_timeout: float) -> None:
         self._path = path
+        self._read_timeout = read_timeout
         self._changes = _WaitingChanges()
         self._writer: threading.Thread | None = None
-        self._readers: ThreadPoolExecutor | None = None
-        self._local = threading.local()
-        self._connections: list[Connection] = []
+        self._readers: SqliteReaders | None = None
 
     async def open(self) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -62,7 +61,9 @@ class SqliteDatabase:
         )
         self._writer.start()
         await asyncio.wrap_future(opened)
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="dokimos-sqlite-reader")
+        self._readers = SqliteReaders(
+            lambda: _engine(self._path, begin="BEGIN").connect(), self._read_timeout
+        )
 
     async def close(self) -> None:
         # Forgotten first: what came behind the end of the queue would wait for ever.
@@ -70,17 +71,15 @@ class SqliteDatabase:
         writer, self._writer = self._writer, None
         loop = asyncio.get_running_loop()
         if readers is not None:
-            await loop.run_in_executor(None, readers.shutdown)
-            for connection in self._connections:
-                connection.close()
+            await loop.run_in_executor(None, readers.close)
         if writer is not None:
             self._changes.end()
             await loop.run_in_executor(None, writer.join)
 
-    async def read(self, query: Callable[[Connection], T]) -> T:
+    async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         if self._readers is None:
             raise DatabaseUnavailable("The database is closed.")
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_query, query)
+        return await self._readers.read(query, lane)
 
     async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
         if self._writer is None or not self._writer.is_alive():
@@ -88,19 +87,6 @@ class SqliteDatabase:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._changes.put(_Change(change, done, background))
         return await done
-
-    def _run_query(self, query: Callable[[Connection], T]) -> T:
-        connection = getattr(self._local, "connection", None)
-        try:
-            if connection is None:
-                connection = self._local.connection = _engine(self._path, begin="BEGIN").connect()
-                self._connections.append(connection)
-            with connection.begin():
-                return query(connection)
-        except OperationalError as error:
-            if not is_outage(error):
-                raise
-            raise DatabaseUnavailable(str(error.orig)) from error
 
     def _write_changes(self, opened: Future[None]) -> None:
         try:

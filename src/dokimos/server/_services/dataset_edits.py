@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from dokimos.server._db.database import Database
+from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._db.tables import DATASET_ITEMS
 from dokimos.server._services.dataset_items import (
@@ -54,7 +54,7 @@ async def edit_version(
         InvalidRequestError: An item is not in the base, or none is left.
         and what `write_version` raises.
     """
-    base = await database.read(partial(_check_edits, principal=principal, new=new, edits=edits))
+    base = await database.read(partial(_check_edits, principal=principal, new=new, edits=edits), Lane.WORK)
     return await write_version(database, principal, new, _edit_batches(database, base.id, edits))
 
 
@@ -103,7 +103,7 @@ async def _edit_batches(
 async def read_batches(database: Database, version_id: str) -> AsyncIterator[Sequence[Row[Any]]]:
     """Yield the items of a version, a batch in memory at a time."""
     start = 0
-    while rows := await database.read(partial(read_items, version_id=version_id, start=start)):
+    while rows := await database.read(partial(read_items, version_id=version_id, start=start), Lane.WORK):
         yield rows
         start = rows[-1].ordinal + 1
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, Row, Select, select
 
-from dokimos.server._db.database import Database
+from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.tables import DATASET_ITEMS, ITEMS, RUNS
 from dokimos.server._services.annotations import annotations_of
 from dokimos.server._services.dataset_edits import read_batches
@@ -61,12 +61,12 @@ async def promote_items(database: Database, principal: Principal, promotion: Pro
         NotFoundError: The dataset, or an item, does not exist or is not visible.
         and what `write_version` raises.
     """
-    rows = await database.read(partial(_read_promoted, principal=principal, promotion=promotion))
+    rows = await database.read(partial(_read_promoted, principal=principal, promotion=promotion), Lane.WORK)
     promoted = await asyncio.to_thread(_make_items, rows)
     lineages = {row.id: row.lineage_id for row, _ in rows}
     plan_for = partial(_plan, principal=principal, promotion=promotion, promoted=promoted, lineages=lineages)
     for attempt in range(1, _ATTEMPTS + 1):
-        plan = await database.read(plan_for)
+        plan = await database.read(plan_for, Lane.WORK)
         try:
             return await _write_plan(database, principal, promotion, plan)
         except NotLatestError:  # somebody else has written a version, which must not be lost
