@@ -394,3 +394,35 @@ def test_no_secret_is_logged_stored_or_answered(serve, caplog, tmp_path):
             assert secret not in answer.text + str(answer.headers)
         for file in tmp_path.glob("server.db*"):
             assert secret.encode() not in file.read_bytes()
+
+
+def test_a_first_key_that_may_manage_no_keys_is_made_as_documented_and_says_the_way_out(serve, caplog):
+    client = serve()
+    created = client.post("/api/v1/api-keys", json={"name": "ci-pipeline", "role": "EDITOR"})
+
+    assert created.status_code == 201
+    assert created.json()["warning"] == (
+        "No key may manage all keys of this server. To create an ADMIN key, start the server again with "
+        "DOKIMOS_API_KEY, and use that one."
+    )
+    assert created.json()["warning"] in caplog.text
+    assert client.get("/api/v1/api-keys", headers=bearer(created.json()["key"])).status_code == 403
+
+    restarted = serve(api_key="admin-key")
+    again = restarted.post("/api/v1/api-keys", json={"name": "admin", "role": "ADMIN"}, headers=ADMIN)
+    assert (again.status_code, again.json()["warning"]) == (201, None)
+    without_it = serve()
+    admin = bearer(again.json()["key"])
+    assert without_it.get("/api/v1/api-keys", headers=admin).status_code == 200
+
+
+@pytest.mark.parametrize(("role", "tenant"), [("ADMIN", "ada"), ("EDITOR", None)])
+def test_taking_the_last_administrator_away_is_logged(api, caplog, role, tenant):
+    admin = make_key(api, "ADMIN", by={})
+    make_key(api, role, tenant, by=admin)
+    own = api.get("/api/v1/api-keys", headers=admin).json()[0]["id"]
+    assert caplog.text == ""
+
+    assert api.delete(f"/api/v1/api-keys/{own}", headers=admin).status_code == 204
+
+    assert "No key may manage all keys of this server." in caplog.text

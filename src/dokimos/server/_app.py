@@ -24,6 +24,7 @@ from dokimos.server._api import (
     session_routes,
 )
 from dokimos.server._api.access import Access, KeyRing, access, authorize
+from dokimos.server._api.admission import AdmissionMiddleware
 from dokimos.server._api.disconnects import DisconnectMiddleware
 from dokimos.server._api.error_responses import add_error_handlers
 from dokimos.server._api.health_routes import DatabaseHealth
@@ -86,6 +87,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         app.include_router(router)
     _add_openapi(app)
     app.add_middleware(ItemsMiddleware)
+    app.add_middleware(AdmissionMiddleware, limit=settings.max_requests)
     app.add_middleware(DisconnectMiddleware)
     app.add_middleware(GuardMiddleware, allowed_hosts=settings.allowed_hosts)
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Final
 
@@ -25,6 +26,31 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
     _reads_head = False
     _head_bytes = 0
     """Bytes that arrived of a head that is not complete."""
+    _head_deadline: asyncio.TimerHandle | None = None
+    """When the connection is closed unless a head has arrived."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
+        super().connection_made(transport)
+        self._expect_head(self.timeout_keep_alive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_expecting_head()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None:  # no other request waits behind this one
+            # Idle it is closed sooner. This is for what drips: another head, or a body that nobody reads.
+            self._expect_head(2 * self.timeout_keep_alive)
+
+    def _expect_head(self, seconds: float) -> None:
+        self._stop_expecting_head()
+        self._head_deadline = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def _stop_expecting_head(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -81,6 +107,7 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if not self._goes_on:
             self._reads_head = False
+            self._stop_expecting_head()
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -55,6 +55,7 @@ def configure_uvicorn(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_keep_alive=max(1, round(settings.keep_alive)),
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         ws="none",

@@ -15,6 +15,7 @@ _T = TypeVar("_T")
 
 MEBIBYTE: Final = 1024 * 1024
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_ADDRESSES: Final = ("127.0.0.1", "::1")
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 _DATABASE_VARIABLES: Final = ("DB_HOST", "DB_PORT", "DB_NAME", "DB_USERNAME", "DB_PASSWORD")
 _MAPPED_SPRING_VARIABLES: Final = (
@@ -62,6 +63,14 @@ class ServerSettings:
     """Whether keys of a tenant may only read what belongs to no tenant."""
     allowed_hosts: tuple[str, ...] = ("*",)
     """Host names (without port) that requests may name; `*` is any."""
+    failed_logins_per_minute: int = 20
+    """Wrong keys of one address in a minute, after which further ones are refused; 0 sets no limit."""
+    trusted_proxies: tuple[str, ...] = _LOOPBACK_ADDRESSES
+    """Addresses and networks of proxies whose `X-Forwarded-For` says where a request comes from."""
+    max_requests: int = 500
+    """Requests that are under way at once; those beyond get 503."""
+    min_body_rate: int = 4096
+    """Bytes of a body that must arrive per second on average, after `keep_alive` seconds; 0 for any."""
     max_body_bytes: int = 16 * MEBIBYTE
     """The largest request body, after decompression."""
     max_upload_bytes: int = 2048 * MEBIBYTE
@@ -100,6 +109,10 @@ class ServerSettings:
             public_traces=variables.boolean("DOKIMOS_PUBLIC_TRACES"),
             read_only_shared_rows=_are_shared_rows_read_only(variables),
             allowed_hosts=_parse_allowed_hosts(variables, host),
+            failed_logins_per_minute=variables.integer("DOKIMOS_FAILED_LOGINS_PER_MINUTE", 20, low=0),
+            trusted_proxies=variables.names("DOKIMOS_TRUSTED_PROXIES") or _LOOPBACK_ADDRESSES,
+            max_requests=variables.integer("DOKIMOS_MAX_REQUESTS", 500, low=1),
+            min_body_rate=variables.integer("DOKIMOS_MIN_BODY_BYTES_PER_SECOND", 4096, low=0),
             max_upload_bytes=variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
             read_timeout=variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
@@ -127,6 +140,9 @@ class _Variables:
 
     def text(self, name: str) -> str | None:
         return self._environment.get(name, "").strip() or None
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
     def integer(self, name: str, default: int, *, low: int, high: int | None = None) -> int:
         number = self._parse(name, int, "a whole number")
@@ -222,8 +238,7 @@ def _are_shared_rows_read_only(variables: _Variables) -> bool:
 
 
 def _parse_allowed_hosts(variables: _Variables, host: str) -> tuple[str, ...]:
-    text = variables.text("DOKIMOS_ALLOWED_HOSTS")
-    if text is not None:
-        return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    if variables.text("DOKIMOS_ALLOWED_HOSTS") is not None:
+        return tuple(name.lower() for name in variables.names("DOKIMOS_ALLOWED_HOSTS"))
     # A page of another site that rebinds its name to 127.0.0.1 sends its own name here.
     return _LOOPBACK_HOSTS if host in _LOOPBACK or host.startswith("127.") else ("*",)

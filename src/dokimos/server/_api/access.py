@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,11 +18,17 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends
 from starlette.requests import Request
 
+from dokimos.server._api.failed_logins import FailedLogins
 from dokimos.server._api.same_origin import check_same_origin
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database, DatabaseUnavailable
 from dokimos.server._services.api_keys import hash_key, load_principals, note_use
-from dokimos.server._services.errors import ForbiddenError, RoleError, UnauthorizedError
+from dokimos.server._services.errors import (
+    ForbiddenError,
+    RoleError,
+    TooManyFailuresError,
+    UnauthorizedError,
+)
 from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal, Role
 from dokimos.server._services.sessions import find_session, prove
 from dokimos.server._settings import ServerSettings
@@ -75,28 +82,43 @@ class KeyRing:
         self._loaded_at = float("-inf")
         self._loading = asyncio.Lock()
         self._uses: dict[str, int] = {}
+        self._failures = FailedLogins(settings.failed_logins_per_minute)
 
     async def reload(self) -> None:
         """Read the keys from the database; whoever changes one calls this before it answers."""
         async with self._loading:
             await self._load()
 
-    async def identify(self, token: str | None) -> Principal | None:
-        """Return whom a token stands for; None for no token, or one that is not known."""
+    async def identify(self, token: str | None, address: str) -> Principal | None:
+        """Return whom a token stands for; None for no token, or one that is not known.
+
+        Args:
+            token: What was sent as the key.
+            address: Where the request comes from.
+
+        Raises:
+            TooManyFailuresError: Too many wrong keys came from there. Keys that the server has made are
+                accepted all the same, since nobody can guess them.
+        """
         await self._refresh()
         if not self.is_keyed:
             return SYSTEM
         if token is None:
             return None
-        own = self._settings.api_key
-        # Headers are read as Latin-1: this gives back the bytes that were sent.
-        if own is not None and hmac.compare_digest(own.encode(), token.encode("latin-1", "replace")):
-            return SYSTEM
         # Looked up by its hash: how long that takes says nothing about the keys.
         principal = self._principals.get(hash_key(token))
         if principal is not None:
             await self._note_use(principal)
-        return principal
+            return principal
+        seconds = self._failures.seconds_to_wait(address)
+        if seconds > 0:
+            raise TooManyFailuresError(math.ceil(seconds))
+        own = self._settings.api_key
+        # Headers are read as Latin-1: this gives back the bytes that were sent.
+        if own is not None and hmac.compare_digest(own.encode(), token.encode("latin-1", "replace")):
+            return SYSTEM
+        self._failures.note_failure(address)
+        return None
 
     async def identify_session(self, token: str) -> Principal | None:
         """Return whom the session of a cookie stands for; None where it has ended, or its key has."""
@@ -116,6 +138,19 @@ class KeyRing:
     def is_keyed(self) -> bool:
         """Whether there is any key, so that writing needs one."""
         return self._settings.api_key is not None or bool(self._principals)
+
+    @property
+    def advice(self) -> str | None:
+        """What to do where keys exist but none of them may manage all keys; None where one may."""
+        if not self._principals or self._settings.api_key is not None:
+            return None
+        for principal in self._principals.values():
+            if principal.role is Role.ADMIN and not principal.is_restricted:
+                return None
+        return (
+            "No key may manage all keys of this server. To create an ADMIN key, start the server again with "
+            "DOKIMOS_API_KEY, and use that one."
+        )
 
     async def _refresh(self) -> None:
         if self._is_fresh:
@@ -150,6 +185,7 @@ async def authorize(request: Request) -> Principal:
 
     Raises:
         UnauthorizedError: The route needs a key, and there is none, or a wrong one.
+        TooManyFailuresError: The route needs a key, and too many wrong ones came from this address.
         ForbiddenError: The key's role is too low, or the route has no rule.
     """
     rule = rule_of(request.scope["route"].endpoint)
@@ -163,9 +199,17 @@ async def authorize_rule(request: Request, rule: Access) -> Principal:
     if rule is Access.PUBLIC:
         return ANONYMOUS  # without the database, which a health check must not depend on
     state = request.app.state
-    principal = await identify_caller(request)
+    is_open = rule is Access.READ and not state.settings.require_auth_for_reads
+    try:
+        principal = await identify_caller(request)
+    except TooManyFailuresError:
+        if not is_open:
+            raise
+        principal = None
     if principal is None:
-        return _admit_anonymous(rule, state.settings)
+        if is_open:  # an unknown key on a read counts as none, as documented
+            return ANONYMOUS
+        raise UnauthorizedError("Invalid or missing API key")
     needed = {Access.WRITE: Role.EDITOR, Access.ADMIN: Role.ADMIN}.get(rule, Role.VIEWER)
     if principal.role < needed:
         raise RoleError(f"Insufficient role: {needed.name} required")
@@ -181,10 +225,10 @@ async def identify_caller(request: Request) -> Principal | None:
     keys: KeyRing = request.app.state.keys
     bearer = bearer_token(request)
     if bearer is not None:
-        return await keys.identify(bearer)
+        return await keys.identify(bearer, address_of(request))
     session = request.cookies.get(SESSION_COOKIE)
     check_same_origin(request, has_cookie=session is not None)
-    return await (keys.identify(None) if session is None else keys.identify_session(session))
+    return await (keys.identify(None, "") if session is None else keys.identify_session(session))
 
 
 Caller = Annotated[Principal, Depends(authorize)]
@@ -197,8 +241,6 @@ def bearer_token(request: Request) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def _admit_anonymous(rule: Access, settings: ServerSettings) -> Principal:
-    if rule is Access.READ and not settings.require_auth_for_reads:
-        # An unknown key on a read counts as none, as documented.
-        return ANONYMOUS
-    raise UnauthorizedError("Invalid or missing API key")
+def address_of(request: Request) -> str:
+    """Return the address of the client, as a trusted proxy before the server reports it."""
+    return request.client.host if request.client is not None else ""

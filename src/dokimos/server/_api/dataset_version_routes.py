@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row
 from starlette.requests import Request
 
 from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.admission import LongKind, slot_of
 from dokimos.server._api.dataset_answers import dataset_path, describe_version, items_json, optional_json
 from dokimos.server._api.dataset_exports import ExportFormat, export_version
 from dokimos.server._api.dataset_routes import splice_page
@@ -112,10 +113,16 @@ async def get_items(
 @ROUTER.get("/{version}/export")
 @access(Access.READ)
 async def export(
-    caller: Caller, store: Store, name: PathName, version: _Version, format: ExportFormat = "jsonl"
+    request: Request,
+    caller: Caller,
+    store: Store,
+    name: PathName,
+    version: _Version,
+    format: ExportFormat = "jsonl",
 ) -> Response:
     """Return a version as a file, whose ids are the same in all versions: it can be edited and sent back."""
     row = await store.read(lambda connection: _find(connection, caller, name, version))
+    await slot_of(request).turn_into(LongKind.EXPORT)
     return export_version(store, name, row, format)
 
 

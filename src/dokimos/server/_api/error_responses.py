@@ -27,6 +27,7 @@ from dokimos.server._services.errors import (
     RoleError,
     ServiceError,
     SlowBodyError,
+    TooManyFailuresError,
     UnauthorizedError,
     UnavailableError,
     UnsupportedMediaError,
@@ -40,6 +41,7 @@ _STATUSES: Final = {
     InvalidRequestError: HTTPStatus.BAD_REQUEST,
     NotFoundError: HTTPStatus.NOT_FOUND,
     SlowBodyError: HTTPStatus.REQUEST_TIMEOUT,
+    TooManyFailuresError: HTTPStatus.TOO_MANY_REQUESTS,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     UnsupportedMediaError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -79,8 +81,19 @@ def answer_error(error: Exception) -> JSONResponse:
     if isinstance(error, UnauthorizedError | RoleError):  # their documented bodies have one field
         headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else None
         return JSONResponse({"error": str(error)}, status, headers)
-    headers = {"Retry-After": "1"} if isinstance(error, UnavailableError) else None
-    return error_response(status, str(error), headers)
+    return error_response(status, str(error), _headers_of(error))
+
+
+def _headers_of(error: Exception) -> dict[str, str] | None:
+    match error:
+        case UnavailableError():
+            return {"Retry-After": "1"}
+        case TooManyFailuresError():
+            return {"Retry-After": str(error.seconds)}
+        case SlowBodyError():  # what may still arrive of the body is not waited for
+            return {"Connection": "close"}
+        case _:
+            return None
 
 
 def _answer_slow_read(error: ReadTooSlow) -> JSONResponse:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import logging
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path
@@ -10,13 +11,14 @@ from fastapi.responses import Response
 from sqlalchemy import Row
 from starlette.requests import Request
 
-from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.access import Access, Caller, KeyRing, access
 from dokimos.server._api.json_body import WireModel, describe_body, json_body
 from dokimos.server._api.parameters import Store
 from dokimos.server._db.clock import format_time
 from dokimos.server._services.api_keys import create_key, delete_key, disable_key, list_keys
 from dokimos.server._services.principal import Role
 
+_LOGGER: Final = logging.getLogger("dokimos.server")
 ROUTER = APIRouter(prefix="/api/v1/api-keys", tags=["API keys"])
 
 
@@ -45,6 +47,8 @@ class CreatedKeyAnswer(WireModel):
 
     key: str
     api_key: KeyAnswer
+    warning: str | None
+    """What to do where no key may manage all keys, because this is the first one and not an ADMIN."""
 
 
 @ROUTER.post("", status_code=201, response_model=CreatedKeyAnswer, openapi_extra=describe_body(CreateKeyBody))
@@ -60,8 +64,8 @@ async def add_key(
     created = await store.write(
         lambda connection: create_key(connection, caller, body.name, Role[body.role], tenant)
     )
-    await request.app.state.keys.reload()
-    return {"key": created.text, "apiKey": _answer(created.row)}
+    advice = await _reload_keys(request)
+    return {"key": created.text, "apiKey": _answer(created.row), "warning": advice}
 
 
 @ROUTER.get("", response_model=list[KeyAnswer])
@@ -78,7 +82,7 @@ async def turn_off_key(
 ) -> dict[str, Any]:
     """Refuse a key from now on; its record stays."""
     row = await store.write(lambda connection: disable_key(connection, caller, str(key_id)))
-    await request.app.state.keys.reload()
+    await _reload_keys(request)
     return _answer(row)
 
 
@@ -89,8 +93,17 @@ async def remove_key(
 ) -> Response:
     """Delete a key."""
     await store.write(lambda connection: delete_key(connection, caller, str(key_id)))
-    await request.app.state.keys.reload()
+    await _reload_keys(request)
     return Response(status_code=204)
+
+
+async def _reload_keys(request: Request) -> str | None:
+    """Use the keys as they are now; return what to do where none of them may manage all keys."""
+    keys: KeyRing = request.app.state.keys
+    await keys.reload()
+    if keys.advice is not None:
+        _LOGGER.warning(keys.advice)
+    return keys.advice
 
 
 def _answer(row: Row[Any]) -> dict[str, Any]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
+from dokimos.server._api.admission import LongKind, slot_of
 from dokimos.server._services.errors import (
     BodyTooLargeError,
     InvalidRequestError,
     SlowBodyError,
     UnsupportedMediaError,
 )
+from dokimos.server._settings import ServerSettings
 
 _WINDOW: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _MEBIBYTE: Final = 1024 * 1024
+_LARGE: Final = _MEBIBYTE
+"""Bytes beyond which a body is an upload: of those, few are received at once."""
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -36,6 +41,8 @@ async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     unpack = _decompressor(request.headers.get("content-encoding", "").strip().lower())
+    if length.isdecimal() and int(length) > _LARGE:
+        await slot_of(request).turn_into(LongKind.UPLOAD)
     size = received = 0
     try:
         async for chunk in _chunks(request):
@@ -44,9 +51,11 @@ async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
             size += len(part)
             if size > limit or received > limit:  # chunk by chunk: a bomb of gzip never grows in memory
                 raise _too_large(limit)
+            if size > _LARGE:
+                await slot_of(request).turn_into(LongKind.UPLOAD)
             yield part
     except TimeoutError:
-        raise SlowBodyError("The body of the request did not arrive in time") from None
+        raise SlowBodyError("The body of the request did not arrive in time, or too slowly") from None
     except ClientDisconnect:
         raise InvalidRequestError(
             "Malformed request body: the connection ended before the body did"
@@ -59,15 +68,20 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
     """The parts of the body as they arrive.
 
     Raises:
-        TimeoutError: Nothing arrived for as long as an idle connection is kept.
+        TimeoutError: Nothing arrived for as long as an idle connection is kept, or so little over a longer
+            time that the body could take for ever. Only the time in which the server waited counts.
     """
-    patience: float = request.app.state.settings.keep_alive
+    settings: ServerSettings = request.app.state.settings
+    patience = allowance = settings.keep_alive
     stream = request.stream()
     while True:
-        async with asyncio.timeout(patience):
+        began = time.monotonic()
+        async with asyncio.timeout(min(patience, allowance)):
             chunk = await anext(stream, None)
         if chunk is None:
             return
+        if settings.min_body_rate:
+            allowance += len(chunk) / settings.min_body_rate - (time.monotonic() - began)
         yield chunk
 
 

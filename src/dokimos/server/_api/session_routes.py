@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
-from dokimos.server._api.access import SESSION_COOKIE, Access, KeyRing, access, identify_caller
+from dokimos.server._api.access import SESSION_COOKIE, Access, KeyRing, access, address_of, identify_caller
 from dokimos.server._api.json_body import StrictBody, WireModel, describe_body, json_body
 from dokimos.server._api.parameters import Store
 from dokimos.server._api.same_origin import check_same_origin
@@ -44,7 +44,7 @@ async def sign_in(
     """Sign in with a key; the answer sets a cookie that stands for it for seven days."""
     check_same_origin(request, has_cookie=False)
     keys: KeyRing = request.app.state.keys
-    caller = await keys.identify(body.key)
+    caller = await keys.identify(body.key, address_of(request))
     if caller is None or not keys.is_keyed:
         raise UnauthorizedError("Invalid or missing API key")
     own_key = request.app.state.settings.api_key if caller is SYSTEM else None

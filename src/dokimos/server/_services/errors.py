@@ -59,5 +59,16 @@ class RoleError(ForbiddenError):
     """The caller's role is too low."""
 
 
+class TooManyFailuresError(ServiceError):
+    """Too many wrong keys came from the caller's address."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(
+            f"Too many wrong keys came from your address; try again in {seconds} seconds. Keys that the "
+            "server has made are accepted meanwhile."
+        )
+        self.seconds = seconds
+
+
 class UnavailableError(ServiceError):
     """It cannot be done at the moment; the caller should try again."""

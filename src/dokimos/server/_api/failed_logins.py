@@ -1,0 +1,74 @@
+"""How many wrong keys one address may try, so that nobody guesses a key that a person has chosen."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+_MINUTE: Final = 60.0
+_MAX_ADDRESSES: Final = 10_000
+"""Addresses that are remembered; more of them together are what `_OVERALL` is for."""
+_OVERALL: Final = 25
+"""How many times the failures of one address may happen at all addresses together."""
+
+
+class FailedLogins:
+    """Counts wrong keys by address, in memory that does not grow.
+
+    An address may fail so many times at once, and then again each time that its allowance has grown back (the
+    generic cell rate algorithm: one number for each address). Where all addresses together fail often, each
+    has only one attempt; an address that has not failed can always try, whatever the others do.
+
+    Args:
+        per_minute: Failures of one address in a minute; 0 sets no limit.
+        clock: Returns seconds.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute = per_minute
+        self._clock = clock
+        self._used_up_until: OrderedDict[str, float] = OrderedDict()
+        """By address, when the last of its failures will be forgotten."""
+        self._all_used_up_until = 0.0
+
+    def seconds_to_wait(self, address: str) -> float:
+        """Return how long an address has to wait until it may try again; 0 where it may now."""
+        if not self._used_up_until:  # the usual case, on the way of every request
+            return 0.0
+        until = self._used_up_until.get(_network_of(address))
+        if until is None:
+            return 0.0
+        moment = self._clock()
+        interval = _MINUTE / self._per_minute
+        are_many = self._all_used_up_until - moment > _MINUTE - interval / _OVERALL
+        allowance = 0.0 if are_many else _MINUTE - interval
+        return max(0.0, until - moment - allowance)
+
+    def note_failure(self, address: str) -> None:
+        """Count a wrong key."""
+        if not self._per_minute:
+            return
+        moment = self._clock()
+        interval = _MINUTE / self._per_minute
+        network = _network_of(address)
+        until = self._used_up_until.pop(network, 0.0)
+        self._used_up_until[network] = max(until, moment) + interval  # now the last one of the order
+        self._all_used_up_until = max(self._all_used_up_until, moment) + interval / _OVERALL
+        if len(self._used_up_until) > _MAX_ADDRESSES:
+            self._used_up_until.popitem(last=False)
+
+
+def _network_of(address: str) -> str:
+    """The address, or of IPv6 the network that one customer has: its addresses can be changed at will."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False))
