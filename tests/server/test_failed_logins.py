@@ -82,8 +82,9 @@ def keyed(serve):
     client = serve(api_key=OWN, failed_logins_per_minute=3)
 
     def at(address):
-        # The lifespan of the server is the first client's.
-        return TestClient(client.app, client=(address, 50_000), raise_server_exceptions=False)
+        other = TestClient(client.app, client=(address, 50_000), raise_server_exceptions=False)
+        other.portal = client.portal  # the event loop that the server lives in
+        return other
 
     return at
 
