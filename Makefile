@@ -13,7 +13,7 @@ PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --di
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo demo-server pictures test test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server validity budget clean
+.PHONY: help demo demo-server pictures test test-long test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ pictures: $(VENV)/.dev  ## Make the pictures of the README from the demo; needs 
 
 test: $(VENV)/.dev  ## Run the tests.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-long: $(VENV)/.dev  ## Test the server with many more drawn requests, on both databases (half an hour).
+	@DOKIMOS_LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 3600 tests/server
 
 test-local-model: $(VENV)/.dev  ## Run the judged evaluators on the model server at DOKIMOS_TEST_MODEL_URL.
 	@test -n "$$DOKIMOS_TEST_MODEL_URL" || { echo "Set DOKIMOS_TEST_MODEL_URL, such as http://127.0.0.1:8000/v1"; exit 1; }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, Final
 
 from fastapi import Depends, FastAPI
-from fastapi.openapi.utils import get_openapi
 
 from dokimos._version import __version__
 from dokimos.server._api import (
@@ -25,11 +25,11 @@ from dokimos.server._api import (
 )
 from dokimos.server._api.access import Access, KeyRing, access, authorize
 from dokimos.server._api.admission import AdmissionMiddleware
+from dokimos.server._api.api_description import describe_api
 from dokimos.server._api.disconnects import DisconnectMiddleware
 from dokimos.server._api.error_responses import add_error_handlers
 from dokimos.server._api.health_routes import DatabaseHealth
 from dokimos.server._api.items_endpoint import ItemsMiddleware
-from dokimos.server._api.json_body import BODY_MODELS
 from dokimos.server._api.middleware import GuardMiddleware
 from dokimos.server._db.database import open_database
 from dokimos.server._services.comparisons import Comparisons
@@ -128,16 +128,4 @@ def _add_openapi(app: FastAPI) -> None:
     async def get_api_description() -> dict[str, Any]:
         return app.openapi()
 
-    app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign] # how the framework wants it
-
-
-def _describe_api(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title="dokimos", version=__version__, routes=app.routes)
-        components = schema.setdefault("components", {}).setdefault("schemas", {})
-        for name, model in BODY_MODELS.items():
-            body = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            components.update(body.pop("$defs", {}))
-            components[name] = body
-        app.openapi_schema = schema
-    return app.openapi_schema
+    app.openapi = cache(lambda: describe_api(app))  # type: ignore[method-assign] # as the framework wants it

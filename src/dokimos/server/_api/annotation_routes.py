@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.answer_schemas import AnnotationAnswer
 from dokimos.server._api.dataset_answers import annotation_json, optional_json
 from dokimos.server._api.dataset_schemas import AnnotateBody
 from dokimos.server._api.json_body import describe_body, json_body
@@ -22,7 +23,7 @@ from dokimos.server._services.annotations import (
 ROUTER = APIRouter(prefix="/api/v1/runs/{runId}/items/{itemId}/annotation", tags=["Annotations"])
 
 
-@ROUTER.put("", openapi_extra=describe_body(AnnotateBody))
+@ROUTER.put("", response_model=AnnotationAnswer, openapi_extra=describe_body(AnnotateBody))
 @access(Access.WRITE)
 async def set_annotation(
     caller: Caller,
@@ -41,7 +42,7 @@ async def set_annotation(
     return Response(annotation_json(row), media_type="application/json")
 
 
-@ROUTER.get("")
+@ROUTER.get("", response_model=AnnotationAnswer)
 @access(Access.READ)
 async def get_annotation(caller: Caller, store: Store, run_id: RunId, item_id: ItemId) -> Response:
     """Return the annotation of an item."""

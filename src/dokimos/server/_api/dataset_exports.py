@@ -27,6 +27,11 @@ _TYPES: Final = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
+EXPORT_CONTENT: Final[dict[str, dict[str, Any]]] = {
+    kind.partition(";")[0]: {"schema": {"type": "object"} if name == "json" else {"type": "string"}}
+    for name, kind in _TYPES.items()
+}
+"""What the description of the API says about the files."""
 _SECTIONS: Final = (("inputs", "inputs"), ("expected_outputs", "expectedOutputs"), ("metadata", "metadata"))
 _CHUNK: Final = 1 << 18
 Rows = Sequence[Row[Any]]

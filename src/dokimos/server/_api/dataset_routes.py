@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, Response
 
 from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.answer_schemas import DatasetDiffAnswer
 from dokimos.server._api.dataset_answers import (
     dataset_path,
     describe_version,
@@ -120,7 +121,7 @@ async def remove_dataset(caller: Caller, store: Store, name: PathName) -> Respon
     return Response(status_code=204)
 
 
-@ROUTER.get("/datasets/{name}/diff")
+@ROUTER.get("/datasets/{name}/diff", response_model=DatasetDiffAnswer)
 @access(Access.READ)
 async def get_differences(
     caller: Caller,

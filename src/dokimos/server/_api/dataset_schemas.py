@@ -9,6 +9,7 @@ from pydantic import ConfigDict as Config
 from typing_extensions import TypedDict
 
 from dokimos.server._api.json_body import StrictBody, WireModel
+from dokimos.server._api.text_types import Id, Name
 from dokimos.server._services.annotations import Verdict
 
 
@@ -27,7 +28,7 @@ _STRICT = Config(strict=True, allow_inf_nan=False, extra="forbid")
 class CreateDatasetBody(WireModel):
     """A dataset without versions."""
 
-    name: str
+    name: Name
     description: Description | None = None
 
 
@@ -83,14 +84,14 @@ class EditVersionBody(StrictBody):
 class PromotedItemBody(WireModel):
     """An item of a run that goes into a dataset."""
 
-    item_result_id: str
+    item_result_id: Id
     overridden_expected_output: dict[str, Any] | None = None
 
 
 class PromoteBody(WireModel):
     """Items of runs that go into a new version of a dataset."""
 
-    dataset_name: str
+    dataset_name: Name
     description: Annotated[str, Field(max_length=2000), AfterValidator(_check_text)] | None = None
     items: Annotated[list[PromotedItemBody], Field(min_length=1, fail_fast=True)]
     mode: Literal["append", "replace"] | None = None

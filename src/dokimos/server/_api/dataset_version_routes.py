@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from sqlalchemy import Connection, Row
 from starlette.requests import Request
 
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.admission import LongKind, slot_of
+from dokimos.server._api.answer_schemas import DatasetItemPage
 from dokimos.server._api.dataset_answers import dataset_path, describe_version, items_json, optional_json
-from dokimos.server._api.dataset_exports import ExportFormat, export_version
+from dokimos.server._api.dataset_exports import EXPORT_CONTENT, ExportFormat, export_version
 from dokimos.server._api.dataset_routes import splice_page
 from dokimos.server._api.dataset_schemas import (
     CreateVersionBody,
@@ -55,9 +56,13 @@ _UPLOAD = {
     }
 }
 
+_UNCHANGED: dict[int | str, dict[str, Any]] = {
+    200: {"model": VersionAnswer, "description": "The latest version, which has these items already."}
+}
 
-@ROUTER.put("", status_code=201, response_model=VersionAnswer, openapi_extra=_UPLOAD)
-@ROUTER.post("", status_code=201, response_model=VersionAnswer, openapi_extra=_UPLOAD)
+
+@ROUTER.put("", status_code=201, response_model=VersionAnswer, responses=_UNCHANGED, openapi_extra=_UPLOAD)
+@ROUTER.post("", status_code=201, response_model=VersionAnswer, responses=_UNCHANGED, openapi_extra=_UPLOAD)
 @access(Access.WRITE)
 async def add_version(
     request: Request,
@@ -92,7 +97,7 @@ async def get_version(caller: Caller, store: Store, name: PathName, version: _Ve
     return describe_version(name, row)
 
 
-@ROUTER.get("/{version}/items")
+@ROUTER.get("/{version}/items", response_model=DatasetItemPage)
 @access(Access.READ)
 async def get_items(
     caller: Caller,
@@ -110,7 +115,9 @@ async def get_items(
     return Response(body, media_type="application/json")
 
 
-@ROUTER.get("/{version}/export")
+@ROUTER.get(
+    "/{version}/export", response_class=StreamingResponse, responses={200: {"content": EXPORT_CONTENT}}
+)
 @access(Access.READ)
 async def export(
     request: Request,

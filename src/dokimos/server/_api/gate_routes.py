@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
+from pydantic.config import JsonDict
 from pydantic_core import to_json
 
 from dokimos._core.text import shorten
@@ -28,6 +29,7 @@ from dokimos.server._services.stored_comparisons import read_cases, read_inputs
 ROUTER = APIRouter(prefix="/api/v1/experiments/{experimentId}", tags=["Comparisons"])
 _DIFF_PAGE = page_request(20)
 _STATUSES: Final = ("ALL", "REGRESSED", "IMPROVED", "CHANGED")
+_STATUS_SCHEMA: Final[JsonDict] = {"enum": list(_STATUSES)}
 _SHOWN_INPUT: Final = 200
 _ONLY_GATE: Final = (
     "status",
@@ -100,7 +102,7 @@ async def get_diff(
     candidate_id: CandidateId,
     baseline_id: Annotated[UUID, Query(alias="baselineRunId")],
     page: _DIFF_PAGE,  # type: ignore[valid-type] # made by a function, for its default size
-    status: Annotated[str, Query(description="ALL, REGRESSED, IMPROVED or CHANGED, in any case.")] = "ALL",
+    status: Annotated[str, Query(description="In any case.", json_schema_extra=_STATUS_SCHEMA)] = "ALL",
 ) -> Response:
     """Compare two runs item by item: the movement of the whole, and a page of cases, the worst first."""
     chosen = status.strip().upper()

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from dokimos.server._api.answer_schemas import PageAnswer
 from dokimos.server._api.json_body import StrictBody, WireModel
+from dokimos.server._api.text_types import Id
 from dokimos.server._services.gate_options import DEFAULT_POWER, GateOptions
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -16,7 +18,7 @@ Iterations = Annotated[int, Field(ge=1, le=100_000)]
 class GateBody(StrictBody):
     """The run to check, and how. Only `candidateRunId` is required."""
 
-    candidate_run_id: str
+    candidate_run_id: Id
     baseline_run_id: str | None = None
     baseline_branch: str | None = None
     alpha: Share | None = None
@@ -176,20 +178,10 @@ class DiffCase(WireModel):
     candidate_pass: float | None
 
 
-class DiffCases(WireModel):
-    """A page of cases, in the documented envelope."""
+class DiffCases(PageAnswer):
+    """A page of cases."""
 
     content: list[DiffCase]
-    number: int
-    size: int
-    total_elements: int
-    total_pages: int
-    first: bool
-    last: bool
-    number_of_elements: int
-    empty: bool
-    sort: dict[str, bool]
-    pageable: dict[str, Any]
 
 
 class DiffAnswer(WireModel):

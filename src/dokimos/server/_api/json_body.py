@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
@@ -35,8 +36,8 @@ class StrictBody(WireModel):
 
 _LARGE: Final = 1024 * 1024
 """Bytes from which a body is parsed in a thread: looking for a fault in it can take a second."""
-BODY_MODELS: Final[dict[str, type[WireModel]]] = {}
-"""The bodies of all routes by name; the framework does not see them, so `_app` adds them to the OpenAPI."""
+BODY_SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {}
+"""The schemas of all bodies by name; the framework does not see them, so `api_description` adds them."""
 
 
 def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
@@ -69,10 +70,15 @@ async def read_json(request: Request) -> Any:
     return await asyncio.to_thread(parse_json, body)
 
 
-def describe_body(model: type[WireModel]) -> dict[str, Any]:
-    """Return the `openapi_extra` of a route whose body is `model`."""
-    BODY_MODELS[model.__name__] = model
-    reference = {"$ref": f"#/components/schemas/{model.__name__}"}
+def describe_body(model: type[WireModel] | TypeAdapter[Any], name: str = "") -> dict[str, Any]:
+    """Return the `openapi_extra` of a route whose body is `model`; an adapter needs a name."""
+    template = "#/components/schemas/{model}"
+    if isinstance(model, TypeAdapter):
+        BODY_SCHEMAS[name] = partial(model.json_schema, ref_template=template)
+    else:
+        name = model.__name__
+        BODY_SCHEMAS[name] = partial(model.model_json_schema, ref_template=template)
+    reference = {"$ref": template.format(model=name)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from dokimos.server._api.access import Access, Caller, KeyRing, access
 from dokimos.server._api.json_body import WireModel, describe_body, json_body
 from dokimos.server._api.parameters import Store
+from dokimos.server._api.text_types import Name
 from dokimos.server._db.clock import format_time
 from dokimos.server._services.api_keys import create_key, delete_key, disable_key, list_keys
 from dokimos.server._services.principal import Role
@@ -25,7 +26,7 @@ ROUTER = APIRouter(prefix="/api/v1/api-keys", tags=["API keys"])
 class CreateKeyBody(WireModel):
     """A key to create."""
 
-    name: str
+    name: Name
     role: Literal["VIEWER", "EDITOR", "ADMIN"]
     tenant_id: str | None = None
 

@@ -12,9 +12,9 @@ from uuid import UUID
 from fastapi import Depends, Path, Query
 from starlette.requests import Request
 
+from dokimos.server._api.text_types import NAME_SCHEMA
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.comparisons import Comparisons
-from dokimos.server._services.names import MAX_LENGTH
 
 ENCODED_SLASH = "\x1f"
 """What a slash inside a name of a path is between `_app`, which decodes the path, and `path_name`.
@@ -23,7 +23,7 @@ No name contains it, since it is a control character.
 """
 
 
-async def _read_name(name: Annotated[str, Path(max_length=3 * MAX_LENGTH)]) -> str:
+async def _read_name(name: Annotated[str, Path(json_schema_extra=NAME_SCHEMA)]) -> str:
     return name.replace(ENCODED_SLASH, "/")
 
 

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 
 from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.answer_schemas import RunDetails
 from dokimos.server._api.idempotency import IdempotencyKey, hash_body
 from dokimos.server._api.item_answers import items_json
 from dokimos.server._api.item_bodies import ITEMS_BODY
@@ -109,7 +110,7 @@ async def get_runs(
     return json_response(to_json(await store.read(read, lane_of(narrowed.search))))
 
 
-@ROUTER.get("/runs/{runId}")
+@ROUTER.get("/runs/{runId}", response_model=RunDetails)
 @access(Access.READ)
 async def get_run(
     caller: Caller,
@@ -139,12 +140,7 @@ async def get_run(
     "/runs/{runId}/items",
     status_code=201,
     response_model=StatusAnswer,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": ITEMS_BODY.json_schema()}},
-        }
-    },
+    openapi_extra=describe_body(ITEMS_BODY, "ItemsBody"),
 )
 @access(Access.WRITE)
 async def send_items(request: Request, caller: Caller, run_id: RunId, key: IdempotencyKey) -> Response:

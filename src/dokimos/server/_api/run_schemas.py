@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from dokimos.server._api.json_body import StrictBody, WireModel
+from dokimos.server._api.text_types import Id, Name
 from dokimos.server._services.runs import RunStatus
 
 
@@ -33,7 +34,7 @@ class EvaluatorBody(WireModel):
 class CreateRunBody(WireModel):
     """A run that starts."""
 
-    experiment_name: str
+    experiment_name: Name
     metadata: dict[str, Any] | None = None
     name: ShortText | None = None
     git_sha: ShortText | None = None
@@ -43,7 +44,7 @@ class CreateRunBody(WireModel):
     provenance: dict[str, Any] | None = None
     notes: Annotated[str, Field(max_length=10_000)] | None = None
     tags: Annotated[list[ShortText], Field(max_length=50)] | None = None
-    dataset_name: str | None = None
+    dataset_name: Name | None = None
     dataset_version: Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(_as_whole)] | None = None
     planned_items: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = None
     evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
@@ -67,14 +68,14 @@ class DescribeRunBody(StrictBody):
 class PinBaselineBody(StrictBody):
     """The run that becomes the baseline; null removes the pin."""
 
-    run_id: str | None = None
+    run_id: Id | None = None
 
 
 class CommentBody(StrictBody):
     """A comment on a run, or on one of its items."""
 
     body: Annotated[str, Field(min_length=1, max_length=10_000)]
-    item_id: str | None = None
+    item_id: Id | None = None
 
 
 class CreatedRun(WireModel):
@@ -131,14 +132,12 @@ class ExperimentAnswer(WireModel):
     baseline_run_id: str | None
 
 
-class RunSummary(WireModel):
-    """A run in the list of an experiment."""
+class RunAnswer(WireModel):
+    """What all answers about a run have."""
 
     id: str
     status: str
     config: dict[str, Any] | None
-    item_count: int
-    passed_count: int
     pass_rate: float | None
     started_at: str
     completed_at: str | None
@@ -161,6 +160,13 @@ class RunSummary(WireModel):
     pull_request: str | None
     dataset_name: str | None
     is_baseline: bool
+
+
+class RunSummary(RunAnswer):
+    """A run in the list of an experiment."""
+
+    item_count: int
+    passed_count: int
 
 
 class TrendPoint(WireModel):

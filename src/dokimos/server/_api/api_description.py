@@ -1,0 +1,129 @@
+"""The OpenAPI description: what the framework derives from the routes, and what only this server knows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from dokimos._version import __version__
+from dokimos.server._api.access import SESSION_COOKIE, Access, rule_of
+from dokimos.server._api.error_responses import list_routes
+from dokimos.server._api.json_body import BODY_SCHEMAS
+
+_TEXT: Final = {"type": "string"}
+_ERROR: Final = {
+    "type": "object",
+    "description": "Why a request was refused.",
+    "properties": {"error": _TEXT, "message": _TEXT, "timestamp": {"type": "string", "format": "date-time"}},
+    "required": ["error", "message", "timestamp"],
+}
+_ACCESS_ERROR: Final = {
+    "type": "object",
+    "description": "That a key is missing, or that its role is too low.",
+    "properties": {"error": _TEXT},
+    "required": ["error"],
+}
+_SECURITY: Final = {
+    "key": {"type": "http", "scheme": "bearer"},
+    "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
+}
+_OPTIONAL: Final[list[dict[str, list[str]]]] = [{}, {"key": []}, {"session": []}]
+"""An open server asks for no key, and reading needs none unless the settings say so."""
+
+_DATASETS: Final = "/api/v1/datasets"
+_CREATED: Final[dict[tuple[str, str, str], dict[str, str]]] = {
+    ("/api/v1/projects/{name}/runs", "post", "201"): {"runId": "$response.body#/runId"},
+    ("/api/v1/runs/{runId}/comments", "post", "201"): {
+        "commentId": "$response.body#/id",
+        "runId": "$request.path.runId",
+    },
+    (_DATASETS, "post", "201"): {"name": "$response.body#/name"},
+    (f"{_DATASETS}/{{name}}/versions", "post", "201"): {
+        "version": "$response.body#/version",
+        "name": "$response.body#/datasetName",
+    },
+    ("/api/v1/api-keys", "post", "201"): {"keyId": "$response.body#/apiKey/id"},
+}
+"""What an answer creates, and where in it the parameters of other routes are, the new one first."""
+
+
+def describe_api(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI description of an application."""
+    schema = get_openapi(title="dokimos", version=__version__, routes=app.routes)
+    components = schema.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for name, describe in BODY_SCHEMAS.items():
+        body = describe()
+        schemas.update(body.pop("$defs", {}))
+        schemas[name] = body
+    for name in ("HTTPValidationError", "ValidationError"):  # of the framework; our answers are others
+        schemas.pop(name, None)
+    schemas |= {"Error": _ERROR, "AccessError": _ACCESS_ERROR}
+    components["securitySchemes"] = _SECURITY
+    rules = {
+        (route.path_format, method): rule_of(route.endpoint)
+        for route in list_routes(app)
+        for method in route.methods or ()
+    }
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            rule = rules[path, method.upper()]
+            if rule is not Access.PUBLIC:
+                operation["security"] = _OPTIONAL
+            operation["responses"].pop("422", None)
+            operation["responses"] |= _errors(path, method, rule, has_body="requestBody" in operation)
+    _link(schema["paths"])
+    return schema
+
+
+def _link(paths: dict[str, Any]) -> None:
+    """Say which routes take what another one has created."""
+    for (creator, method, code), known in _CREATED.items():
+        links = {}
+        for path, operations in paths.items():
+            needed = {part[1:-1] for part in path.split("/") if part.startswith("{")}
+            is_of_datasets = path.startswith(_DATASETS) == creator.startswith(_DATASETS)
+            if needed and needed <= known.keys() and next(iter(known)) in needed and is_of_datasets:
+                for operation in operations.values():
+                    links[operation["operationId"]] = {
+                        "operationId": operation["operationId"],
+                        "parameters": {name: known[name] for name in needed},
+                    }
+        paths[creator][method]["responses"][code]["links"] = links
+
+
+def _errors(path: str, method: str, rule: Access | None, *, has_body: bool) -> dict[str, Any]:
+    """The errors that a route may answer, by their codes."""
+    if path.startswith("/actuator/"):
+        return {"503": {"description": "It is down, or not ready."}} if "health" in path else {}
+    codes = {
+        400: "A value cannot be used; the message names it.",
+        500: "The server failed.",
+        503: "It cannot be done at the moment; Retry-After says when to try again.",
+    }
+    if rule is not Access.PUBLIC or "session" in path:
+        codes |= {401: "A key is needed, or the one given is wrong.", 403: "The role of the key is too low."}
+    if "{" in path or path.endswith("/promote"):
+        codes[404] = "Something that the request names does not exist."
+    if method != "get" or path.endswith("/diff"):
+        codes[409] = "The state of things forbids it, or another request was quicker."
+    if has_body:
+        codes |= {
+            408: "The body did not arrive in time.",
+            413: "The body is too large.",
+            415: "The body is neither declared as JSON nor sent with a key.",
+        }
+    if path.endswith("/export"):
+        codes[415] = "The server lacks what writes such files."
+    return {str(code): _describe_error(code, text) for code, text in sorted(codes.items())}
+
+
+def _describe_error(code: int, text: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"$ref": "#/components/schemas/Error"}
+    if code == 401:
+        schema = {"$ref": "#/components/schemas/AccessError"}
+    elif code == 403:  # a closed row has the longer one
+        schema = {"anyOf": [schema, {"$ref": "#/components/schemas/AccessError"}]}
+    return {"description": text, "content": {"application/json": {"schema": schema}}}

@@ -1,0 +1,21 @@
+"""Texts of requests as the description of the API shows them; the services check them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+from pydantic.config import JsonDict
+
+from dokimos.server._services.names import MAX_LENGTH
+
+_SIGN: Final = r"[^\u0000-\u001f\u007f-\u009f]"
+NAME_SCHEMA: Final[JsonDict] = {
+    "minLength": 1,
+    "maxLength": MAX_LENGTH,
+    "pattern": rf"^{_SIGN}*[^\s\u0000-\u001f\u007f-\u009f]{_SIGN}*$",
+}
+Name = Annotated[str, Field(json_schema_extra=NAME_SCHEMA)]
+"""A name: not blank, without control characters."""
+Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+"""An id that a body holds."""

@@ -1,0 +1,188 @@
+"""Requests that are made from the description of the API, and answers that must be as it says.
+
+What is drawn is the same in each run. DOKIMOS_LONG_TESTS draws more, on both databases with and without keys.
+"""
+
+import os
+import warnings
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of the packages that it imports
+    import schemathesis
+    from schemathesis.specs.openapi import checks as openapi_checks
+
+import requests
+
+IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
+EXAMPLES = 40 if IS_LONG else 4
+SEQUENCES = 100 if IS_LONG else 6
+MODES = ["open", "keys"]
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+]
+AFTER_OTHERS = [openapi_checks.use_after_free, openapi_checks.ensure_resource_availability]
+DRAWN = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=EXAMPLES,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+ROOT = "/api/v1"
+
+
+class Server:
+    """A server that listens, and what its API's description has been made of."""
+
+    def __init__(self, port, key=None):
+        self.address = f"http://127.0.0.1:{port}"
+        self.session = requests.Session()
+        if key is not None:
+            self.session.headers["Authorization"] = f"Bearer {key}"
+        self.description = self.call("GET", "/openapi.json")
+        self.schema = schemathesis.openapi.from_dict(self.description)
+        self.schema.config.update(base_url=self.address)
+        if key is None:  # the first key closes an open server
+            self.schema = self.schema.exclude(path=f"{ROOT}/api-keys", method="POST")
+
+    def call(self, method, path, body=None):
+        answer = self.session.request(method, self.address + path, json=body, timeout=60)
+        assert answer.status_code < 300, (method, path, answer.text)
+        return answer.json() if answer.content else None
+
+    def fill(self):
+        """Store something of each kind; return ids and names by the parameters that they stand for."""
+        runs = []
+        for status in ("SUCCESS", "FAILED", "RUNNING"):
+            run = self.call("POST", f"{ROOT}/projects/chat/runs", {"experimentName": "qa"})["runId"]
+            scores = [{"name": "accuracy", "score": 0.5, "success": True}]
+            items = [{"inputs": {"n": n}, "evalResults": scores, "tokensIn": 3} for n in range(3)]
+            self.call("POST", f"{ROOT}/runs/{run}/items", {"items": items})
+            if status != "RUNNING":
+                self.call("PATCH", f"{ROOT}/runs/{run}", {"status": status})
+            runs.append(run)
+        details = self.call("GET", f"{ROOT}/runs/{runs[0]}")
+        item = details["items"]["content"][0]["id"]
+        self.call("PUT", f"{ROOT}/runs/{runs[0]}/items/{item}/annotation", {"verdict": "INCORRECT"})
+        comment = self.call("POST", f"{ROOT}/runs/{runs[0]}/comments", {"body": "a"})
+        names = [each["name"] for each in self.call("GET", f"{ROOT}/datasets")]
+        if "chat" not in names:  # as the project, so that one name is good in each path
+            self.call("POST", f"{ROOT}/datasets", {"name": "chat"})
+        for number in range(2):
+            body = {"items": [{"inputs": {"n": n}} for n in range(2 + number)]}
+            self.call("POST", f"{ROOT}/datasets/chat/versions", body)
+        return {
+            "name": ["chat"],
+            "version": ["latest", "1", "2"],
+            "experimentId": [details["experimentId"]],
+            "runId": runs,
+            "candidateRunId": [runs[1], runs[0], runs[2]],
+            "baselineRunId": [runs[0], runs[1]],
+            "itemId": [item],
+            "itemResultId": [item],
+            "commentId": [comment["id"]],
+            "datasetName": ["chat"],
+        }
+
+
+@pytest.fixture(params=MODES if IS_LONG else [None])
+def described(request, listen_with, database_settings):
+    """A server on each database: open on one, with keys on the other; in long tests each with both."""
+    mode = request.param or ("open" if "data_dir" in database_settings else "keys")
+    key = None if mode == "open" else "admin"
+    return Server(listen_with(**database_settings, api_key=key), key)
+
+
+def use_known(case, known, choice):
+    """Put what the server has in place of what was drawn."""
+
+    def pick(name):
+        values = known[name]
+        return values[choice % len(values)]
+
+    for part in (case.path_parameters, case.query):
+        for name in part or ():
+            if name in known:
+                part[name] = pick(name)
+    if isinstance(case.body, dict):
+        for name in case.body:
+            if name in known:
+                case.body[name] = pick(name)
+        for each in case.body.get("items") or () if isinstance(case.body.get("items"), list) else ():
+            if isinstance(each, dict) and "itemResultId" in each:
+                each["itemResultId"] = pick("itemResultId")
+
+
+def try_operation(server, operation, known):
+    """Send drawn requests of an operation, check the answers, and return their statuses."""
+    statuses = set()
+    invalid = operation.as_strategy(schemathesis.GenerationMode.NEGATIVE)
+
+    @DRAWN
+    @given(
+        case=operation.as_strategy() | invalid,
+        choice=st.integers(0, 5),
+        is_known=st.sampled_from([True, True, False]),
+    )
+    def check(case, choice, is_known):
+        if is_known:
+            use_known(case, known, choice)
+        answer = case.call(session=server.session, timeout=60)
+        statuses.add(answer.status_code)
+        case.validate_response(answer, checks=CHECKS)
+
+    check()
+    return statuses
+
+
+def test_answers_are_as_described(described):
+    statuses = {}
+    known = described.fill()
+    for result in described.schema.get_all_operations():
+        operation = result.ok()
+        statuses[operation.label] = try_operation(described, operation, known)
+        if operation.method in ("delete", "patch"):  # it has removed what is known, or ended it
+            known = described.fill()
+
+    assert len(statuses) > 40
+    assert {200, 201, 204, 400, 404} <= set().union(*statuses.values())
+    reached = [label for label, found in statuses.items() if any(status < 300 for status in found)]
+    assert len(reached) > len(statuses) / 2, statuses
+
+
+def test_sequences_of_requests_are_answered_as_described(described):
+    described.fill()
+    session = described.session
+
+    class Sequence(described.schema.as_state_machine()):
+        def get_call_kwargs(self, case):
+            return {"session": session, "timeout": 60}
+
+        def validate_response(self, response, case, **options):
+            case.validate_response(response, checks=[*CHECKS, *AFTER_OTHERS])
+
+    Sequence.run(settings=settings(DRAWN, max_examples=SEQUENCES, stateful_step_count=8))
+
+
+def test_each_operation_says_who_may_call_it_and_what_errors_it_has(described):
+    for path, operations in described.description["paths"].items():
+        for method, operation in operations.items():
+            codes = set(operation["responses"])
+            assert "422" not in codes
+            if path.startswith(ROOT):
+                assert {"400", "401", "403", "500", "503"} <= codes, (method, path)
+                is_public = path == f"{ROOT}/session"
+                assert ("security" in operation) is not is_public
+    schemas = described.description["components"]["schemas"]
+    assert {"Error", "AccessError", "RunDetails", "ItemsBody", "EvalResultBody"} <= set(schemas)
+    assert "HTTPValidationError" not in schemas
+    assert "$defs" not in str(described.description)
