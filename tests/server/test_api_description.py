@@ -179,7 +179,7 @@ def test_each_operation_says_who_may_call_it_and_what_errors_it_has(described):
             codes = set(operation["responses"])
             assert "422" not in codes
             if path.startswith(ROOT):
-                assert {"400", "401", "403", "500", "503"} <= codes, (method, path)
+                assert {"400", "401", "403", "429", "500", "503"} <= codes, (method, path)
                 is_public = path == f"{ROOT}/session"
                 assert ("security" in operation) is not is_public
     schemas = described.description["components"]["schemas"]

@@ -104,7 +104,11 @@ def _errors(path: str, method: str, rule: Access | None, *, has_body: bool) -> d
         503: "It cannot be done at the moment; Retry-After says when to try again.",
     }
     if rule is not Access.PUBLIC or "session" in path:
-        codes |= {401: "A key is needed, or the one given is wrong.", 403: "The role of the key is too low."}
+        codes |= {
+            401: "A key is needed, or the one given is wrong.",
+            403: "The role of the key is too low.",
+            429: "Too many wrong keys came from this address; Retry-After says when to try again.",
+        }
     if "{" in path or path.endswith("/promote"):
         codes[404] = "Something that the request names does not exist."
     if method != "get" or path.endswith("/diff"):
