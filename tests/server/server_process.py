@@ -54,18 +54,18 @@ class Process:
         _, log = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, log
 
-    def call(self, method, path, body=None, *, key=None):
+    def call(self, method, path, body=None, *, key=None, headers=None):
         """Return status and parsed answer; raises OSError where the server does not answer."""
         content = None if body is None else json.dumps(body).encode()
-        return self.send(method, path, content, "application/json", key=key)
+        return self.send(method, path, content, "application/json", key=key, headers=headers)
 
-    def send(self, method, path, content, kind, *, key=None):
+    def send(self, method, path, content, kind, *, key=None, headers=None):
         """Send a body of any type; return and raise what `call` does."""
         request = urllib.request.Request(
             f"{self.address}/api/v1{path}",
             method=method,
             data=content,
-            headers={"Content-Type": kind, **({"Idempotency-Key": key} if key else {})},
+            headers={"Content-Type": kind, **({"Idempotency-Key": key} if key else {}), **(headers or {})},
         )
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:

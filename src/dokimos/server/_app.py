@@ -16,6 +16,7 @@ from dokimos.server._api import (
     comment_routes,
     dataset_routes,
     dataset_version_routes,
+    event_routes,
     gate_routes,
     health_routes,
     key_routes,
@@ -33,8 +34,10 @@ from dokimos.server._api.items_endpoint import ItemsMiddleware
 from dokimos.server._api.middleware import GuardMiddleware
 from dokimos.server._db.database import open_database
 from dokimos.server._services.comparisons import Comparisons
+from dokimos.server._services.event_hub import EventHub
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.comparison_process import ComparisonProcess
+from dokimos.server._workers.event_relay import relay_events
 from dokimos.server._workers.maintenance import maintain
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -46,6 +49,7 @@ _ROUTERS: Final = (
     dataset_routes.ROUTER,
     dataset_version_routes.ROUTER,
     gate_routes.ROUTER,
+    event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,
     health_routes.ROUTER,
@@ -81,6 +85,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app.state.keys = KeyRing(database, settings)
     app.state.health = DatabaseHealth(database)
     app.state.comparisons = Comparisons(database, ComparisonProcess(settings))
+    app.state.events = EventHub(settings.max_event_streams)
     app.state.is_draining = False
     add_error_handlers(app)
     for router in _ROUTERS:
@@ -100,7 +105,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await state.database.open()
     try:
         await state.keys.reload()
-        async with maintain(state.database, state.settings):
+        async with (
+            relay_events(state.database, state.settings, state.events),
+            maintain(state.database, state.settings),
+        ):
             yield
     finally:
         state.is_draining = True

@@ -9,6 +9,8 @@ from typing import Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dokimos.server._api.event_stream import ABORT
+
 _MAX_HEAD_BYTES: Final = 64 * 1024
 """Of the request line and the headers, as other servers have it; what is read at once may be more."""
 
@@ -95,6 +97,7 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
         if not self._goes_on:
             self._reads_head, self._head_bytes = True, 0
             super().on_message_begin()
+            self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item] # ours
 
     def on_url(self, url: bytes) -> None:
         if not self._goes_on:

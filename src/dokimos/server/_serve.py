@@ -82,6 +82,11 @@ class Server(uvicorn.Server):
         async with self._application.router.lifespan_context(self._application):
             await super().serve(sockets)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams of events have no end: uvicorn would wait for them.
+        self._application.state.events.close()
+        await super().shutdown(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_start()

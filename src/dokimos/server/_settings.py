@@ -77,6 +77,8 @@ class ServerSettings:
     """The largest file of a dataset that is uploaded, after decompression."""
     read_timeout: float = 10.0
     """Seconds after which a page or a search is stopped; 0 lets it take as long as it needs."""
+    max_event_streams: int = 500
+    """Clients that may receive events at the same time."""
     stale_run_hours: float = 24.0
     """Hours without a sign of life after which a running run is marked as failed; 0 never does."""
     log_level: str = "INFO"
@@ -115,6 +117,7 @@ class ServerSettings:
             min_body_rate=variables.integer("DOKIMOS_MIN_BODY_BYTES_PER_SECOND", 4096, low=0),
             max_upload_bytes=variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
             read_timeout=variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
+            max_event_streams=variables.integer("DOKIMOS_MAX_EVENT_STREAMS", 500, low=0, high=100_000),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),

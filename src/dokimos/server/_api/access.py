@@ -83,11 +83,18 @@ class KeyRing:
         self._loading = asyncio.Lock()
         self._uses: dict[str, int] = {}
         self._failures = FailedLogins(settings.failed_logins_per_minute)
+        self.changes = 0
+        """How often keys or sessions were changed in this process: a long answer asks again then."""
 
     async def reload(self) -> None:
         """Read the keys from the database; whoever changes one calls this before it answers."""
         async with self._loading:
             await self._load()
+        self.note_change()
+
+    def note_change(self) -> None:
+        """Have callers that are still connected identified again."""
+        self.changes += 1
 
     async def identify(self, token: str | None, address: str) -> Principal | None:
         """Return whom a token stands for; None for no token, or one that is not known.

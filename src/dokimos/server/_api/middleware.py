@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dokimos.server._api.error_responses import answer_unexpected_error, error_response
+from dokimos.server._api.event_stream import IS_HEAD
 from dokimos.server._api.parameters import ENCODED_SLASH
 from dokimos.server._db.ids import new_id
 
@@ -63,7 +64,8 @@ class GuardMiddleware:
         scope["path"] = path
         try:
             if scope["method"] == "HEAD":  # answered as GET is, without the body
-                await self._app({**scope, "method": "GET"}, receive, _without_body(send_with_headers))
+                head = {**scope, "method": "GET", IS_HEAD: True}
+                await self._app(head, receive, _without_body(send_with_headers))
                 return
             await self._app(scope, receive, send_with_headers)
         except Exception as error:  # here, so that its answer has the headers of all others

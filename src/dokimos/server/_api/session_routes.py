@@ -73,6 +73,7 @@ async def sign_out(request: Request, store: Store) -> Response:
     check_same_origin(request, has_cookie=token is not None)
     if token is not None:
         await store.write(lambda connection: end_session(connection, token))
+        request.app.state.keys.note_change()
     response = Response(status_code=204)
     response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=_is_https(request))
     return response

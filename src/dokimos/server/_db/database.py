@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from dokimos.server._db.outbox import Deliver
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
@@ -71,6 +72,10 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Finish the writes that were accepted, and close all connections."""
+        ...
+
+    def deliver_to(self, deliver: Deliver) -> None:
+        """Hand what transactions post (`outbox.post`) to a function, once they are on disk."""
         ...
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:

@@ -17,6 +17,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from dokimos.server._db.database import DatabaseUnavailable, Lane, Overtaken, ReadersBusy, ReadTooSlow
 from dokimos.server._db.migrate import migrate
+from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class PostgresDatabase:
         # Of the connections, searches and work may hold a third each, so that pages always find some.
         share = max(1, settings.pool_size // 3)
         self._lanes = {Lane.SEARCH: asyncio.Semaphore(share), Lane.WORK: asyncio.Semaphore(share)}
+        self._deliver: Deliver = drop_messages
 
     async def open(self) -> None:
         assert self._settings.database_url is not None
@@ -67,6 +69,9 @@ class PostgresDatabase:
             await self._engine.dispose()
             self._engine = None
 
+    def deliver_to(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         limit = None if lane is Lane.WORK else self._settings.read_timeout or None
         began_at = float("inf")
@@ -83,7 +88,14 @@ class PostgresDatabase:
             raise ReadTooSlow(limit, lane) from None
 
     async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
-        return await self._run(change)
+        def post_and_change(connection: Connection) -> tuple[T, list[object]]:
+            outbox = open_outbox(connection)
+            return change(connection), outbox
+
+        result, outbox = await self._run(post_and_change)
+        if outbox:
+            self._deliver(outbox)
+        return result
 
     async def _run(self, change: Callable[[Connection], T]) -> T:
         if self._engine is None:

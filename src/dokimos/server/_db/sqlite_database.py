@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from dokimos.server._db.database import DatabaseUnavailable, Lane
 from dokimos.server._db.migrate import migrate
+from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
 from dokimos.server._db.sqlite_errors import has_transaction, is_outage
 from dokimos.server._db.sqlite_readers import SqliteReaders
 
@@ -47,6 +48,7 @@ class SqliteDatabase:
         self._changes = _WaitingChanges()
         self._writer: threading.Thread | None = None
         self._readers: SqliteReaders | None = None
+        self._deliver: Deliver = drop_messages
 
     async def open(self) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -75,6 +77,9 @@ class SqliteDatabase:
         if writer is not None:
             self._changes.end()
             await loop.run_in_executor(None, writer.join)
+
+    def deliver_to(self, deliver: Deliver) -> None:
+        self._deliver = deliver
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         if self._readers is None:
@@ -108,7 +113,7 @@ class SqliteDatabase:
             if group[0].background is is_synced:
                 is_synced = not is_synced
                 _sync_commits(connection, is_synced)
-            _run(connection, group)
+            _run(connection, group, self._deliver)
         connection.close()
 
 
@@ -171,7 +176,7 @@ def read_once(path: Path, query: Callable[[Connection], T]) -> T:
 class _Change:
     """One change that waits for the writer, and whom to tell about it."""
 
-    __slots__ = ("background", "change", "done", "error", "loop", "result")
+    __slots__ = ("background", "change", "done", "error", "loop", "outbox", "result")
 
     def __init__(
         self, change: Callable[[Connection], Any], done: asyncio.Future[Any], background: bool
@@ -182,6 +187,11 @@ class _Change:
         self.loop = done.get_loop()
         self.result: object = None
         self.error: BaseException | None = None
+        self.outbox: list[object] = []
+
+    def run(self, connection: Connection) -> None:
+        self.outbox = open_outbox(connection)
+        self.result = self.change(connection)
 
     def tell(self) -> None:
         if self.done.cancelled():  # the client hung up; what it sent is still stored
@@ -192,7 +202,7 @@ class _Change:
             self.done.set_result(self.result)
 
 
-def _run(connection: Connection, group: list[_Change]) -> None:
+def _run(connection: Connection, group: list[_Change], deliver: Deliver) -> None:
     try:
         if len(group) == 1:
             _run_alone(connection, group[0])
@@ -204,13 +214,13 @@ def _run(connection: Connection, group: list[_Change]) -> None:
         for change in group:
             change.error = DatabaseUnavailable(reason)
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        group[0].loop.call_soon_threadsafe(_tell_all, group)
+        group[0].loop.call_soon_threadsafe(_tell_all, group, deliver)
 
 
 def _run_alone(connection: Connection, change: _Change) -> None:
     with connection.begin() as transaction:
         try:
-            change.result = change.change(connection)
+            change.run(connection)
         except BaseException as error:
             if isinstance(error, OperationalError) and is_outage(error):
                 raise
@@ -224,7 +234,7 @@ def _run_together(connection: Connection, group: list[_Change]) -> None:
         for change in group:
             try:
                 with connection.begin_nested():
-                    change.result = change.change(connection)
+                    change.run(connection)
             except BaseException as error:
                 # A full disk or an unreadable page may have made SQLite undo the whole transaction.
                 if not has_transaction(connection) or (
@@ -234,9 +244,11 @@ def _run_together(connection: Connection, group: list[_Change]) -> None:
                 change.error = error
 
 
-def _tell_all(group: list[_Change]) -> None:
+def _tell_all(group: list[_Change], deliver: Deliver) -> None:
     for change in group:
         change.tell()
+        if change.error is None and change.outbox:
+            deliver(change.outbox)
 
 
 def _engine(path: Path, *, begin: str) -> Engine:

@@ -15,6 +15,7 @@ from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.tables import ANNOTATIONS, ITEMS
 from dokimos.server._services.dataset_items import BATCH_ITEMS
 from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.events import EventKind, announce_run
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.runs import find_run
 
@@ -67,6 +68,7 @@ def annotate(
         **said,
     )
     connection.execute(statement.on_conflict_do_update(index_elements=["item_id", "tenant_id"], set_=said))
+    announce_run(connection, EventKind.ANNOTATION_CHANGED, run, {"itemId": item_id}, tenants=(tenant,))
     return find_annotation(connection, principal, run_id, item_id)
 
 
@@ -85,7 +87,7 @@ def find_annotation(connection: Connection, principal: Principal, run_id: str, i
 
 def delete_annotation(connection: Connection, principal: Principal, run_id: str, item_id: str) -> None:
     """Delete the annotation that the caller sees; where there is none, that is well too."""
-    _check_item(connection, principal, run_id, item_id)
+    run = _check_item(connection, principal, run_id, item_id)
     row = annotations_of(connection, principal, [item_id]).get(item_id)
     if row is None:
         return
@@ -93,6 +95,8 @@ def delete_annotation(connection: Connection, principal: Principal, run_id: str,
     connection.execute(
         delete(ANNOTATIONS).where(ANNOTATIONS.c.item_id == item_id, ANNOTATIONS.c.tenant_id == row.tenant_id)
     )
+    tenants = (row.tenant_id or None,)
+    announce_run(connection, EventKind.ANNOTATION_DELETED, run, {"itemId": item_id}, tenants=tenants)
 
 
 def annotations_of(

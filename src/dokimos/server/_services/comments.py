@@ -11,6 +11,7 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import ITEMS, RUN_COMMENTS
 from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.events import EventKind, announce_run
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.runs import find_run
 
@@ -25,7 +26,7 @@ def add_comment(
     Raises:
         NotFoundError: There is no such run that the caller sees, or it has no such item.
     """
-    find_run(connection, principal, run_id)
+    run = find_run(connection, principal, run_id)
     if item_id is not None:
         query = select(ITEMS.c.id).where(ITEMS.c.id == item_id, ITEMS.c.run_id == run_id)
         if connection.execute(query).first() is None:
@@ -42,7 +43,9 @@ def add_comment(
             created_at=now(),
         )
     )
-    return _find(connection, principal, run_id, comment_id)
+    comment = _find(connection, principal, run_id, comment_id)
+    _announce(connection, EventKind.COMMENT_CREATED, run, comment)
+    return comment
 
 
 def list_comments(
@@ -67,10 +70,16 @@ def delete_comment(connection: Connection, principal: Principal, run_id: str, co
         NotFoundError: There is none that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
     """
-    find_run(connection, principal, run_id)
+    run = find_run(connection, principal, run_id)
     comment = _find(connection, principal, run_id, comment_id)
     principal.check_may_write(comment.tenant_id, "The comment")
     connection.execute(delete(RUN_COMMENTS).where(RUN_COMMENTS.c.id == comment_id))
+    _announce(connection, EventKind.COMMENT_DELETED, run, comment)
+
+
+def _announce(connection: Connection, kind: EventKind, run: Row[Any], comment: Row[Any]) -> None:
+    data = {"commentId": comment.id, "itemId": comment.item_id}
+    announce_run(connection, kind, run, data, tenants=(comment.tenant_id,))
 
 
 def _find(connection: Connection, principal: Principal, run_id: str, comment_id: str) -> Row[Any]:

@@ -31,6 +31,7 @@ from dokimos.server._services.dataset_items import (
 )
 from dokimos.server._services.datasets import LATEST, find_dataset, find_version
 from dokimos.server._services.errors import InvalidRequestError, NotFoundError, NotLatestError
+from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.principal import Principal
 
 
@@ -186,8 +187,16 @@ def publish_version(
         .where(DATASETS.c.id == dataset.id)
         .values(latest_version=next_number, latest_item_count=count, updated_at=moment)
     )
-    written = select(DATASET_VERSIONS).where(DATASET_VERSIONS.c.id == version.id)
-    return WrittenVersion(connection.execute(written).one(), is_new=True)
+    written = connection.execute(select(DATASET_VERSIONS).where(DATASET_VERSIONS.c.id == version.id)).one()
+    announce(
+        connection,
+        Event(
+            kind=EventKind.DATASET_VERSION_CREATED,
+            tenants=(dataset.tenant_id, written.tenant_id),
+            data={"datasetId": dataset.id, "version": next_number, "itemCount": count},
+        ),
+    )
+    return WrittenVersion(written, is_new=True)
 
 
 def discard_version(connection: Connection, version: UnfinishedVersion) -> None:

@@ -13,6 +13,7 @@ from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import DATASET_VERSIONS, DATASETS
 from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import contains, find_named
@@ -57,7 +58,9 @@ def create_dataset(
     )
     if not is_new:
         raise ConflictError(f"A dataset named '{name}' exists already")
-    return connection.execute(select(DATASETS).where(DATASETS.c.id == dataset_id)).one()
+    dataset = connection.execute(select(DATASETS).where(DATASETS.c.id == dataset_id)).one()
+    _announce(connection, EventKind.DATASET_CREATED, dataset)
+    return dataset
 
 
 def find_dataset(connection: Connection, principal: Principal, name: str) -> Row[Any]:
@@ -122,6 +125,11 @@ def delete_dataset(connection: Connection, principal: Principal, name: str) -> N
     dataset = find_dataset(connection, principal, name)
     principal.check_may_write(dataset.tenant_id, f"The dataset '{name}'")
     connection.execute(update(DATASETS).where(DATASETS.c.id == dataset.id).values(deleted_at=now()))
+    _announce(connection, EventKind.DATASET_DELETED, dataset)
+
+
+def _announce(connection: Connection, kind: EventKind, dataset: Row[Any]) -> None:
+    announce(connection, Event(kind=kind, tenants=(dataset.tenant_id,), data={"datasetId": dataset.id}))
 
 
 def _visible(principal: Principal) -> Any:

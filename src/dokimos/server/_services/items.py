@@ -23,6 +23,7 @@ from dokimos.server._db.tables import (
     RUNS,
 )
 from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.events import announce_items
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.runs import RunStatus
 
@@ -211,6 +212,7 @@ def add_items(
     counts = Counts()
     next_ordinal = _store(connection, run, items, counts)
     _keep_counts(connection, run_id, counts, next_ordinal)
+    announce_items(connection, run_id)
     return True
 
 

@@ -16,6 +16,7 @@ from dokimos.server._db.tables import (
     PROJECTS,
     RUNS,
 )
+from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run, counts_of
 from dokimos.server._services.runs import RunStatus
 
 _HOUR: Final = 3_600_000_000
@@ -37,9 +38,12 @@ def fail_stale_runs(connection: Connection, hours: float) -> list[str]:
             RUNS.c.last_activity_at < moment - int(hours * _HOUR),
         )
         .values(status=RunStatus.FAILED, status_reason=reason, completed_at=moment)
-        .returning(RUNS.c.id)
+        .returning(*RUN_COLUMNS)
     )
-    return list(connection.execute(change).scalars())
+    failed = connection.execute(change).all()
+    for run in failed:
+        announce_run(connection, EventKind.RUN_COMPLETED, run, {"status": run.status, **counts_of(run)})
+    return [run.id for run in failed]
 
 
 def purge_deleted_rows(connection: Connection) -> int:

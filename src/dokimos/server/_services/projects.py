@@ -14,6 +14,7 @@ from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
 from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.events import Event, EventData, EventKind, announce
 from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
 
@@ -83,7 +84,7 @@ def find_or_create_project(connection: Connection, principal: Principal, name: s
     row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
     if row is not None:
         return row
-    insert_if_absent(  # or wait for who inserts the same name
+    is_new = insert_if_absent(  # or wait for who inserts the same name
         connection,
         PROJECTS,
         id=new_id(),
@@ -95,6 +96,8 @@ def find_or_create_project(connection: Connection, principal: Principal, name: s
     row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
     if row is None:  # the other one's, which is deleted by now
         raise Overtaken
+    if is_new:
+        _announce_project(connection, EventKind.PROJECT_CREATED, row)
     return row
 
 
@@ -117,11 +120,11 @@ def find_or_create_experiment(
         name=name,
         created_at=now(),
     )
-    if is_new:
-        _count_experiments(connection, project.id, 1)
     row = find_named(connection, EXPERIMENTS, principal, *conditions)
     if row is None:
         raise Overtaken
+    if is_new:
+        announce_experiment(connection, EventKind.EXPERIMENT_CREATED, row)
     return row
 
 
@@ -174,6 +177,7 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         connection.execute(
             update(table).where(condition, table.c.deleted_at.is_(None)).values(deleted_at=moment)
         )
+    _announce_project(connection, EventKind.PROJECT_DELETED, project)
 
 
 def delete_experiment(connection: Connection, principal: Principal, experiment_id: str) -> None:
@@ -197,12 +201,33 @@ def delete_experiment(connection: Connection, principal: Principal, experiment_i
     is_below = (RUNS.c.experiment_id == experiment_id, RUNS.c.deleted_at.is_(None))
     runs = connection.execute(update(RUNS).where(*is_below).values(deleted_at=moment)).rowcount
     _count_experiments(connection, experiment.project_id, -1, runs=-runs)
+    announce_experiment(connection, EventKind.EXPERIMENT_DELETED, experiment)
+
+
+def announce_experiment(
+    connection: Connection, kind: EventKind, experiment: Row[Any], data: EventData | None = None
+) -> None:
+    """Publish an event about an experiment after the commit."""
+    announce(
+        connection,
+        Event(
+            kind=kind,
+            tenants=(experiment.tenant_id,),
+            project_id=experiment.project_id,
+            experiment_id=experiment.id,
+            data=data or {},
+        ),
+    )
 
 
 def contains(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
     """The condition that a text occurs in a column, whatever the case of its letters."""
     escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return func.lower(column).like(literal(f"%{escaped}%"), escape="\\")
+
+
+def _announce_project(connection: Connection, kind: EventKind, project: Row[Any]) -> None:
+    announce(connection, Event(kind=kind, tenants=(project.tenant_id,), project_id=project.id))
 
 
 def _check_holds_no_foreign_rows(

@@ -22,8 +22,10 @@ from dokimos.server._db.tables import (
     RUNS,
 )
 from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
+from dokimos.server._services.events import Event, EventKind, announce, announce_run, counts_of
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import (
+    announce_experiment,
     contains,
     find_experiment,
     find_named,
@@ -84,13 +86,14 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
     principal.check_may_write(project.tenant_id, f"The project '{project_name}'")
     experiment = find_or_create_experiment(connection, principal, project, new.experiment)
     run_id, moment = new_id(), now()
+    tenant = principal.tenant if principal.is_restricted else experiment.tenant_id
     is_new = insert_if_absent(
         connection,
         RUNS,
         id=run_id,
         experiment_id=experiment.id,
         project_id=project.id,
-        tenant_id=principal.tenant if principal.is_restricted else experiment.tenant_id,
+        tenant_id=tenant,
         status=RunStatus.RUNNING,
         config=new.config,
         name=new.name,
@@ -119,6 +122,17 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
     change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id)
     connection.execute(change.values(latest_run_id=run_id))
     _count_run(connection, experiment.id, project.id, 1)
+    announce(
+        connection,
+        Event(
+            kind=EventKind.RUN_CREATED,
+            tenants=(tenant,),
+            project_id=project.id,
+            experiment_id=experiment.id,
+            run_id=run_id,
+            data={"status": RunStatus.RUNNING},
+        ),
+    )
     return run_id
 
 
@@ -226,6 +240,8 @@ def change_status(connection: Connection, principal: Principal, run_id: str, sta
     connection.execute(
         update(PROJECTS).where(PROJECTS.c.id == run.project_id).values(last_activity_at=moment)
     )
+    kind = EventKind.RUN_UPDATED if status is RunStatus.RUNNING else EventKind.RUN_COMPLETED
+    announce_run(connection, kind, run, {"status": status, **counts_of(run)})
     return True
 
 
@@ -249,6 +265,7 @@ def describe_run(connection: Connection, principal: Principal, run_id: str, chan
     if change.tags is not None:
         connection.execute(delete(RUN_TAGS).where(RUN_TAGS.c.run_id == run_id))
         insert_tags(connection, run_id, change.tags)
+    announce_run(connection, EventKind.RUN_UPDATED, run, {"status": run.status})
 
 
 def pin_baseline(
@@ -274,6 +291,7 @@ def pin_baseline(
             raise ConflictError("A run of one tenant cannot be the baseline of a shared experiment")
     change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id).values(baseline_run_id=run_id)
     connection.execute(change)
+    announce_experiment(connection, EventKind.EXPERIMENT_UPDATED, experiment, {"baselineRunId": run_id})
 
 
 def delete_run(connection: Connection, principal: Principal, run_id: str) -> None:
@@ -295,6 +313,7 @@ def delete_run(connection: Connection, principal: Principal, run_id: str) -> Non
     change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id)
     connection.execute(change.values(latest_run_id=latest.scalar_subquery()))
     _count_run(connection, run.experiment_id, run.project_id, -1)
+    announce_run(connection, EventKind.RUN_DELETED, run)
 
 
 def describe_failure(run: Row[Any]) -> str:

@@ -14,6 +14,7 @@ from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, EXPERIMENTS, ITEMS, RUNS
 from dokimos.server._services.comparison_jobs import CHUNK, ComparisonJob, ComparisonOutcome, state_of
 from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run
 from dokimos.server._services.principal import Principal
 
 _MAX_CONFIGURATIONS: Final = 10
@@ -51,7 +52,7 @@ def store_comparison(
     Raises:
         NotFoundError: One of the runs has been deleted meanwhile.
     """
-    _lock_runs(connection, job)
+    runs = _lock_runs(connection, job)
     pair = _is_of(job.baseline_id, job.candidate_id)
     configuration = job.options.configuration
     kept = (
@@ -80,6 +81,13 @@ def store_comparison(
     ]
     if rows:
         connection.execute(insert(COMPARISON_CASES), rows)
+    announce_run(
+        connection,
+        EventKind.COMPARISON_READY,
+        runs[job.candidate_id],
+        {"baselineRunId": job.baseline_id},
+        tenants=(runs[job.baseline_id].tenant_id,),
+    )
     return StoredComparison(comparison_id, outcome.summary, outcome.case_count)
 
 
@@ -122,6 +130,7 @@ def store_verdict(connection: Connection, run: Row[Any], verdict: str) -> None:
     connection.execute(
         update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id, ~later).values(verdict_run_id=run.id)
     )
+    announce_run(connection, EventKind.VERDICT_READY, run, {"verdict": verdict})
 
 
 def verdicts_of_projects(
@@ -154,12 +163,14 @@ def _is_of(baseline_id: str, candidate_id: str) -> ColumnElement[bool]:
     return and_(COMPARISONS.c.baseline_run_id == baseline_id, COMPARISONS.c.candidate_run_id == candidate_id)
 
 
-def _lock_runs(connection: Connection, job: ComparisonJob) -> None:
+def _lock_runs(connection: Connection, job: ComparisonJob) -> dict[str, Row[Any]]:
     """Lock both runs in the order of their ids: two servers that store one comparison take turns."""
     ids = sorted((job.baseline_id, job.candidate_id))
-    query = select(RUNS.c.id).where(RUNS.c.id.in_(ids), RUNS.c.deleted_at.is_(None)).order_by(RUNS.c.id)
-    if len(connection.execute(query.with_for_update()).all()) < len(ids):
+    query = select(*RUN_COLUMNS).where(RUNS.c.id.in_(ids), RUNS.c.deleted_at.is_(None)).order_by(RUNS.c.id)
+    runs = {run.id: run for run in connection.execute(query.with_for_update())}
+    if len(runs) < len(ids):
         raise NotFoundError("One of the runs has been deleted")
+    return runs
 
 
 def read_inputs(connection: Connection, item_ids: Sequence[str]) -> dict[str, str]:

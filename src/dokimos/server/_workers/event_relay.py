@@ -1,0 +1,111 @@
+"""Carries what was committed to those who watch: with PostgreSQL, to those of all servers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from dokimos.server._db.database import Database, DatabaseUnavailable
+from dokimos.server._db.outbox import drop_messages
+from dokimos.server._services.event_hub import EventHub, new_event_id
+from dokimos.server._services.event_queries import read_item_events
+from dokimos.server._services.events import Event, EventKind, ItemsStored
+from dokimos.server._settings import ServerSettings
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+_ITEMS_SECONDS: Final = 0.5
+"""How often a run that gets items is told about at most; its counts are read that often, not per batch."""
+
+
+@asynccontextmanager
+async def relay_events(database: Database, settings: ServerSettings, hub: EventHub) -> AsyncIterator[None]:
+    """Publish what is committed in the database until the context ends."""
+    relay = EventRelay(database, settings, hub)
+    database.deliver_to(relay.deliver)
+    tasks = [asyncio.create_task(work(), name="dokimos events") for work in relay.works]
+    try:
+        yield
+    finally:
+        database.deliver_to(drop_messages)
+        await relay.flush()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class EventRelay:
+    """Takes the messages of committed transactions, and publishes them as events."""
+
+    def __init__(self, database: Database, settings: ServerSettings, hub: EventHub) -> None:
+        self._database = database
+        self._hub = hub
+        self._runs: set[str] = set()  # those with new items that nobody has been told about
+        self._has_runs = asyncio.Event()
+        self._channel = None
+        self.works: Final = [self._tell_of_items]
+        if settings.database_url is not None:
+            from dokimos.server._db.postgres_channel import PostgresChannel
+
+            self._channel = PostgresChannel(settings, self._receive, hub.reset)
+            self.works.append(self._channel.run)
+            # A server that was killed may have taken events with it: whoever watches another one is told now.
+            self._publish(Event(kind=EventKind.RELOAD))
+
+    def deliver(self, messages: Sequence[object]) -> None:
+        """Publish the messages of a transaction that was committed."""
+        for message in messages:
+            if isinstance(message, ItemsStored):
+                self._runs.add(message.run_id)
+                self._has_runs.set()
+            elif isinstance(message, Event):
+                self._publish(message)
+
+    async def flush(self) -> None:
+        """Publish what waits."""
+        with suppress(DatabaseUnavailable):
+            await self._tell_of_waiting_runs()
+        if self._channel is not None:
+            await self._channel.flush()
+
+    def _publish(self, event: Event) -> None:
+        if self._channel is None:
+            self._hub.publish(new_event_id(), event)
+        else:
+            self._channel.send(f'["{new_event_id()}",{event.dump()}]')
+
+    def _receive(self, message: Any) -> None:
+        try:
+            event_id, parts = message
+            event = Event.load(parts)
+        except (TypeError, ValueError):  # of a newer version, while servers are replaced one by one
+            _LOGGER.warning("A server on this database tells what this version does not understand.")
+            return
+        self._hub.publish(event_id, event)
+
+    async def _tell_of_items(self) -> None:
+        while True:
+            await self._has_runs.wait()
+            try:
+                await self._tell_of_waiting_runs()
+            except DatabaseUnavailable as error:
+                _LOGGER.warning("Events of items: the database is not available: %s", error)
+            except Exception:
+                _LOGGER.exception("Telling of items failed; it is tried again")
+            await asyncio.sleep(_ITEMS_SECONDS)
+
+    async def _tell_of_waiting_runs(self) -> None:
+        self._has_runs.clear()
+        runs, self._runs = self._runs, set()
+        if not runs:
+            return
+        try:
+            events = await self._database.read(lambda connection: read_item_events(connection, list(runs)))
+        except Exception:
+            self._runs |= runs
+            self._has_runs.set()
+            raise
+        for event in events:
+            self._publish(event)

@@ -1,0 +1,621 @@
+"""The stream of what changes: who is told what, going on after a break, and how it ends."""
+
+import asyncio
+import concurrent.futures
+import itertools
+import json
+import signal
+import socket
+import threading
+import time
+from contextlib import ExitStack, closing
+from urllib.parse import quote
+
+import pytest
+from tests.server.event_watcher import Watcher
+from tests.server.server_process import Process
+
+from dokimos.server import ServerSettings, create_app
+from dokimos.server._api import event_stream
+from dokimos.server._serve import Server, configure_uvicorn, listen
+from dokimos.server._services.event_hub import new_event_id
+from dokimos.server._services.events import Event, EventKind
+
+ADMIN = {"Authorization": "Bearer admin-key"}
+ITEM = {
+    "inputs": {"q": "secret-question"},
+    "actualOutputs": {"a": "secret-answer"},
+    "expectedOutputs": {},
+    "evalResults": [{"name": "exact", "score": 1.0, "success": True}],
+}
+
+
+@pytest.fixture
+def servers(database_settings):
+    """A function that starts a server in a process of its own."""
+    started = []
+
+    def start(**settings):
+        started.append(Process({**database_settings, **settings}))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.kill()
+
+
+@pytest.fixture
+def watch():
+    """A function that begins to watch a server; its first event has been read."""
+    with ExitStack() as stack:
+
+        def begin(server, headers=None, *, first="ready", **query):
+            watcher = Watcher(server.address, headers, **query)
+            stack.callback(watcher.close)
+            assert watcher.answer.status == 200, watcher.answer.read()
+            # A server on PostgreSQL tells all of them that it has started, which may arrive in between.
+            events = watcher.read_until(first)
+            assert {name for name, _ in events} <= {first, "reload"}
+            return watcher
+
+        yield begin
+
+
+def start_run(server, project="chat", experiment="qa", headers=None):
+    status, answer = server.call(
+        "POST", f"/projects/{quote(project, safe='')}/runs", {"experimentName": experiment}, headers=headers
+    )
+    assert status == 201, answer
+    return answer["runId"]
+
+
+def names_of(events):
+    return [name for name, _ in events if name != "reload"]
+
+
+def read_next(watcher):
+    """The next event that is not about the start of a server."""
+    while (event := watcher.read()) is not None and event[0] == "reload":
+        pass
+    return event
+
+
+def test_what_happens_to_a_run_is_told_by_ids_and_counts(servers, watch):
+    server = servers()
+    watcher = watch(server)
+
+    run = start_run(server)
+    events = watcher.read_until("run.created")
+    assert names_of(events) == ["project.created", "experiment.created", "run.created"]
+    created = events[-1][1]
+    ids = {name: created[name] for name in ("projectId", "experimentId", "runId")}
+    assert created == {**ids, "runId": run, "status": "RUNNING"}
+
+    server.call("POST", f"/runs/{run}/items", {"items": [ITEM, ITEM]})
+    counts = {"itemCount": 2, "passedCount": 2, "judgedCount": 2, "erroredCount": 0}
+    assert read_next(watcher) == ("run.items", {**ids, **counts})
+
+    server.call("PATCH", f"/runs/{run}/description", {"name": "a secret name"})
+    assert read_next(watcher) == ("run.updated", {**ids, "status": "RUNNING"})
+
+    server.call("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+    assert read_next(watcher) == ("run.completed", {**ids, "status": "SUCCESS", **counts})
+    assert read_next(watcher) == ("verdict.ready", {**ids, "verdict": "NO_BASELINE"})
+
+    server.call("DELETE", f"/runs/{run}")
+    assert read_next(watcher) == ("run.deleted", ids)
+
+
+def test_comparisons_people_and_datasets_are_told_of(servers, watch):
+    server = servers()
+    runs = [start_run(server) for _ in range(2)]
+    for run in runs:
+        server.call("POST", f"/runs/{run}/items", {"items": [ITEM] * 3})
+    watcher = watch(server)
+    for run in runs:
+        server.call("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+        events = watcher.read_until("verdict.ready")
+    assert names_of(events) == ["run.completed", "comparison.ready", "verdict.ready"]
+    assert events[1][1]["runId"] == runs[1]
+    assert events[1][1]["baselineRunId"] == runs[0]
+
+    item = server.call("GET", f"/runs/{run}")[1]["items"]["content"][0]["id"]
+    path = f"/runs/{run}/items/{item}/annotation"
+    server.call("PUT", path, {"verdict": "CORRECT", "note": "a secret note"})
+    server.call("DELETE", path)
+    _, comment = server.call("POST", f"/runs/{run}/comments", {"body": "a secret comment", "itemId": item})
+    server.call("DELETE", f"/runs/{run}/comments/{comment['id']}")
+    ids = {name: events[1][1][name] for name in ("projectId", "experimentId", "runId")}
+    about = {**ids, "itemId": item}
+    assert read_next(watcher) == ("annotation.changed", about)
+    assert read_next(watcher) == ("annotation.deleted", about)
+    assert read_next(watcher) == ("comment.created", {**about, "commentId": comment["id"]})
+    assert read_next(watcher) == ("comment.deleted", {**about, "commentId": comment["id"]})
+
+    _, dataset = server.call("POST", "/datasets", {"name": "capitals"})
+    server.call("POST", "/datasets/capitals/versions", {"items": [{"inputs": {"q": "secret"}}]})
+    server.call("DELETE", "/datasets/capitals")
+    about = {"datasetId": dataset["id"]}
+    assert read_next(watcher) == ("dataset.created", about)
+    assert read_next(watcher) == ("dataset.version.created", {**about, "version": 1, "itemCount": 1})
+    assert read_next(watcher) == ("dataset.deleted", about)
+
+    experiment = ids["experimentId"]
+    server.call("PUT", f"/experiments/{experiment}/baseline", {"runId": run})
+    assert read_next(watcher)[1]["baselineRunId"] == run
+    server.call("DELETE", f"/experiments/{experiment}")
+    server.call("DELETE", "/projects/chat")
+    assert [read_next(watcher)[0] for _ in range(2)] == ["experiment.deleted", "project.deleted"]
+
+
+def test_the_headers_keep_proxies_from_holding_events_back(servers, watch):
+    server = servers()
+    watcher = watch(server)
+    headers = watcher.answer.headers
+    assert headers["Content-Type"].split(";")[0] == "text/event-stream"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Accel-Buffering"] == "no"
+    with closing(Watcher(server.address)) as other:
+        assert other.read_lines() == ["retry: 2000"]
+
+
+def test_many_batches_make_few_events_and_the_last_one_has_all_counts(servers, watch):
+    server = servers()
+    run = start_run(server)
+    watcher = watch(server, run=run)
+
+    start = time.monotonic()
+    for _ in range(60):
+        server.call("POST", f"/runs/{run}/items", {"items": [ITEM]})
+    counts = [0]
+    while counts[-1] < 60:
+        name, data = read_next(watcher)
+        assert name == "run.items"
+        counts.append(data["itemCount"])
+    assert counts == sorted(counts)
+    assert len(counts) - 1 <= 2 + 2 * (time.monotonic() - start)
+
+
+def test_a_stream_goes_on_after_a_break_without_a_gap(servers, watch):
+    server = servers()
+    watcher = watch(server)
+    first = start_run(server)
+    watcher.read_until("run.created")
+    watcher.close()
+    runs = [start_run(server) for _ in range(20)]
+
+    again = watch(server, {"Last-Event-ID": watcher.last_id}, first="run.created")
+    told = [runs[0], *(read_next(again)[1]["runId"] for _ in runs[1:])]
+    assert told == runs
+    assert first not in told
+    assert read_next(again)[0] == "ready"
+
+
+def test_a_stream_that_ended_before_its_first_event_goes_on_too(servers, watch):
+    server = servers()
+    start_run(server)
+    watcher = watch(server)
+    watcher.close()
+    run = start_run(server)
+    again = watch(server, {"Last-Event-ID": watcher.last_id}, first="run.created")
+    assert read_next(again)[0] == "ready"
+    events = watch(server, {"Last-Event-ID": again.last_id})
+    events.close()
+    assert server.call("GET", f"/runs/{run}")[0] == 200
+
+
+@pytest.mark.parametrize("last", ["nonsense", "0000000000000000", "x" * 5000])
+def test_where_the_missed_events_are_unknown_the_client_is_told_to_reload(servers, watch, last):
+    server = servers()
+    start_run(server)
+    watcher = watch(server, {"Last-Event-ID": last}, first="reload")
+    start_run(server)
+    assert read_next(watcher)[0] == "run.created"
+
+
+def test_only_what_was_committed_is_told(servers, watch):
+    server = servers()
+    run = start_run(server)
+    watcher = watch(server)
+    bad = {**ITEM, "evalResults": [{"name": "exact", "score": "x", "success": True}]}
+    assert server.call("POST", f"/runs/{run}/items", {"items": [ITEM, bad]})[0] == 400
+    missing = {"experimentName": "other", "datasetName": "none", "datasetVersion": 1}
+    assert server.call("POST", "/projects/other/runs", missing)[0] == 404  # after its project was inserted
+    assert server.call("PATCH", f"/runs/{run}", {"status": "EVALUATING"})[0] == 409
+    assert server.call("PATCH", f"/runs/{run}", {"status": "FAILED"})[0] == 200
+    assert read_next(watcher)[0] == "run.completed"
+
+
+def test_filters_leave_what_is_asked_for_and_what_removes_it(servers, watch):
+    server = servers()
+    run, other = start_run(server), start_run(server, experiment="other")
+    foreign = start_run(server, project="sales/ö%")
+    experiment = server.call("GET", f"/runs/{run}")[1]["experimentId"]
+    watchers = {
+        "project": watch(server, project="chat"),
+        "experiment": watch(server, experiment=experiment),
+        "run": watch(server, run=run),
+        "all three": watch(server, project="chat", experiment=experiment, run=run),
+        "foreign": watch(server, project="sales/ö%"),
+    }
+    server.call("POST", "/datasets", {"name": "capitals"})
+    for each in (run, other, foreign):
+        server.call("PATCH", f"/runs/{each}/description", {"name": "x"})
+    second = start_run(server)
+    server.call("DELETE", "/projects/chat")
+    server.call("DELETE", "/projects/sales%2F%C3%B6%25")
+
+    def told(name):
+        return [data.get("runId") for kind, data in watchers[name].read_until("project.deleted")][:-1]
+
+    expected = {
+        "project": [run, other, second],
+        "experiment": [run, second],
+        "run": [run],
+        "all three": [run],
+        "foreign": [foreign],
+    }
+    assert {name: [each for each in told(name) if each] for name in watchers} == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("run=nonsense", 400),
+        ("experiment=1", 400),
+        ("project=missing", 404),
+        ("run=018f0000-0000-7000-8000-000000000000", 404),
+        ("experiment=018f0000-0000-7000-8000-000000000000", 404),
+    ],
+)
+def test_what_cannot_be_watched_is_refused_with_the_documented_body(api, query, status):
+    answer = api.get(f"/api/v1/events?{query}")
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "message", "timestamp"}
+
+
+def test_a_run_of_another_experiment_is_refused(api):
+    runs = [
+        api.post("/api/v1/projects/chat/runs", json={"experimentName": name}).json()["runId"] for name in "ab"
+    ]
+    experiment = api.get(f"/api/v1/runs/{runs[0]}").json()["experimentId"]
+    assert api.get(f"/api/v1/events?experiment={experiment}&run={runs[1]}").status_code == 404
+    api.post("/api/v1/projects/sales/runs", json={"experimentName": "c"})
+    assert api.get(f"/api/v1/events?project=sales&experiment={experiment}").status_code == 404
+
+
+def test_head_is_answered_and_ends(api):
+    answer = api.head("/api/v1/events")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+def test_the_number_of_watchers_is_limited(servers, watch):
+    server = servers(max_event_streams=2)
+    first, second = watch(server), watch(server)
+    with closing(Watcher(server.address)) as refused:
+        body = json.loads(refused.answer.read())
+        assert refused.answer.status == 503
+        assert refused.answer.headers["Retry-After"]
+        assert "DOKIMOS_MAX_EVENT_STREAMS" in body["message"]
+
+    first.close()
+    run = start_run(server)  # writing goes on
+    while (again := Watcher(server.address)).answer.status == 503:  # until the server has seen that it left
+        again.close()
+    assert second.read_until("run.created")[-1][1]["runId"] == run
+    again.close()
+
+
+def test_four_tenants_and_the_anonymous_see_their_own_and_the_shared(servers, watch):
+    """Each of them does all that is told of; nobody hears of another tenant's rows."""
+    server = servers(api_key="admin-key")
+    tenants = ("ada", "bob", "cyd", "dee")
+    keys = {None: ADMIN}
+    for tenant in tenants:
+        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+        _, answer = server.call("POST", "/api-keys", body, headers=ADMIN)
+        keys[tenant] = {"Authorization": f"Bearer {answer['key']}"}
+    shared = start_run(server, "shared", headers=ADMIN)
+    server.call("POST", f"/runs/{shared}/items", {"items": [ITEM]}, headers=ADMIN)
+    item = server.call("GET", f"/runs/{shared}", headers=ADMIN)[1]["items"]["content"][0]["id"]
+    server.call("POST", "/datasets", {"name": "common"}, headers=ADMIN)
+    watchers = {name: watch(server, headers) for name, headers in keys.items()}
+    watchers["anonymous"] = watch(server)
+
+    own_runs = {}
+    for tenant in (*tenants, None):
+        headers = keys[tenant]
+
+        def call(method, path, body=None, headers=headers):
+            status, answer = server.call(method, path, body, headers=headers)
+            assert status < 300, (path, answer)
+
+        runs = own_runs[tenant] = [
+            start_run(server, project, headers=headers) for project in ("shared", f"of-{tenant}")
+        ]
+        for run in runs:
+            call("POST", f"/runs/{run}/items", {"items": [ITEM]})
+            call("POST", f"/runs/{run}/comments", {"body": "x"})
+        call("POST", f"/runs/{shared}/comments", {"body": "x"})
+        call("PUT", f"/runs/{shared}/items/{item}/annotation", {"verdict": "CORRECT"})
+        call("POST", "/datasets/common/versions", {"items": [{"inputs": {"q": tenant}}]})
+        call("DELETE", f"/projects/of-{tenant}")
+        if tenant is None:  # what everybody sees, at the end
+            call("PATCH", f"/runs/{shared}/description", {"name": "the end"})
+
+    told = {}
+    for name, watcher in watchers.items():
+        told[name] = list(
+            itertools.takewhile(lambda event: event[0] != "run.updated", iter(watcher.read, None))
+        )
+    for name, events in told.items():
+        runs = {data["runId"] for _, data in events if "runId" in data} - {shared}
+        visible = {None, name} if name in tenants else {None}
+        if name is None:
+            visible = set(own_runs)
+        assert runs == {run for owner in visible for run in own_runs[owner]}, name
+        kinds = [kind for kind, _ in events]
+        for kind in ("project.created", "project.deleted", "dataset.version.created", "annotation.changed"):
+            assert kinds.count(kind) == len(visible), (name, kind)
+        assert kinds.count("comment.created") == 3 * len(visible), name
+        assert "secret" not in json.dumps(events)
+
+
+def test_a_tenant_is_not_told_of_what_is_below_its_rows_and_not_its_own(servers, watch):
+    """A comment of one tenant on a shared run, and one without a tenant on a tenant's run."""
+    server = servers(api_key="admin-key")
+    key = server.call("POST", "/api-keys", {"name": "a", "role": "EDITOR", "tenantId": "ada"}, headers=ADMIN)[
+        1
+    ]["key"]
+    ada = {"Authorization": f"Bearer {key}"}
+    run = start_run(server, "of-ada", headers=ada)
+    shared = start_run(server, "shared", headers=ADMIN)
+    anonymous, own = watch(server), watch(server, ada)
+    server.call("POST", f"/runs/{run}/comments", {"body": "x"}, headers=ADMIN)
+    server.call("POST", f"/runs/{shared}/comments", {"body": "x"}, headers=ada)
+    server.call("PATCH", f"/runs/{shared}/description", {"name": "x"}, headers=ADMIN)
+    assert [kind for kind, _ in anonymous.read_until("run.updated")] == ["run.updated"]
+    assert [data["runId"] for _, data in own.read_until("run.updated")] == [run, shared, shared]
+
+
+def test_where_reading_needs_a_key_so_do_events(servers):
+    server = servers(api_key="admin-key", require_auth_for_reads=True)
+    for headers, status in (({}, 401), ({"Authorization": "Bearer wrong"}, 401), (ADMIN, 200)):
+        with closing(Watcher(server.address, headers)) as watcher:
+            assert watcher.answer.status == status
+
+
+@pytest.mark.parametrize("how", ["disable", "delete"])
+def test_a_key_that_is_taken_away_ends_its_streams_before_the_next_event(servers, watch, how):
+    server = servers(api_key="admin-key")
+    _, answer = server.call("POST", "/api-keys", {"name": "a", "role": "VIEWER"}, headers=ADMIN)
+    watcher = watch(server, {"Authorization": f"Bearer {answer['key']}"})
+    path = f"/api-keys/{answer['apiKey']['id']}"
+    if how == "disable":
+        server.call("POST", f"{path}/disable", headers=ADMIN)
+    else:
+        server.call("DELETE", path, headers=ADMIN)
+    start_run(server, headers=ADMIN)
+    assert read_next(watcher) is None
+
+
+def test_a_session_that_is_signed_out_ends_its_streams_before_the_next_event(servers, watch):
+    server = servers(api_key="admin-key", require_auth_for_reads=True)
+    cookie = sign_in(server)
+    watcher = watch(server, {"Cookie": cookie})
+    start_run(server, headers=ADMIN)
+    assert read_next(watcher)[0] == "project.created"
+    watcher.read_until("run.created")
+    assert (
+        server.call("DELETE", "/session", headers={"Cookie": cookie, "Sec-Fetch-Site": "same-origin"})[0]
+        == 204
+    )
+    start_run(server, headers=ADMIN)
+    assert read_next(watcher) is None
+
+
+def test_the_first_key_ends_the_streams_of_an_open_server(servers, watch):
+    """Who watched everything is now anonymous, and connects again as such."""
+    server = servers()
+    watcher = watch(server)
+    _, answer = server.call("POST", "/api-keys", {"name": "a", "role": "ADMIN"})
+    start_run(server, headers={"Authorization": f"Bearer {answer['key']}"})
+    assert read_next(watcher) is None
+
+
+def sign_in(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        body = json.dumps({"key": "admin-key"})
+        connection.sendall(
+            f"POST /api/v1/session HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
+        )
+        head = connection.makefile().read().split("\n\n")[0]
+    return next(line.split(": ")[1].split(";")[0] for line in head.splitlines() if "et-cookie" in line)
+
+
+def test_the_server_ends_at_once_with_open_streams(servers, watch):
+    server = servers()
+    watchers = [watch(server) for _ in range(5)]
+    start = time.monotonic()
+    code, log = server.stop()
+    assert time.monotonic() - start < 8  # seconds of a busy machine; a stream that hangs takes 20
+    assert code in (0, -signal.SIGTERM)
+    assert ("Traceback" in log, "ERROR" in log) == (False, False), log
+    for watcher in watchers:
+        while watcher.read() is not None:
+            pass
+
+
+@pytest.fixture
+def threaded(database_settings):
+    """A server in a thread of this process, whose hub tests can reach."""
+    with ThreadedServer(ServerSettings(**database_settings, host="127.0.0.1", port=0)) as server:
+        yield server
+
+
+class ThreadedServer:
+    """A server as `dokimos serve` runs it, in a thread."""
+
+    def __init__(self, settings):
+        self._listener = listen(settings)
+        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.app = create_app(settings)
+        self.hub = self.app.state.events
+        self._started = threading.Event()
+        config = configure_uvicorn(self.app, settings)
+        self._server = Server(config, self.app, self._note_start)
+        self._thread = threading.Thread(target=self._server.run, args=([self._listener],))
+
+    def _note_start(self):
+        self._loop = asyncio.get_running_loop()
+        self._started.set()
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._started.wait(60)
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+        self._listener.close()
+
+    def stop(self):
+        self._server.should_exit = True
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def run_in_loop(self, function):
+        """Call a function in the event loop of the server."""
+        done = concurrent.futures.Future()
+        self._loop.call_soon_threadsafe(lambda: done.set_result(function()))
+        return done.result(60)
+
+    def publish(self, count):
+        """Publish events, and let the server send them."""
+
+        def publish_some():
+            for _ in range(100):
+                self.hub.publish(new_event_id(), Event(kind=EventKind.DATASET_DELETED))
+
+        for _ in range(count // 100):
+            self.run_in_loop(publish_some)
+
+    def connect_without_reading(self):
+        lazy = socket.socket()
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        host, port = self.address.removeprefix("http://").split(":")
+        lazy.connect((host, int(port)))
+        lazy.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        while not self.run_in_loop(lambda: self.hub.subscriber_count):
+            time.sleep(0.01)
+        return lazy
+
+
+def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(threaded, wait_until):
+    with threaded.connect_without_reading() as lazy:
+        while threaded.run_in_loop(lambda: threaded.hub.subscriber_count):
+            threaded.publish(1000)  # until the buffers of the connection are full, and its queue
+        with closing(Watcher(threaded.address)) as other:
+            assert other.read()[0] == "ready"
+            threaded.publish(100)
+            assert [other.read()[0] for _ in range(100)] == ["dataset.deleted"] * 100
+        wait_until(lambda: is_cut_off(lazy))
+
+
+def is_cut_off(connection):
+    """Whether the other side has ended a connection, after what it had sent before."""
+    try:
+        connection.settimeout(0.1)
+        while connection.recv(1 << 20):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+def test_a_client_that_does_not_read_does_not_hold_up_the_end(threaded):
+    with threaded.connect_without_reading():
+        for _ in range(400):  # more than the buffers of the connection take, less than drops it
+            threaded.publish(100)
+            if not threaded.run_in_loop(lambda: threaded.hub.subscriber_count):
+                break
+        with threaded.connect_without_reading():
+            threaded.publish(400)
+            start = time.monotonic()
+            threaded.stop()
+            assert time.monotonic() - start < 8  # seconds of a busy machine; uvicorn would wait for 20
+
+
+def test_a_quiet_stream_is_kept_alive_by_comments(threaded, monkeypatch):
+    monkeypatch.setattr(event_stream, "_CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "_HEARTBEAT_SECONDS", 0.1)
+    with closing(Watcher(threaded.address)) as watcher:
+        assert watcher.read()[0] == "ready"
+        for _ in range(3):
+            (line,) = watcher.read_lines()
+            assert line.startswith(": ")
+
+
+def test_two_servers_on_one_database_tell_each_others_events(request, servers, watch):
+    if "postgresql" not in request.node.callspec.id:
+        pytest.skip("SQLite has one server")
+    first, second = servers(), servers()
+    here, there = watch(first), watch(second)
+    runs = [start_run(server) for server in (first, second, first, second)]
+    orders = []
+    for watcher in (here, there):
+        told = []
+        while len(told) < len(runs):
+            name, data = read_next(watcher)
+            if name == "run.created":
+                told.append(data["runId"])
+        orders.append(told)
+    assert orders[0] == orders[1]
+    assert sorted(orders[0]) == sorted(runs)
+
+    here.close()  # goes on at the other server
+    run = start_run(first)
+    assert there.read_until("run.created")[-1][1]["runId"] == run
+    again = watch(second, {"Last-Event-ID": here.last_id}, first="run.created")
+    assert read_next(again)[0] == "ready"
+    first.call("POST", f"/runs/{run}/items", {"items": [ITEM]})
+    assert read_next(again)[1]["itemCount"] == 1
+
+
+def test_a_key_that_is_taken_away_at_another_server_ends_streams_soon(request, servers, watch):
+    if "postgresql" not in request.node.callspec.id:
+        pytest.skip("SQLite has one server")
+    first, second = servers(api_key="admin-key"), servers(api_key="admin-key")
+    _, answer = first.call("POST", "/api-keys", {"name": "a", "role": "VIEWER"}, headers=ADMIN)
+    key = {"Authorization": f"Bearer {answer['key']}"}
+    while second.call("GET", "/session", headers=key)[1]["id"] == "anonymous":  # reads its keys again soon
+        time.sleep(0.1)
+    watcher = watch(second, key)
+    first.call("DELETE", f"/api-keys/{answer['apiKey']['id']}", headers=ADMIN)
+    assert read_next(watcher) is None  # without any event, at the next check
+
+
+def test_watchers_are_told_to_reload_when_the_database_was_away(own_postgres, watch):
+    server = Process({"database_url": own_postgres.url})
+    try:
+        watcher = watch(server)
+        start_run(server)
+        last = watcher.read_until("run.created") and watcher.last_id
+        own_postgres.stop()
+        own_postgres.start()
+        watcher.read_until("reload")
+        while server.call("GET", "/projects")[0] != 200:
+            time.sleep(0.1)
+        run = start_run(server)
+        assert watcher.read_until("run.created")[-1][1]["runId"] == run
+        # What was before the gap cannot be gone on from.
+        with closing(Watcher(server.address, {"Last-Event-ID": last})) as again:
+            assert again.read()[0] == "reload"
+    finally:
+        server.kill()
