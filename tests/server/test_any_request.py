@@ -29,6 +29,7 @@ class Fuzzer:
             (method, path, operation)
             for path, methods in self.description["paths"].items()
             for method, operation in methods.items()
+            if path != "/api/v1/events"  # has no end
         ]
         assert len(self.operations) > 20
 

@@ -59,6 +59,7 @@ def test_empty_variables_count_as_not_set():
         ("DOKIMOS_REQUIRE_AUTH_FOR_READS", "maybe"),
         ("DOKIMOS_STALE_RUN_HOURS", "-1"),
         ("DOKIMOS_STALE_RUN_HOURS", "nan"),
+        ("DOKIMOS_MAX_EVENT_STREAMS", "-1"),
         ("DOKIMOS_SHARED_ROWS", "locked"),
         ("LOG_LEVEL", "LOUD"),
         ("DOKIMOS_DATABASE_URL", "mysql://host/name"),

@@ -52,6 +52,7 @@ class World:
         self.names = ["shared", "common/ö", *(f"own-{tenant}" for tenant in TENANTS)]
         description = self.api.get("/openapi.json", headers=self.callers[0].headers).json()
         self.reads = [path for path, methods in description["paths"].items() if "get" in methods]
+        self.reads.remove("/api/v1/events")  # has no end; its own tests show who is told what
 
     def _create_caller(self, role, tenant):
         body = {"name": f"marker-of-{tenant or 'everyone'}", "role": role, "tenantId": tenant}
