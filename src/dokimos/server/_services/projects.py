@@ -124,6 +124,7 @@ def find_or_create_experiment(
     if row is None:
         raise Overtaken
     if is_new:
+        _count_experiments(connection, project.id, 1)
         announce_experiment(connection, EventKind.EXPERIMENT_CREATED, row)
     return row
 
