@@ -529,9 +529,9 @@ def test_the_server_ends_at_once_with_open_streams(processes, watch):
 
 
 @pytest.fixture
-def threaded(processes):
+def threaded(servers):
     """An open server in a thread of this process, whose hub tests can reach."""
-    return processes()
+    return servers()
 
 
 def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(threaded, wait_until):

@@ -35,20 +35,18 @@ from dokimos.server._api.run_schemas import (
 from dokimos.server._services.annotations import annotations_of
 from dokimos.server._services.item_pages import ItemFilter, count_items, place_of_item, read_item_page
 from dokimos.server._services.run_evaluators import describe_evaluators
+from dokimos.server._services.run_lists import RunFilter, list_runs, place_of_run
 from dokimos.server._services.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
 from dokimos.server._services.runs import (
     COMPARABLE,
     NewRun,
     RunChange,
-    RunFilter,
     RunStatus,
     change_status,
     create_run,
     delete_run,
     describe_run,
     find_described_run,
-    list_runs,
-    place_of_run,
 )
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Runs"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, and_, delete, or_, select, update
+from sqlalchemy import Connection, Row, Select, delete, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import Overtaken
@@ -21,12 +21,11 @@ from dokimos.server._db.tables import (
     RUN_TAGS,
     RUNS,
 )
-from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
+from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce, announce_run, counts_of
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import (
     announce_experiment,
-    contains,
     find_experiment,
     find_named,
     find_or_create_experiment,
@@ -119,20 +118,7 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         return earlier
     insert_tags(connection, run_id, new.tags)
     insert_evaluators(connection, run_id, new.evaluators)
-    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id)
-    connection.execute(change.values(latest_run_id=run_id))
-    _count_run(connection, experiment.id, project.id, 1)
-    announce(
-        connection,
-        Event(
-            kind=EventKind.RUN_CREATED,
-            tenants=(tenant,),
-            project_id=project.id,
-            experiment_id=experiment.id,
-            run_id=run_id,
-            data={"status": RunStatus.RUNNING},
-        ),
-    )
+    _add_to_experiment(connection, experiment, run_id, tenant)
     return run_id
 
 
@@ -157,55 +143,10 @@ def find_run(
 
 def find_described_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:
     """Return a run with the names of its experiment, its project and its dataset version."""
-    row = connection.execute(_select_runs().where(RUNS.c.id == run_id, principal.sees(RUNS))).first()
+    row = connection.execute(select_described_runs().where(RUNS.c.id == run_id, principal.sees(RUNS))).first()
     if row is None:
         raise NotFoundError(f"Run not found: {run_id}")
     return row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
-    """Which runs of an experiment a list shows."""
-
-    search: str | None = None
-    status: Sequence[RunStatus] = ()
-    branch: str | None = None
-    tag: str | None = None
-    dataset_version_id: str | None = None
-    before: tuple[int, str] | None = None
-    """Runs that started before this time, or then with a smaller id: where the page before ended."""
-    limit: int | None = None
-
-
-def list_runs(
-    connection: Connection, principal: Principal, experiment_id: str, chosen: RunFilter
-) -> Sequence[Row[Any]]:
-    """Return the runs of an experiment, the newest first.
-
-    Raises:
-        NotFoundError: There is no such experiment that the caller sees.
-    """
-    find_experiment(connection, principal, experiment_id)
-    query = _select_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
-    query = _narrow(query, chosen).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
-    return connection.execute(query.limit(chosen.limit)).all()
-
-
-def place_of_run(
-    connection: Connection, principal: Principal, experiment_id: str, run_id: str
-) -> tuple[int, str]:
-    """Return when a run started, and its id: where a list of runs can go on.
-
-    Raises:
-        InvalidRequestError: The experiment has no such run that the caller sees.
-    """
-    query = select(RUNS.c.started_at).where(
-        RUNS.c.id == run_id, RUNS.c.experiment_id == experiment_id, principal.sees(RUNS)
-    )
-    started_at = connection.execute(query).scalar()
-    if started_at is None:
-        raise InvalidRequestError("is not a run of this experiment", field="after")
-    return started_at, run_id
 
 
 def change_status(connection: Connection, principal: Principal, run_id: str, status: RunStatus) -> bool:
@@ -325,7 +266,8 @@ def describe_failure(run: Row[Any]) -> str:
     )
 
 
-def _select_runs() -> Select[Any]:
+def select_described_runs() -> Select[Any]:
+    """Return the query of runs with the names of what they belong to."""
     return (
         select(
             RUNS,
@@ -342,23 +284,20 @@ def _select_runs() -> Select[Any]:
     )
 
 
-def _narrow(query: Select[Any], chosen: RunFilter) -> Select[Any]:
-    if chosen.search:
-        columns = (RUNS.c.name, RUNS.c.git_branch, RUNS.c.git_sha, RUNS.c.notes, RUNS.c.config)
-        query = query.where(or_(*(contains(column, chosen.search) for column in columns)))
-    if chosen.status:
-        query = query.where(RUNS.c.status.in_(chosen.status))
-    if chosen.branch is not None:
-        query = query.where(RUNS.c.git_branch == chosen.branch)
-    if chosen.tag is not None:
-        query = query.where(RUNS.c.id.in_(select(RUN_TAGS.c.run_id).where(RUN_TAGS.c.tag == chosen.tag)))
-    if chosen.dataset_version_id is not None:
-        query = query.where(RUNS.c.dataset_version_id == chosen.dataset_version_id)
-    if chosen.before is not None:
-        moment, run_id = chosen.before
-        is_later = and_(RUNS.c.started_at == moment, RUNS.c.id < run_id)
-        query = query.where(or_(RUNS.c.started_at < moment, is_later))
-    return query
+def _add_to_experiment(connection: Connection, experiment: Row[Any], run_id: str, tenant: str | None) -> None:
+    """Count a new run, which is the latest one of its experiment, and tell of it."""
+    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id)
+    connection.execute(change.values(latest_run_id=run_id))
+    _count_run(connection, experiment.id, experiment.project_id, 1)
+    event = Event(
+        kind=EventKind.RUN_CREATED,
+        tenants=(tenant,),
+        project_id=experiment.project_id,
+        experiment_id=experiment.id,
+        run_id=run_id,
+        data={"status": RunStatus.RUNNING},
+    )
+    announce(connection, event)
 
 
 def _earlier_run(connection: Connection, principal: Principal, project_id: str, new: NewRun) -> str | None:
