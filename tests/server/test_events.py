@@ -67,16 +67,18 @@ def watch():
             watcher = Watcher(server.address, headers, **query)
             stack.callback(watcher.close)
             assert watcher.answer.status == 200, watcher.answer.read()
-            # A server on PostgreSQL tells all of them that it has started, which may arrive in between.
-            events = watcher.read_until(first)
-            assert {name for name, _ in events} <= {first, "reload"}
+            watcher.read_until(first)
             return watcher
 
         yield begin
 
 
 class ThreadedServer:
-    """A server as `dokimos serve` runs it, in a thread."""
+    """A server as `dokimos serve` runs it, in a thread.
+
+    On PostgreSQL, what was stored just before a watcher came may be told of after `ready`, and so may be, by a
+    `reload`, that a server has started.
+    """
 
     call, send = Process.call, Process.send
 
@@ -85,6 +87,7 @@ class ThreadedServer:
         self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.app = create_app(settings)
         self.hub = self.app.state.events
+        self.database = self.app.state.database.dialect
         self._started = threading.Event()
         config = configure_uvicorn(self.app, settings)
         self._server = Server(config, self.app, self._note_start)
@@ -272,11 +275,10 @@ def test_a_stream_that_ended_before_its_first_event_goes_on_too(servers, watch):
     watcher = watch(server)
     watcher.close()
     run = start_run(server)
-    again = watch(server, {"Last-Event-ID": watcher.last_id}, first="run.created")
-    assert read_next(again)[0] == "ready"
-    events = watch(server, {"Last-Event-ID": again.last_id})
-    events.close()
-    assert server.call("GET", f"/runs/{run}")[0] == 200
+    with closing(Watcher(server.address, {"Last-Event-ID": watcher.last_id})) as again:
+        while (event := again.read())[1].get("runId") != run:
+            assert event[0] != "reload" or server.database != "sqlite"
+        assert event[0] == "run.created"
 
 
 @pytest.mark.parametrize("last", ["nonsense", "0000000000000000", "x" * 5000])
@@ -577,8 +579,9 @@ def test_a_quiet_stream_is_kept_alive_by_comments(threaded, monkeypatch):
     with closing(Watcher(threaded.address)) as watcher:
         while watcher.read()[0] != "ready":
             pass
-        for _ in range(3):
-            assert any(line.startswith(": ") for line in watcher.read_lines())
+        heartbeats = 0
+        while heartbeats < 3:
+            heartbeats += any(line.startswith(": ") for line in watcher.read_lines())
 
 
 def test_two_servers_on_one_database_tell_each_others_events(request, processes, watch):
