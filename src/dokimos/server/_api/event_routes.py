@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from starlette.requests import Request
 
 from dokimos.server._api.access import Access, Caller, KeyRing, access, authorize
+from dokimos.server._api.admission import slot_of
 from dokimos.server._api.event_stream import EventStream
 from dokimos.server._api.parameters import Store
 from dokimos.server._db.database import DatabaseUnavailable
@@ -76,6 +77,7 @@ async def get_events(
         except (ServiceError, DatabaseUnavailable):
             return False
 
+    slot_of(request).leave()  # it has no end, and a limit of its own
     return EventStream(
         lambda: hub.subscribe(caller, scope, last_event_id), is_still_admitted, lambda: keys.changes
     )
