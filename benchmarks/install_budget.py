@@ -28,6 +28,7 @@ EXTRAS = {
     "agents-openai": (45, 150),
     "agents-anthropic": (45, 150),
     "agents-mcp": (65, 150),
+    "retrieval": (40, 90),
     "server": (50, 130),
 }
 """Packages and megabytes that an extra may have together with the core."""

@@ -16,7 +16,7 @@ from dokimos.errors import DocumentError, DokimosError
 EXTRA: Final = "retrieval"
 LARGEST_BYTES: Final = 100_000_000
 LARGEST_PART: Final = 200_000_000
-"""Bytes that a text in an office file may have when it is unpacked."""
+"""Bytes that a text in an office file, or a whole file of slides, may have when it is unpacked."""
 
 Kind = Literal["text", "html", "csv", "pdf", "word", "excel", "powerpoint", "image"]
 
@@ -194,16 +194,20 @@ def _office(
 ) -> str:
     from dokimos.suites._retrieval.office import slides_text, workbook_text
 
-    _check_archive(path, data)
+    _check_archive(path, data, reads_all=kind == "powerpoint")
     return workbook_text(path, sheet, cells) if kind == "excel" else slides_text(path, pages)
 
 
-def _check_archive(path: Path, data: bytes) -> None:
+def _check_archive(path: Path, data: bytes, *, reads_all: bool = False) -> None:
+    """Refuse what is not an office file, or too large; `reads_all` where the reader takes pictures too."""
     if data.startswith(_OLE):
         raise DocumentError("it is encrypted with a password, or of an old format.", path=path)
     if not data.startswith(b"PK"):
         raise DocumentError("it is damaged: an office file must be a ZIP archive.", path=path)
     with zipfile.ZipFile(path) as archive:
-        for part in archive.infolist():
+        parts = archive.infolist()
+        if reads_all and sum(part.file_size for part in parts) > LARGEST_PART:
+            raise DocumentError("it is too large when it is unpacked.", path=path)
+        for part in parts:
             if part.filename.endswith((".xml", ".rels")) and part.file_size > LARGEST_PART:
                 raise DocumentError(f"its part {part.filename} is too large when it is unpacked.", path=path)

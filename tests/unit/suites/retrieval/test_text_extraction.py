@@ -5,13 +5,25 @@ import zipfile
 
 import pypdf
 import pytest
+from lxml import etree
+from pptx import Presentation
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from dokimos.errors import DocumentError, MissingExtraError
 from dokimos.suites._retrieval.text_extraction import to_text
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+FORMULA = """
+<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"
+    xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"
+    xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"
+    xmlns:a14="http://schemas.microsoft.com/office/drawing/2010/main"
+    xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math">
+  <mc:Choice Requires="a14"><p:sp><p:txBody><a:p><a:r><a:t>Area: </a:t></a:r>
+    <a14:m><m:oMath><m:r><m:t>a=b*c</m:t></m:r></m:oMath></a14:m></a:p></p:txBody></p:sp></mc:Choice>
+  <mc:Fallback><p:sp><p:txBody><a:p><a:r><a:t>A picture</a:t></a:r></a:p></p:txBody></p:sp></mc:Fallback>
+</mc:AlternateContent>
+"""
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
@@ -68,23 +80,37 @@ def paragraph(text, style=""):
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
+def deck(*slides, order=None):
+    """Return a presentation of slides of some lines each, shown in `order` where it is given."""
+    presentation = Presentation()
+    for lines in slides:
+        slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+        slide.shapes.add_textbox(0, 0, 1, 1).text_frame.text = "\n".join(lines)
+    listed = presentation.slides._sldIdLst
+    listed[:] = [listed[number - 1] for number in order or range(1, len(slides) + 1)]
+    return presentation
+
+
+def saved(presentation):
+    written = io.BytesIO()
+    presentation.save(written)
+    return written.getvalue()
+
+
 def pptx(*slides, order=None):
-    """Return slides of some lines each, numbered as they are given and shown in `order`."""
-    numbers = order or range(1, len(slides) + 1)
-    related = "".join(f'<Relationship Id="r{n}" Target="slides/slide{n}.xml"/>' for n in numbers)
-    shown = "".join(f'<p:sldId id="{255 + n}" r:id="r{n}"/>' for n in numbers)
-    deck = (
-        f'<p:presentation xmlns:p="p" xmlns:r="{RELATIONS}"><p:sldIdLst>{shown}</p:sldIdLst></p:presentation>'
-    )
-    text = "<p:sld xmlns:p='p' xmlns:a='{}'>{}</p:sld>"
-    bodies = ["".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in slide) for slide in slides]
-    return archive(
-        **{
-            "ppt/presentation.xml": deck,
-            "ppt/_rels/presentation.xml.rels": f'<Relationships xmlns="{PACKAGE}">{related}</Relationships>',
-            **{f"ppt/slides/slide{n}.xml": text.format(DRAWING, body) for n, body in enumerate(bodies, 1)},
-        }
-    )
+    return saved(deck(*slides, order=order))
+
+
+def with_part(content, name, change):
+    """Return an archive in which a part is changed."""
+    written = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as old,
+        zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for each in old.namelist():
+            new.writestr(each, change(old.read(each)) if each == name else old.read(each))
+    return written.getvalue()
 
 
 def read_text_file(library, name, content, **how):
@@ -153,6 +179,81 @@ def test_slides_become_text(library):
     assert to_text(path, pages=[2]) == "## Slide 2\n\nAnother"
 
 
+def test_all_the_text_of_a_slide_is_read(library):
+    presentation = Presentation()
+    shapes = presentation.slides.add_slide(presentation.slide_layouts[5]).shapes
+    shapes.title.text = "Prices & rooms"
+    table = shapes.add_table(2, 2, 0, 0, 9, 9).table
+    for row, column, text in [(0, 0, "Room"), (0, 1, "Price"), (1, 0, "Double"), (1, 1, "140 €")]:
+        table.cell(row, column).text = text
+    inner = shapes.add_group_shape().shapes.add_group_shape().shapes.add_textbox(0, 0, 1, 1).text_frame
+    for text in ("Two", " ", "runs"):
+        inner.paragraphs[0].add_run().text = text
+    inner.add_paragraph().text = "First\vsecond line"
+    inner.add_paragraph().text = " "
+    shapes._spTree.append(etree.fromstring(FORMULA))
+
+    path = library.write("a.pptx", saved(presentation))
+
+    assert to_text(path) == (
+        "## Slide 1\n\nPrices & rooms\nRoom\nPrice\nDouble\n140 €\nTwo runs\nFirst\nsecond line\nArea: a=b*c"
+    )
+
+
+@pytest.mark.parametrize("kind", ["slideshow", "template"])
+def test_slide_shows_and_templates_are_read_too(library, kind):
+    content = with_part(
+        pptx(["Hello"]),
+        "[Content_Types].xml",
+        lambda xml: xml.replace(b"presentation.main+xml", f"{kind}.main+xml".encode()),
+    )
+
+    assert read_text_file(library, "a.pptx", content) == "## Slide 1\n\nHello"
+
+
+def test_slides_of_a_presentation_without_any(library):
+    assert read_text_file(library, "a.pptx", pptx()) == ""
+
+
+def with_entity(declared):
+    """Return slides in which an entity stands, as which some declarations define it."""
+    return with_part(
+        pptx(["Safe.", "It says: ENTITY"]),
+        "ppt/slides/slide1.xml",
+        lambda xml: xml.replace(b"<p:sld ", b"<!DOCTYPE d [" + declared + b"]><p:sld ", 1).replace(
+            b"ENTITY</", b"&a;</"
+        ),
+    )
+
+
+LAUGHS = b"<!ENTITY h 'ha'>" + b"".join(
+    b"<!ENTITY %c '%s'>" % (char, b"&%c;" % (char + 1) * 50) for char in b"abcdefg"
+)
+
+
+def test_entities_in_slides_bring_in_no_other_file(library):
+    secret = library.write("secret.txt", "the secret")
+    declared = f"<!ENTITY a SYSTEM '{secret.as_uri()}'>".encode()
+
+    text = read_text_file(library, "a.pptx", with_entity(declared))
+
+    assert text == "## Slide 1\n\nSafe.\nIt says: "
+
+
+def test_slides_whose_pictures_unpack_to_far_too_much_are_refused(library):
+    content = pptx(["x"])
+    written = io.BytesIO(content)
+    with (
+        zipfile.ZipFile(written, "a", zipfile.ZIP_DEFLATED) as file,
+        file.open("ppt/media/a.png", "w") as part,
+    ):
+        for _ in range(201):
+            part.write(bytes(1_000_000))
+
+    with pytest.raises(DocumentError, match="it is too large when it is unpacked"):
+        read_text_file(library, "a.pptx", written.getvalue())
+
+
 @pytest.mark.parametrize(
     ("name", "content", "how", "message"),
     [
@@ -165,6 +266,18 @@ def test_slides_become_text(library):
         ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1", {}, "encrypted with a password, or of an old format"),
         ("a.docx", archive(x="y"), {}, "cannot be read as word and may be damaged"),
         ("a.docx", docx("x")[:150], {}, "cannot be read as word and may be damaged"),
+        ("a.pptx", b"nonsense", {}, "must be a ZIP archive"),
+        ("a.pptx", b"\xd0\xcf\x11\xe0\xa1\xb1", {}, "encrypted with a password, or of an old format"),
+        ("a.pptx", with_entity(LAUGHS), {}, "cannot be read as powerpoint"),
+        ("a.pptx", archive(x="y"), {}, "cannot be read as powerpoint and may be damaged"),
+        ("a.pptx", docx(paragraph("x")), {}, "cannot be read as powerpoint and may be damaged"),
+        ("a.pptx", pptx(["x"])[:-2000], {}, "cannot be read as powerpoint and may be damaged"),
+        (
+            "a.pptx",
+            with_part(pptx(["x"]), "ppt/slides/slide1.xml", lambda xml: xml[:-9]),
+            {},
+            "cannot be read as powerpoint and may be damaged",
+        ),
         ("a.pptx", pptx(["x"]), {"pages": [0]}, "there is no slide 0; it has 1"),
         ("a.doc", b"x", {}, "old format cannot be read; save it as .docx"),
         ("a.png", b"x", {}, "an image has no text"),
@@ -192,11 +305,15 @@ def test_the_kind_may_be_said_where_the_ending_does_not(library):
     assert read_text_file(library, "a.html", "<b>x</b>", kind="text") == "<b>x</b>"
 
 
-def test_a_missing_package_says_what_to_install(library, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "mammoth", None)
+@pytest.mark.parametrize(
+    ("name", "content", "module"),
+    [("a.docx", docx(paragraph("x")), "mammoth"), ("a.pptx", pptx(["x"]), "pptx.package")],
+)
+def test_a_missing_package_says_what_to_install(library, monkeypatch, name, content, module):
+    monkeypatch.setitem(__import__("sys").modules, module, None)
 
     with pytest.raises(MissingExtraError, match=r'pip install "dokimos\[retrieval\]"'):
-        read_text_file(library, "a.docx", docx(paragraph("x")))
+        read_text_file(library, name, content)
 
 
 def test_an_office_file_that_unpacks_to_far_too_much_is_refused(library, monkeypatch):
