@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -154,44 +154,66 @@ def list_datasets(server_url: str | None = None) -> list[ListedDataset]:
 def compare_datasets(before: Iterable[Example], after: Iterable[Example]) -> DatasetChanges:
     """Compare data sets item by item: by their ids, or by their inputs where they have no id in common.
 
-    A server gives the items of a file ids of its own, which a file that is pulled has, too.
+    A server gives an id of its own to an item that has none, and a file that is pulled has it, too. So an
+    item without an id is also the one of the other side that has the same inputs.
     """
-    old_items, new_items = list(before), list(after)
-    known = {example.id for example in old_items} - {None}
-    has_common_ids = any(example.id in known for example in new_items)
-    old, new = _by_key(old_items, by_id=has_common_ids), _by_key(new_items, by_id=has_common_ids)
+    sides = [[_Item.of(example) for example in examples] for examples in (before, after)]
+    common = set.intersection(*({item.id for item in side} - {None} for side in sides))
+    old, new = (_by_key(side, other, common) for side, other in (sides, reversed(sides)))
     changed = []
     unchanged = 0
-    for key in old.keys() & new.keys():
-        parts = tuple(part for part, text in old[key].items() if new[key][part] != text)
+    for key, item in new.items():
+        if key not in old:
+            continue
+        parts = tuple(part for part, text in item.parts.items() if old[key].parts[part] != text)
         if parts:
-            changed.append((key, parts))
+            changed.append((_name(key, item, common), parts))
         else:
             unchanged += 1
-    order = {key: place for place, key in enumerate(new)}
     return DatasetChanges(
-        added=tuple(key for key in new if key not in old),
-        removed=tuple(key for key in old if key not in new),
-        changed=tuple(sorted(changed, key=lambda change: order[change[0]])),
+        added=tuple(_name(key, item, common) for key, item in new.items() if key not in old),
+        removed=tuple(_name(key, item, common) for key, item in old.items() if key not in new),
+        changed=tuple(changed),
         unchanged_count=unchanged,
     )
 
 
-def _by_key(examples: Iterable[Example], *, by_id: bool) -> dict[str, Mapping[str, str]]:
-    found: dict[str, Mapping[str, str]] = {}
-    for example in examples:
-        parts = {
-            "inputs": _canonical(example.inputs),
-            "expectedOutputs": _canonical(example.expected_outputs),
-            "metadata": _canonical(example.metadata),
-        }
-        key = base = example.id if by_id and example.id is not None else parts["inputs"]
+@dataclass(frozen=True, slots=True)
+class _Item:
+    id: str | None
+    parts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, example: Example) -> _Item:
+        return cls(
+            example.id,
+            {
+                "inputs": _canonical(example.inputs),
+                "expectedOutputs": _canonical(example.expected_outputs),
+                "metadata": _canonical(example.metadata),
+            },
+        )
+
+
+def _by_key(
+    items: Iterable[_Item], others: Iterable[_Item], common: Collection[str | None]
+) -> dict[str, _Item]:
+    without_id = {item.parts["inputs"] for item in others if item.id is None}
+    found: dict[str, _Item] = {}
+    for item in items:
+        key = base = item.parts["inputs"]
+        if item.id in common or (common and item.id is not None and base not in without_id):
+            key = base = str(item.id)
         number = 1
         while key in found:  # the same inputs more than once
             number += 1
             key = f"{base} ({number})"
-        found[key] = parts
+        found[key] = item
     return found
+
+
+def _name(key: str, item: _Item, common: Collection[str | None]) -> str:
+    return item.id if common and item.id is not None else key
 
 
 def _canonical(value: Mapping[str, Any]) -> str:

@@ -83,60 +83,67 @@ class RemoteVersion:
     description: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCopy:
+    """A version from this machine, since the server is not available."""
+
+    content: CachedVersion
+
+
 def load_remote(uri: str, columns: Columns | None = None) -> Dataset:
     """Load a version of a data set, and keep a copy of it. Raises `DatasetError`."""
-    _refuse_columns(uri, columns)
-    asked = RemoteUri.parse(uri)
-    try:
-        found = _ask(asked, lambda api: _fetch_version(api, asked))
-    except ServerUnavailableError as outage:
-        found = _read_cached(asked, outage)
-        is_new = False
-    else:
-        is_new = True
+    asked, answer = _open(uri, columns, _fetch_version)
+    found = answer.content if isinstance(answer, StoredCopy) else answer
     dataset = Dataset(
         _examples_of(found.items, asked),
         asked.name,
         found.description,
         source=DatasetSource(uri=uri, name=asked.name, version=found.version),
     )
-    if is_new:  # and can be read: what cannot must not replace a copy
+    if not isinstance(answer, StoredCopy):  # and can be read: what cannot must not replace a copy
         _keep_copy(found)
     return dataset
 
 
 def stream_remote(uri: str, columns: Columns | None = None) -> DatasetStream:
     """Open a version of a data set, to be read page by page; no copy is kept. Raises `DatasetError`."""
-    _refuse_columns(uri, columns)
-    asked = RemoteUri.parse(uri)
-    try:
-        version = _ask(asked, lambda api: _find_version(api, asked))
-    except ServerUnavailableError as outage:
-        cached = _read_cached(asked, outage)
-        number, description, waits = cached.version, cached.description, False
-
-        def read() -> Iterator[Mapping[str, Any]]:
-            return iter(cached.items)
+    asked, answer = _open(uri, columns, _find_version)
+    if isinstance(answer, StoredCopy):
+        number, description = answer.content.version, answer.content.description
     else:
-        number, description, waits = version.number, version.description, True
+        number, description = answer.number, answer.description
 
-        def read() -> Iterator[Mapping[str, Any]]:
-            return _read_pages(asked, version)
+    def read() -> Iterator[Mapping[str, Any]]:
+        if isinstance(answer, StoredCopy):
+            return iter(answer.content.items)
+        return _read_pages(asked, answer)
 
     return DatasetStream(
         lambda: _examples_of(read(), asked),
         asked.name,
         description,
-        waits=waits,
+        waits=not isinstance(answer, StoredCopy),
         source=DatasetSource(uri=uri, name=asked.name, version=number),
     )
 
 
-def _refuse_columns(uri: str, columns: Columns | None) -> None:
+def _open(
+    uri: str, columns: Columns | None, ask: Callable[[ApiClient, RemoteUri], Awaitable[T]]
+) -> tuple[RemoteUri, T | StoredCopy]:
+    """Ask the server about a version; return the answer, or the copy where the server is not available.
+
+    Raises:
+        DatasetError: where there is neither, or the URI cannot be used.
+    """
     if columns:
         raise DatasetError(
             "columns= names the columns of a file; the items of a server's data set have none.", path=uri
         )
+    asked = RemoteUri.parse(uri)
+    try:
+        return asked, _ask(asked, lambda api: ask(api, asked))
+    except ServerUnavailableError as outage:
+        return asked, StoredCopy(_read_cached(asked, outage))
 
 
 def _ask(asked: RemoteUri, work: Callable[[ApiClient], Awaitable[T]]) -> T:
@@ -216,8 +223,9 @@ def _examples_of(items: Iterable[Mapping[str, Any]], asked: RemoteUri) -> Iterat
         if "inputs" not in row:
             raise DatasetError(f"Item {number} has no inputs.", path=asked.text)
         item_id = item.get("id")
-        # A row has another item id in each version, but one lineage where the server keeps track of it.
-        row["id"] = item.get("lineageId") or item_id
+        # The id that the user gave it. Else its lineage, where the server keeps track of that: the item's own
+        # id is another one in each version.
+        row["id"] = item.get("externalId") or item.get("lineageId") or item_id
         example = reader.read(row, number)
         yield replace(example, dataset_item_id=None if item_id is None else str(item_id))
 

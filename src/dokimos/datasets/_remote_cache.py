@@ -23,7 +23,8 @@ from dokimos.errors import DatasetError
 ITEMS: Final = "items.json"
 ABOUT: Final = "about.json"
 _MEMBERS: Final = ("id", "inputs", "expectedOutputs", "metadata")
-_LINEAGE: Final = "lineageId"
+_OTHER_IDS: Final = {"lineageIds": "lineageId", "externalIds": "externalId"}
+"""What `about.json` keeps beside the items, in their order, and the member of an item that it is."""
 _RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(?=$|[.@])", re.IGNORECASE)
 """Names of devices, which no file or folder of Windows can have, whatever follows after a dot."""
 _LONGEST_NAME: Final = 150
@@ -65,7 +66,7 @@ def write_cached(found: CachedVersion, server: str) -> None:
     about = {
         "server": server,
         "description": found.description,
-        "lineageIds": [item.get(_LINEAGE) for item in found.items],
+        **{name: [item.get(member) for item in found.items] for name, member in _OTHER_IDS.items()},
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     folder = cache_root() / folder_name(found.name, found.version)
@@ -93,9 +94,11 @@ def read_cached(name: str, version: int, server: str) -> CachedVersion | None:
     tree = _parse(content, path)
     if tree.get("name") != name or tree.get("version") != version:
         return None  # of a name that differs in upper and lower case only, on a disk that does not
-    items, lineage = tree["items"], about.get("lineageIds")
-    if isinstance(lineage, list) and len(lineage) == len(items):
-        items = [{**item, _LINEAGE: one} for item, one in zip(items, lineage, strict=True)]
+    items = tree["items"]
+    for key, member in _OTHER_IDS.items():
+        ids = about.get(key)
+        if isinstance(ids, list) and len(ids) == len(items):
+            items = [{**item, member: one} for item, one in zip(items, ids, strict=True)]
     return CachedVersion(name, version, tuple(items), str(about.get("description") or ""))
 
 
