@@ -114,11 +114,13 @@ def begin_version(connection: Connection, principal: Principal, new: NewVersion)
     principal.check_may_write(dataset.tenant_id, f"The dataset '{new.dataset}'")
     base = _find_base(connection, principal, dataset, new.base)
     version_id = new_id()
+    # What is made of a tenant's version is that tenant's, also where somebody makes it who sees all rows.
+    parent = dataset if new.base is None or base is None else base
     connection.execute(
         insert(DATASET_VERSIONS).values(
             id=version_id,
             dataset_id=dataset.id,
-            tenant_id=principal.tenant if principal.is_restricted else dataset.tenant_id,
+            tenant_id=principal.tenant if principal.is_restricted else parent.tenant_id,
             description=new.description,
             item_count=0,
             content_hash="",
