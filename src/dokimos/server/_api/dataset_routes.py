@@ -152,10 +152,8 @@ def _differences(
             raise NotFoundError("There is no version before the first one; name two with ?from= and ?to=")
         before_name = str(after.version - 1)
     before = find_version(connection, caller, dataset, before_name)
-    counts = count_differences(connection, before.id, after.id)
-    rows = list_differences(
-        connection, before.id, after.id, status=status, offset=page.offset, limit=page.size
-    )
+    counts = count_differences(connection, before, after)
+    rows = list_differences(connection, before, after, status=status, offset=page.offset, limit=page.size)
     total = sum(counts.values()) if status is None else counts[status]
     summary = {
         "datasetName": dataset.name,
