@@ -117,3 +117,35 @@ def test_an_open_server_that_others_can_reach_says_so(start):
 
     assert "Anyone who reaches port" in errors
     assert "DOKIMOS_API_KEY" in errors
+
+
+def test_a_second_server_on_the_same_folder_is_refused_until_the_first_one_has_ended(start, tmp_path):
+    first = start("--host", "127.0.0.1", "--port", "0")
+    first.stdout.readline()
+
+    second = start("--host", "127.0.0.1", "--port", "0")
+    _, errors = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert errors == (
+        f"Error: Another server (process {first.pid}) keeps its data in {tmp_path / 'data'}. Stop that one, "
+        "choose another folder with --data-dir, or use PostgreSQL, which several servers can share.\n"
+    )
+
+    first.kill()  # kill -9: nothing is cleaned up, and nothing is left that keeps others out
+    first.wait()
+    third = start("--host", "127.0.0.1", "--port", "0")
+    assert third.stdout.readline().startswith("dokimos answers at ")
+
+
+def test_what_only_reads_works_beside_a_server(start, tmp_path):
+    from sqlalchemy import select
+
+    from dokimos.server import ServerSettings
+    from dokimos.server._db.database import read_once
+    from dokimos.server._db.tables import PROJECTS
+
+    process = start("--host", "127.0.0.1", "--port", "0")
+    process.stdout.readline()
+
+    settings = ServerSettings(data_dir=tmp_path / "data")
+    assert read_once(settings, lambda connection: connection.execute(select(PROJECTS)).all()) == []

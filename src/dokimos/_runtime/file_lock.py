@@ -6,7 +6,7 @@ run relies on:
 - Some network file systems have no locks (ENOLCK, EOPNOTSUPP). A run still works there, without one;
   filelock raises.
 - No lock file stays behind: that of a cassette stands in a folder that people commit.
-- Who comes second learns which process has the lock, because `RunLock` writes its id into the file; and
+- Who comes second learns which process has the lock, because `ProcessLock` writes its id into the file; and
   what is locked may be the very file that is written (`hold_exclusively`).
 
 On Windows a byte far behind the text is locked, because nobody else can read what is locked. A process that
@@ -101,6 +101,48 @@ def hold_exclusively(path: Path, *, error: Callable[[str], Exception]) -> Iterat
         with contextlib.suppress(OSError):
             unlock_file(file)
         os.close(file)
+
+
+class LockTaken(Exception):
+    """Another process has a lock; `holder` says which, as in ` (process 4711)`, where that is known."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(f"Another process{holder} has the lock.")
+        self.holder = holder
+
+
+class ProcessLock:
+    """A lock for as long as a process works on something; the system releases it when the process dies.
+
+    Args:
+        path: The file to lock, whose text becomes the id of the process. It stays when the lock is released,
+            which does no harm: only the lock counts. Where the file system has no locks, there is none.
+
+    Raises:
+        LockTaken: Another process has it.
+        OSError: The file cannot be opened or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            lock_file(self._file, wait=False)
+        except OSError as error:
+            if error.errno in NO_LOCKS_HERE:
+                return
+            os.lseek(self._file, 0, os.SEEK_SET)
+            holder = os.read(self._file, 32).decode(errors="replace").strip()
+            os.close(self._file)
+            raise LockTaken(f" (process {holder})" if holder.isdigit() else "") from None
+        os.ftruncate(self._file, 0)
+        os.write(self._file, str(os.getpid()).encode())
+
+    def release(self) -> None:
+        """Release the lock. A process forked meanwhile holds the file too, so closing it is not enough."""
+        with contextlib.suppress(OSError):
+            unlock_file(self._file)
+        with contextlib.suppress(OSError):
+            os.close(self._file)
 
 
 def _is_same_file(file: int, path: Path) -> bool:

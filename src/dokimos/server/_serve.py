@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Final, Literal
 
 import uvicorn
 from fastapi import FastAPI
 
+from dokimos._runtime.file_lock import LockTaken, ProcessLock
 from dokimos.errors import ConfigurationError
 from dokimos.server._app import create_app
 from dokimos.server._db.database import DatabaseUnavailable
@@ -30,9 +31,15 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         on_start: Called with the address once the server answers.
 
     Raises:
-        ConfigurationError: The address cannot be bound to, or the database cannot be used.
+        ConfigurationError: The address cannot be bound to, the database cannot be used, or another server
+            keeps its data in the same folder.
     """
     _configure_logging(settings)
+    with _hold_data_folder(settings):
+        _serve(settings, on_start)
+
+
+def _serve(settings: ServerSettings, on_start: Callable[[str], None]) -> None:
     listener = listen(settings)
     app = create_app(settings)
     server = Server(configure_uvicorn(app, settings), app, lambda: on_start(_address_of(listener)))
@@ -44,6 +51,32 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         raise ConfigurationError(f"The database cannot be used: {error}") from error
     finally:
         listener.close()
+
+
+@contextlib.contextmanager
+def _hold_data_folder(settings: ServerSettings) -> Iterator[None]:
+    """Keep other servers out of the folder of the SQLite files: their writers would wait for each other.
+
+    What only reads, as the process that compares runs does, needs no lock.
+    """
+    if settings.database_url is not None:
+        yield
+        return
+    folder = settings.data_dir
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = ProcessLock(folder / "server.lock")
+    except LockTaken as taken:
+        raise ConfigurationError(
+            f"Another server{taken.holder} keeps its data in {folder}. Stop that one, choose another folder "
+            "with --data-dir, or use PostgreSQL, which several servers can share."
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"The database cannot be used: {folder}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def configure_uvicorn(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:

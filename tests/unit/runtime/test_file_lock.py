@@ -137,11 +137,10 @@ def test_whoever_has_a_lock_for_long_is_waited_for(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("code", NO_LOCKS_HERE)
 def test_a_file_system_without_locks_is_worked_on_without_one(tmp_path, monkeypatch, code):
-    for module in ("dokimos._runtime.file_lock", "dokimos.experiment._run_lock"):
-        monkeypatch.setattr(f"{module}.lock_file", failing_once_with(code))
-
+    monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(code))
     with hold_lock(tmp_path / "lock"):
         assert (tmp_path / "lock").exists()
+    monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(code))
     RunLock(tmp_path).release()
     monkeypatch.setattr("dokimos._runtime.file_lock.lock_file", failing_once_with(code))
     with hold_exclusively(tmp_path / "replies", error=ConfigurationError):
