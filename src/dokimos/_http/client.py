@@ -98,9 +98,18 @@ async def post_json(
         JudgeUnavailableError: when there is no answer, after all attempts; in a run it is an
             `EndpointDownError` where that is the endpoint's fault.
     """
-    endpoint = await _open_endpoint(target)
+    refuse_when_offline(target.base_url, target.label)
+    endpoint = _find_endpoint(target) or await _open_endpoint(target)
     breaker = _breaker_of(target, secrets)
-    return await _Sending(endpoint, breaker, target, url, content, headers, secrets, tokens).reply()
+    sending = _Sending(endpoint, breaker, target, url, content, headers, secrets, tokens)
+    while True:
+        if breaker.is_failing:
+            await breaker.admit()
+        outcome = await sending.attempt()
+        if isinstance(outcome, Reply):
+            return outcome
+        if outcome:
+            await breaker.sleep(outcome)
 
 
 def error_of_refusal(
@@ -145,7 +154,7 @@ async def close_sessions() -> None:
 
 
 class _Sending:
-    """One request until its reply, over several attempts."""
+    """The attempts of one request."""
 
     __slots__ = (
         "_breaker",
@@ -180,17 +189,7 @@ class _Sending:
         self._tokens = tokens
         self._retries = Retries(breaker, attempts=target.attempts, timeout=target.timeout)
 
-    async def reply(self) -> Reply:
-        while True:
-            if self._breaker.is_failing:
-                await self._breaker.admit()
-            outcome = await self._attempt()
-            if isinstance(outcome, Reply):
-                return outcome
-            if outcome:
-                await self._breaker.sleep(outcome)
-
-    async def _attempt(self) -> Reply | float:
+    async def attempt(self) -> Reply | float:
         """Return the reply, or the seconds to wait before the next attempt."""
         throttle = self._endpoint.throttle
         round_sent = await throttle.acquire(self._tokens)
@@ -208,7 +207,9 @@ class _Sending:
             )
             latency_ms = (time.perf_counter() - start) * 1000
             # Before anything parses it or quotes it in an error: some servers echo the request's key.
-            answer = answer._replace(content=redact_credentials(answer.content, self._secrets))
+            redacted = redact_credentials(answer.content, self._secrets)
+            if redacted is not answer.content:
+                answer = answer._replace(content=redacted)
             return self._read_answer(answer, latency_ms, round_sent)
         except Unsendable as fault:
             raise JudgeUnavailableError(self._message(f"the request cannot be sent ({fault})")) from None
@@ -332,16 +333,22 @@ class _LoopEndpoints:
 _endpoints: dict[asyncio.AbstractEventLoop, _LoopEndpoints] = {}
 
 
-async def _open_endpoint(target: Target) -> _Endpoint:
-    refuse_when_offline(target.base_url, target.label)
-    loop = asyncio.get_running_loop()
-    endpoints = _endpoints.get(loop)
+def _find_endpoint(target: Target) -> _Endpoint | None:
+    """Return what this event loop has open for a target, None where it has not called it yet."""
+    endpoints = _endpoints.get(asyncio.get_running_loop())
     if endpoints is None:
-        endpoints = await _register_loop(loop)
+        return None
+    endpoint = endpoints.by_key.get((target.base_url, current_address_policy()))
+    if endpoint is not None:
+        endpoint.throttle.apply_limits(target.limits)
+    return endpoint
+
+
+async def _open_endpoint(target: Target) -> _Endpoint:
+    loop = asyncio.get_running_loop()
+    endpoints = _endpoints.get(loop) or await _register_loop(loop)
     key = (target.base_url, current_address_policy())
-    endpoint = endpoints.by_key.get(key)
-    if endpoint is None:
-        endpoint = endpoints.by_key[key] = _Endpoint(*key)
+    endpoint = endpoints.by_key.setdefault(key, _Endpoint(*key))
     endpoint.throttle.apply_limits(target.limits)
     return endpoint
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from dokimos._runtime.concurrency import Call, start_call, start_pooled_call
 from dokimos._runtime.stuck_calls import locate_running_call, locate_waiting_coroutine
-from dokimos._runtime.time_limits import ExtraTime, count_extra_time, wait_with_limit
+from dokimos._runtime.time_limits import ExtraTime, count_extra_time, retrieve_exception, wait_with_limit
 
 T = TypeVar("T")
 
@@ -161,9 +161,4 @@ async def await_within(seconds: float | None, work: asyncio.Future[T], extra: Ex
 
 def _abandon(work: asyncio.Future[T]) -> None:
     work.cancel()
-    work.add_done_callback(_retrieve_exception)
-
-
-def _retrieve_exception(ended: asyncio.Future[T]) -> None:
-    if not ended.cancelled():
-        ended.exception()
+    work.add_done_callback(retrieve_exception)

@@ -72,3 +72,9 @@ async def limit_time(seconds: float) -> AsyncIterator[asyncio.Timeout]:
                 yield limit
             finally:
                 timers[-1].cancel()
+
+
+def retrieve_exception(ended: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future, so that asyncio does not log that it was never retrieved."""
+    if not ended.cancelled():
+        ended.exception()

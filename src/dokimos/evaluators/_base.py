@@ -6,7 +6,19 @@ import copyreg
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Generic, Self, SupportsFloat, SupportsIndex, TypeAlias, cast, final
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Self,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    cast,
+    final,
+)
 
 from dokimos._core.container_copy import copy_containers
 from dokimos._core.eval_result import with_cost
@@ -33,6 +45,9 @@ from dokimos.evaluators._setting_names import check_settings
 from dokimos.evaluators._setting_types import check_types
 from dokimos.evaluators._traits import Traits, is_built_in
 from dokimos.evaluators.registry import name_of
+
+if TYPE_CHECKING:
+    from dokimos._runtime.scoring_threads import ThreadLimit
 
 ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 """One score: numbers of other libraries, such as `np.float32`, count as what they are."""
@@ -186,20 +201,21 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         # Built-in evaluators are quick: awaiting, a thread and a meter would cost more than they do.
         if not self.is_async and not self.blocking:
             return self.evaluate(case)
-        from dokimos.judges._run_scope import counting_usage
-
-        with counting_usage() as usage:
-            result = await self._in_time(case)
-        return with_cost(result, usage.metrics)
-
-    async def _in_time(self, case: EvalTestCase) -> EvalResult:
-        """Score a case within the run's time limit, on the event loop or in a worker thread."""
-        from dokimos.judges._run_scope import current_scope
+        from dokimos.judges._run_scope import counting_usage, current_scope
 
         scope = current_scope()
         limit = scope.evaluator_timeout if self.is_bounded else None
-        if self.is_async and limit is None:
-            return await self._score_on_loop(case)
+        with counting_usage() as usage:
+            if self.is_async and limit is None:
+                result = await self._score_on_loop(case)
+            else:
+                result = await self._in_time(case, limit, scope.threads)
+        return with_cost(result, usage.metrics)
+
+    async def _in_time(
+        self, case: EvalTestCase, limit: float | None, threads: ThreadLimit | None
+    ) -> EvalResult:
+        """Score a case within the run's time limit, on the event loop or in a worker thread."""
         import asyncio
 
         from dokimos._runtime.scoring_threads import await_within, call_serially, call_within
@@ -211,9 +227,9 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
                     return await await_within(limit, asyncio.create_task(self._score_on_loop(case)), extra)
             if self.serial:
                 return await call_serially(self._owner(), limit, self.evaluate, case)
-            if scope.threads is None:
+            if threads is None:
                 return await call_within(limit, self.evaluate, case)
-            async with scope.threads.place():
+            async with threads.place():
                 return await call_within(limit, self.evaluate, case)
         except TimeoutError as error:
             return error_result(self, error)

@@ -67,34 +67,31 @@ async def evaluate_all(
     """
     if all_inline(evaluators):
         return evaluate_inline(evaluators, case, sink)
-    names = frozenset(evaluator.name for evaluator in evaluators)
-    record = None if sink is None else _record_with_parts(sink, names)
+    record = None if sink is None else _record_with_parts(sink, evaluators)
     with sharing_within_item():
         if len(evaluators) == 1:
-            return _with_parts((await _evaluate_one(evaluators[0], case, record),), names)
+            return _with_parts((await _evaluate_one(evaluators[0], case, record),), evaluators)
         groups = _groups(evaluators)
         if len(groups) == 1:
-            return _with_parts(await _score_group(groups[0], case, record), names)
-        calls = (_score_group(group, case, record) for group in groups)
-        # All are waited for, also where one may not ask its judge: what the others paid for belongs in the
-        # journal.
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            return _with_parts(await _score_group(groups[0], case, record), evaluators)
+        outcomes = await _score_groups(groups, case, record)
     result_of: dict[int, EvalResult] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             raise outcome
         result_of |= zip(map(id, group), outcome, strict=True)
-    return _with_parts([result_of[id(evaluator)] for evaluator in evaluators], names)
+    return _with_parts([result_of[id(evaluator)] for evaluator in evaluators], evaluators)
 
 
-def _record_with_parts(sink: ResultSink, names: frozenset[str]) -> ResultSink:
-    return lambda results: sink(_with_parts(results, names))
+def _record_with_parts(sink: ResultSink, evaluators: Sequence[Evaluator]) -> ResultSink:
+    return lambda results: sink(_with_parts(results, evaluators))
 
 
-def _with_parts(results: Sequence[EvalResult], names: frozenset[str]) -> tuple[EvalResult, ...]:
+def _with_parts(results: Sequence[EvalResult], evaluators: Sequence[Evaluator]) -> tuple[EvalResult, ...]:
     """Return several scores of one evaluator as separate results, whose names no evaluator has."""
     if not any([result.parts for result in results]):
         return tuple(results)
+    names = frozenset(evaluator.name for evaluator in evaluators)
     return flatten(_without_clash(result, names) for result in results)
 
 
@@ -118,6 +115,15 @@ def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
         else:
             together.append(evaluator)
     return groups if together else groups[1:]
+
+
+async def _score_groups(
+    groups: Sequence[Sequence[Evaluator]], case: EvalTestCase, sink: ResultSink | None
+) -> list[list[EvalResult] | BaseException]:
+    calls = (_score_group(group, case, sink) for group in groups)
+    # All are waited for, also where one may not ask its judge: what the others paid for belongs in the
+    # journal.
+    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def _score_group(
@@ -162,7 +168,7 @@ def evaluate_inline(
     results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
     for result in results:
         if result.parts:
-            results = _with_parts(results, frozenset(evaluator.name for evaluator in evaluators))
+            results = _with_parts(results, evaluators)
             break
     if sink is not None and results:
         sink(results)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypedDict
+from weakref import WeakKeyDictionary
 
 from dokimos.experiment._ci_environment import clean_url, read_ci_build
 from dokimos.experiment._task import unwrap
@@ -146,8 +147,19 @@ def source_hash(thing: object) -> str | None:
     target = unwrap(thing) if callable(thing) else type(thing)
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)
+    known = _class_hashes.get(target) if isinstance(target, type) else None
+    if known is not None:
+        return known
     try:
         source = inspect.getsource(target)
     except (OSError, TypeError):
         return None
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    if isinstance(target, type):
+        _class_hashes[target] = digest
+    return digest
+
+
+# To find a class, `inspect` parses its whole module: for one of 300 lines, that is half of the CPU time of a
+# run of one item. What was loaded does not change, whatever happens to its file.
+_class_hashes: WeakKeyDictionary[type, str] = WeakKeyDictionary()

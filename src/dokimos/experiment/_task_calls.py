@@ -19,7 +19,7 @@ from dokimos._core.task_result import TaskResult
 from dokimos._core.text import pluralize
 from dokimos._core.tracebacks import describe_exception, format_located_error
 from dokimos._runtime.stuck_calls import locate_waiting_coroutine
-from dokimos._runtime.time_limits import count_extra_time, wait_with_limit
+from dokimos._runtime.time_limits import count_extra_time, retrieve_exception, wait_with_limit
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
 from dokimos.experiment._argument_advice import argument_advice
@@ -296,12 +296,6 @@ def cancel_without_waiting(call: asyncio.Task[Any]) -> None:
     """Cancel a call without waiting for its end: it may swallow its cancellation."""
     call.cancel()
     call.add_done_callback(retrieve_exception)
-
-
-def retrieve_exception(ended: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a future, so that asyncio does not log that it was never retrieved."""
-    if not ended.cancelled():
-        ended.exception()
 
 
 def _is_price(cost: object) -> bool:

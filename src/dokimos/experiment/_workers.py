@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from dokimos.experiment._task_calls import retrieve_exception
+from dokimos._runtime.time_limits import retrieve_exception
 
 ABANDON_SECONDS: Final = 0.4
 """How long workers get to end when a run is cut short."""

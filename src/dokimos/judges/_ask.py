@@ -14,9 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from dokimos._core.results import CONTESTED, HARD_ERRORS, ErrorKind, worst_kind
 from dokimos._core.text import shorten
@@ -65,8 +64,7 @@ async def ask(
     return (await ask_with_reply(judge, prompt, shape, check=check, parse=parse, sample=sample)).value
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class Answer(NamedTuple, Generic[T]):
     """A parsed answer, with the reply that it comes from."""
 
     value: T

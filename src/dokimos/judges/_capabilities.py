@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from dokimos._http.refusal import Complaint, RequestRefused
 from dokimos._runtime.time_limits import give_extra_time
@@ -66,8 +66,7 @@ _FORBIDDEN: Final = 403
 """Also the status of models without token probabilities; it counts only if it names a parameter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """What a request contained besides its prompt."""
 
     mode: Mode
@@ -105,8 +104,10 @@ class Capabilities:
         floor = self._floor
         if self._floor_of:
             floor = max(floor, self._floor_of.get(_key(schema), floor))
-        # There always is one: TEXT is the last mode of each provider.
-        return next(mode for mode in modes if mode >= floor)
+        for mode in modes:
+            if mode >= floor:
+                return mode
+        return Mode.TEXT  # the last mode of each provider
 
     def is_known_to_work(self, structured: bool) -> bool:
         """Say whether a call of this kind has been answered."""
@@ -160,11 +161,11 @@ class Capabilities:
 _capabilities: dict[tuple[str, str], Capabilities] = {}
 
 
-def capabilities_of(endpoint: str, model: str) -> Capabilities:
-    """Return what this process knows about a model at an endpoint."""
-    capabilities = _capabilities.get((endpoint, model))
+def capabilities_of(key: tuple[str, str]) -> Capabilities:
+    """Return what this process knows about a model: an endpoint and the model's name make the key."""
+    capabilities = _capabilities.get(key)
     if capabilities is None:
-        capabilities = _capabilities.setdefault((endpoint, model), Capabilities())
+        capabilities = _capabilities.setdefault(key, Capabilities())
     return capabilities
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos._core.metrics import CallMetrics
@@ -51,7 +52,7 @@ _outer: ContextVar[tuple[tuple[CallStore, ...], ...]] = ContextVar("dokimos_oute
 class CallRequest:
     """A call in its canonical form: what makes two calls the same call."""
 
-    __slots__ = ("identity", "is_retry", "key", "prompt", "repeat", "sample", "schema", "schema_text")
+    __slots__ = ("_key", "identity", "is_retry", "prompt", "repeat", "sample", "schema", "schema_text")
 
     def __init__(
         self, judge: JudgeLM, prompt: str, schema: JsonSchemaDict | None, *, repeat: int, sample: int
@@ -62,10 +63,27 @@ class CallRequest:
         self.repeat: int = repeat
         self.sample: int = sample
         self.schema_text: str = _schema_text(schema)
-        canonical = f"[{_json(self.identity)}, {_json(prompt)}, {self.schema_text}, {repeat}, {sample}]"
-        self.key: str = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
+        self._key = ""
         self.is_retry: bool = False
         """Whether to ask although there is a reply, because that reply was unusable."""
+
+    @property
+    def key(self) -> str:
+        """The key under which stores have its reply; a run without a store never computes it."""
+        if not self._key:
+            parts = (_json(self.identity), _json(self.prompt), self.schema_text)
+            canonical = f"[{', '.join(parts)}, {self.repeat}, {self.sample}]"
+            self._key = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
+        return self._key
+
+    def flight_key(self) -> Hashable:
+        """Return what is equal for calls that are coalesced; quicker than `key`, which is for files.
+
+        Coalesced at one depth only, or it could deadlock: a call further out may wait for the very call
+        inside which this one is made.
+        """
+        depth = len(_outer.get())
+        return depth, self.prompt, self.identity, self.schema_text, self.repeat, self.sample
 
 
 def _schema_text(schema: JsonSchemaDict | None) -> str:
@@ -102,20 +120,10 @@ async def complete(
     """
     scope = current_scope()
     request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
-    in_flight = scope.in_flight
-    if in_flight is None:
+    if scope.in_flight is None:
         return await _look_up_or_call(judge, request, scope)
-    # Coalesced at one depth only, or it could deadlock: a call further out may wait for the very call inside
-    # which this one is made.
-    key = f"{len(_outer.get())} {request.key}"
-
-    async def call() -> JudgeReply:
-        try:
-            return await _look_up_or_call(judge, request, scope)
-        finally:
-            in_flight.pop(key, None)
-
-    return await coalesce(in_flight, key, call)
+    flight_key = request.flight_key()
+    return await coalesce(scope.in_flight, flight_key, _look_up_or_call, judge, request, scope, flight_key)
 
 
 async def reject(
@@ -132,23 +140,34 @@ async def reject(
     await _reject((*_find_own_stores(judge), *scope.call_stores), request, unusable)
 
 
-async def _look_up_or_call(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
-    own_stores = _find_own_stores(judge)
-    stores = (*own_stores, *scope.call_stores)
-    request.is_retry = request.key in scope.retry_keys
-    cached = await find_cached_reply(stores, request)
-    if cached is not None:
-        return cached
+async def _look_up_or_call(
+    judge: JudgeLM, request: CallRequest, scope: RunScope, flight_key: Hashable = None
+) -> JudgeReply:
     try:
-        reply = await _call_judge(judge, own_stores, request, scope)
-    except JudgeReplyError as unusable:
-        await _reject(stores, request, unusable)
-        raise
-    else:
-        await store_reply(stores, request, reply)
-        return reply
+        own_stores = _find_own_stores(judge)
+        stores = (*own_stores, *scope.call_stores)
+        request.is_retry = bool(scope.retry_keys) and request.key in scope.retry_keys
+        cached = await find_cached_reply(stores, request) if stores else None
+        if cached is not None:
+            return cached
+        try:
+            call = partial(_call_judge, judge, own_stores, request)
+            reply = await call_within_budget(call, request.identity, scope)
+            if reply.metrics is None:
+                # None would mean that the reply came from another run, and cost this one nothing.
+                reply = replace(reply, metrics=CallMetrics())
+        except JudgeReplyError as unusable:
+            await _reject(stores, request, unusable)
+            raise
+        else:
+            await store_reply(stores, request, reply)
+            return reply
+        finally:
+            if request.is_retry:
+                scope.retry_keys.discard(request.key)
     finally:
-        scope.retry_keys.discard(request.key)
+        if scope.in_flight is not None:
+            scope.in_flight.pop(flight_key, None)
 
 
 async def find_cached_reply(stores: Sequence[CallStore], request: CallRequest) -> JudgeReply | None:
@@ -180,19 +199,12 @@ async def store_reply(stores: Iterable[CallStore], request: CallRequest, reply: 
         await store.put(request.key, request, reply)
 
 
-async def _call_judge(
-    judge: JudgeLM, own_stores: tuple[CallStore, ...], request: CallRequest, scope: RunScope
-) -> JudgeReply:
-    async def call() -> JudgeReply:
-        token = _outer.set((*_outer.get(), own_stores))
-        try:
-            return as_reply(await judge.complete(with_marker(request.prompt), schema=request.schema), judge)
-        finally:
-            _outer.reset(token)
-
-    reply = await call_within_budget(call, request.identity, scope)
-    # Metrics of None would mean that the reply came from another run, and cost this one nothing.
-    return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
+async def _call_judge(judge: JudgeLM, own_stores: tuple[CallStore, ...], request: CallRequest) -> JudgeReply:
+    token = _outer.set((*_outer.get(), own_stores))
+    try:
+        return as_reply(await judge.complete(with_marker(request.prompt), schema=request.schema), judge)
+    finally:
+        _outer.reset(token)
 
 
 class _Answer(Protocol):

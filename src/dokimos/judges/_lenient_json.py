@@ -7,12 +7,10 @@ unreadable (`Group.is_readable`), and the judge is asked to repair it (`ask`).
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dokimos._core.jsonable import MAX_DEPTH
 
@@ -37,8 +35,7 @@ _LEAST_STEPS: Final = 50_000
 _CHARACTERS_PER_STEP: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A pair of brackets in a text, with the value between them."""
 
     start: int
@@ -150,9 +147,12 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
 def _strict(text: str) -> tuple[Any, bool] | None:
     """Parse strict JSON, and say whether an object has a key twice; None if it is not strict JSON."""
     try:
-        with contextlib.suppress(_DuplicateKey):
+        try:
             return _UNIQUE_KEYS.decode(text), False
-        return json.loads(text), True  # raises if there is no JSON after the object with the duplicate key
+        except _DuplicateKey:
+            return json.loads(
+                text
+            ), True  # raises if there is no JSON after the object with the duplicate key
     except (ValueError, RecursionError):
         return None
 

@@ -50,7 +50,7 @@ class Home:
 
     def owns(self, url: str) -> bool:
         """Say whether a URL is at the provider's domain, or below it."""
-        return f".{host_of(url)}".endswith(f".{self.domain}")
+        return is_within(url, self.domain)
 
     def key_for(self, url: str) -> str | None:
         """Return the environment variable with the key for a URL, None if the URL must not get a key.
@@ -61,6 +61,12 @@ class Home:
             return self.key_variable
         trusted = os.environ.get(self.url_variable, "").rstrip("/") == url
         return self.key_variable if trusted and os.environ.get(self.key_variable) else None
+
+
+@cache
+def is_within(url: str, domain: str) -> bool:
+    """Say whether a URL is at a domain, or below it."""
+    return f".{host_of(url)}".endswith(f".{domain}")
 
 
 @cache

@@ -13,7 +13,7 @@ from dokimos._core.text import shorten
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges._capabilities import Capabilities, Mode
 from dokimos.judges._completion import Completion, Finish, TokenCounts, count, part, parts, token_logprobs
-from dokimos.judges._model_request import Home, ModelRequest, chat_messages, host_of, omit_none
+from dokimos.judges._model_request import Home, ModelRequest, chat_messages, is_within, omit_none
 from dokimos.judges._protocol import JsonSchemaDict
 from dokimos.judges._provider import HttpJudge
 from dokimos.judges._provider_schemas import ANSWER, schema_for_mode
@@ -47,18 +47,20 @@ class ChatCompletions(HttpJudge):
         return f"{self.url}/chat/completions"
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
-        # OpenAI's reasoning models refuse the old name, and most other servers do not know the new one.
-        names = ("max_completion_tokens", "max_tokens")
-        in_turn = names if self.takes_newest_names else names[::-1]
-        accepted = [name for name in in_turn if name not in known.refused]
-        return omit_none(
+        settings = omit_none(
             seed=self.seed,
             top_p=self.top_p,
             temperature=self.temperature,
             logprobs=None if self.top_logprobs is None else True,
             top_logprobs=self.top_logprobs,
-            **{name: self.max_tokens for name in accepted[:1]},
         )
+        if self.max_tokens is not None:
+            # OpenAI's reasoning models refuse the old name, and most other servers do not know the new one.
+            names = ("max_completion_tokens", "max_tokens")
+            in_turn = names if self.takes_newest_names else names[::-1]
+            accepted = [name for name in in_turn if name not in known.refused]
+            settings |= {name: self.max_tokens for name in accepted[:1]}
+        return settings
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         shape = _chat_shape(request.schema, request.mode)
@@ -122,7 +124,7 @@ class AzureOpenAI(ChatCompletions):
         return url
 
     def enforces_schemas(self) -> bool:
-        return f".{host_of(self.url)}".endswith(".azure.com")
+        return is_within(self.url, "azure.com")
 
     def key_variable(self) -> str | None:
         return "AZURE_OPENAI_API_KEY"

@@ -8,6 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 from dokimos._core.metrics import CallMetrics, PriceTable
@@ -89,6 +90,7 @@ class HttpJudge(ABC):
     identity: str = field(init=False, compare=False)
     """What tells this judge from another: protocol, endpoint, model and parameters, never the key."""
     _target: Target = field(init=False, compare=False)
+    _capabilities_key: tuple[str, str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in self.lacks:
@@ -105,6 +107,7 @@ class HttpJudge(ABC):
             ("headers", {name: Secret(value) for name, value in self.headers.items()}),
             ("identity", self._identity(url)),
             ("_target", self._target_at(url)),
+            ("_capabilities_key", (f"{type(self).__name__} {url}", self.model)),
         ):
             object.__setattr__(self, name, value)
 
@@ -161,9 +164,8 @@ class HttpJudge(ABC):
         known = self._capabilities()
         if known.is_known_to_work(schema is not None):
             return await self._answer_adapting(prompt, schema, known)
-        return await known.probe_first(
-            schema is not None, lambda: self._answer_adapting(prompt, schema, known)
-        )
+        call = partial(self._answer_adapting, prompt, schema, known)
+        return await known.probe_first(schema is not None, call)
 
     def _is_held_to(self, schema: JsonSchemaDict | None) -> bool:
         """Say whether the server is known to hold replies to a schema."""
@@ -177,7 +179,7 @@ class HttpJudge(ABC):
         await close_sessions()
 
     def _capabilities(self) -> Capabilities:
-        return capabilities_of(f"{type(self).__name__} {self.url}", self.model)
+        return capabilities_of(self._capabilities_key)
 
     async def _answer_adapting(
         self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
@@ -198,7 +200,9 @@ class HttpJudge(ABC):
     ) -> tuple[bytes, Attempt]:
         """Return the request as JSON, and what it contains besides its prompt."""
         mode = known.mode(self.modes, schema)
-        accepted = {name: value for name, value in self.settings(known).items() if name not in known.refused}
+        accepted = self.settings(known)
+        if known.refused:
+            accepted = {name: value for name, value in accepted.items() if name not in known.refused}
         text, system = self._messages(prompt, known)
         body = self.body(ModelRequest(text, system, schema, mode, accepted))
         optional = (*accepted, *((SYSTEM,) if self.system else ()))

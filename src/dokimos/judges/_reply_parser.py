@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from dokimos._core.results import CONTESTED, UNREADABLE, ErrorKind
 from dokimos.judges._judged_text import JudgedText
@@ -33,8 +33,7 @@ _NO_JSON: Final = "there is no JSON in it"
 _OTHER_JSON: Final = "the JSON in it has none of the keys that were asked for: {}"
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedReply(Generic[T]):
+class ParsedReply(NamedTuple, Generic[T]):
     """A judge's answer, and where it is in the reply."""
 
     answer: T

@@ -7,9 +7,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from dokimos._core.metrics import CallMetrics
+from dokimos._runtime.time_limits import retrieve_exception
 
 if TYPE_CHECKING:
     from dokimos._http.breaker import Breakers
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from dokimos.judges._judge_calls import CallStore
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +32,8 @@ class RunScope:
     call_stores: tuple[CallStore, ...] = ()
     """Where replies of judges are kept, asked in this order."""
     budget: Ledger | None = None
-    in_flight: dict[str, asyncio.Future[Any]] | None = None
-    """Judge calls that are going on, by key, so that none is made twice at once."""
+    in_flight: dict[Any, asyncio.Future[Any]] | None = None
+    """Model calls that are going on, by what they ask, so that none is made twice at once."""
     retry_keys: set[str] = field(default_factory=set)
     """Keys of calls whose replies were of no use, in a run that repeats what errored, until they are made."""
     breakers: Breakers | None = None
@@ -156,33 +159,48 @@ async def once_per_run(key: object, work_out: Callable[[], Coroutine[Any, Any, T
 
 
 async def coalesce(
-    pending: dict[Any, asyncio.Future[Any]], key: object, make: Callable[[], Coroutine[Any, Any, T]]
+    pending: dict[Any, asyncio.Future[Any]],
+    key: object,
+    make: Callable[[*Ts], Coroutine[Any, Any, T]],
+    *args: *Ts,
 ) -> T:
     """Return the result of the one task for `key`, starting it if there is none (single-flight).
 
     Callers with equal keys are coalesced: the first one starts the task, the others await the same one. The
-    task goes on if a waiter is cancelled. Finished tasks stay in `pending` until the caller removes them, so
-    that later calls are deduplicated too.
+    task goes on if a waiter is cancelled. Finished tasks stay in `pending` until they are removed, so that
+    later calls are deduplicated too.
     """
+    loop = asyncio.get_running_loop()
     future = pending.get(key)
     # A future of another event loop (a second `asyncio.run`) cannot be awaited here.
-    if future is None or future.get_loop() is not asyncio.get_running_loop():
-        future = pending[key] = asyncio.get_running_loop().create_task(make())
-    if not future.done():
-        await _waiter_of(future)
+    if future is None or future.get_loop() is not loop:
+        waiter = loop.create_future()
+        future = pending[key] = loop.create_task(_run_and_wake(waiter, make, *args))
+    elif not future.done():
+        waiter = loop.create_future()
+        future.add_done_callback(partial(_wake, waiter))
+    else:
+        waiter = None
+    try:
+        if waiter is not None:
+            await waiter
+    except asyncio.CancelledError:
+        future.add_done_callback(retrieve_exception)  # perhaps nobody else waits for it
+        raise
     result: T = future.result()
     return result
 
 
-def _waiter_of(future: asyncio.Future[Any]) -> asyncio.Future[None]:
-    """Return what is done when `future` is, and may be cancelled alone: a cheaper `asyncio.shield`."""
-    waiter = asyncio.get_running_loop().create_future()
+async def _run_and_wake(
+    waiter: asyncio.Future[None], make: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts
+) -> T:
+    """Make a call and wake the first who waits for it, a turn of the loop earlier than a callback would."""
+    try:
+        return await make(*args)
+    finally:
+        _wake(waiter)
 
-    def wake(ended: asyncio.Future[Any]) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-        elif not ended.cancelled():
-            ended.exception()  # nobody waits any more, so nobody else takes notice
 
-    future.add_done_callback(wake)
-    return waiter
+def _wake(waiter: asyncio.Future[None], _: object = None) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
