@@ -113,6 +113,30 @@ def test_a_file_that_cannot_be_read_is_refused_and_leaves_nothing(qa, text, mess
     assert qa.get("/api/v1/datasets/qa").json()["versions"] == []
 
 
+@pytest.mark.parametrize(
+    "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"}]
+)
+def test_a_file_of_no_known_type_is_refused_with_the_types_that_are_read(qa, headers):
+    answer = qa.post(PATH, content=b"id,input\na,b\n", headers=headers)
+
+    assert answer.status_code == 415
+    assert "application/json, application/x-ndjson, text/csv" in answer.json()["message"]
+
+
+def test_ids_that_are_given_later_make_a_version_also_where_only_a_change_may(qa):
+    upload(qa, '{"inputs": {"a": 1}}\n{"inputs": {"a": 2}}\n', ifChanged=True)
+    named = '{"inputs": {"a": 1}}\n{"inputs": {"a": 2}, "id": "two"}\n'
+
+    first, second = (upload(qa, named, ifChanged=True) for _ in range(2))
+
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["version"] == second.json()["version"] == 2
+    assert [item["externalId"] for item in items_of(qa)] == [None, "two"]
+    assert items_of(qa)[1]["lineageId"] == items_of(qa, 1)[1]["lineageId"]
+    unnamed = upload(qa, '{"inputs": {"a": 1}}\n{"inputs": {"a": 2}}\n', ifChanged=True)
+    assert (unnamed.status_code, unnamed.json()["version"]) == (200, 2)
+
+
 def test_a_file_may_be_packed(qa):
     packed = gzip.compress(b"".join(lines(100)))
     headers = {"Content-Encoding": "gzip"}

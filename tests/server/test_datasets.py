@@ -429,3 +429,30 @@ def test_a_list_takes_the_same_number_of_statements_for_any_number_of_datasets(d
             counts.append(len([each for each in statements if each.lstrip().startswith("SELECT")]))
             event.remove(Engine, "before_cursor_execute", note)
     assert counts[0] == counts[-1] <= 2
+
+
+def test_an_edit_names_items_by_the_ids_that_clients_gave_them(api):
+    api.post("/api/v1/datasets", json={"name": "qa"})
+    path = "/api/v1/datasets/qa/versions"
+    rows = [{"inputs": {"n": number}, "id": name} for number, name in enumerate(["a", "b", "c"])]
+    api.post(path, json={"items": rows})
+    changes = [
+        {"op": "set", "id": "a", "metadata": {"new": True}},
+        {"op": "remove", "id": "b"},
+        {"op": "add", "inputs": {"n": 3}, "id": "d"},
+    ]
+
+    answer = api.post(f"{path}/latest/edits", json={"changes": changes})
+
+    assert answer.status_code == 201, answer.text
+    items = api.get(f"{path}/2/items").json()["content"]
+    assert [(item["externalId"], item["metadata"]) for item in items] == [
+        ("a", {"new": True}), ("c", None), ("d", None),
+    ]  # fmt: skip
+    refused = api.post(f"{path}/latest/edits", json={"changes": [{**changes[2], "id": "c"}]})
+    assert refused.status_code == 400
+    assert refused.json()["message"] == "changes[0].id: 'c' is given twice"
+    lineage = items[0]["lineageId"]
+    twice = [{"op": "remove", "id": "a"}, {"op": "remove", "id": lineage}]
+    refused = api.post(f"{path}/latest/edits", json={"changes": twice})
+    assert refused.json()["message"] == "changes[1].id: is named twice"

@@ -24,6 +24,7 @@ from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source
 from dokimos.datasets._tables import read_parquet
 from dokimos.errors import DatasetError, MissingExtraError
+from dokimos.server._api.access import bearer_token
 from dokimos.server._api.dataset_answers import optional_json
 from dokimos.server._api.dataset_schemas import CreateVersionBody, DatasetItemBody
 from dokimos.server._api.error_responses import describe_problem
@@ -50,6 +51,9 @@ FILE_TYPES: Final = {
     "application/x-parquet": "parquet",
 }
 """The content types of files, and what they are."""
+_KNOWN_TYPES: Final = (
+    "application/x-ndjson, text/csv, text/tab-separated-values or application/vnd.apache.parquet"
+)
 _READERS: Final[dict[str, Callable[[Source], Iterator[Example]]]] = {
     "jsonl": lambda source: read_jsonl(source, RowReader()),
     "csv": read_csv,
@@ -69,6 +73,9 @@ def file_type(request: Request) -> str | None:
     kind = FILE_TYPES.get(content_type)
     if kind == "parquet":
         check_can_use_parquet()
+    is_json = content_type == "application/json" or content_type.endswith("+json")
+    if kind is None and not is_json and bearer_token(request) is None:
+        raise UnsupportedMediaError(f"Send the body with its Content-Type: application/json, {_KNOWN_TYPES}.")
     return kind
 
 
@@ -112,6 +119,7 @@ def make_item(body: Any, path: str) -> NewDatasetItem:
         content_hash=content,
         inputs_hash=first,
         external_id=body.get("id"),
+        place=path,
     )
 
 

@@ -36,7 +36,7 @@ class ItemChange:
 
 @dataclass(slots=True)
 class Edits:
-    """What changes; items are named by their ids in the base version, or by their lineage ids."""
+    """What changes; the places name items by the client's ids, or by ids of ours."""
 
     changed: dict[str, ItemChange] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
@@ -72,16 +72,20 @@ def _check_edits(connection: Connection, principal: Principal, new: NewVersion, 
 
 
 def _find_named(connection: Connection, base: Row[Any], edits: Edits) -> dict[str, str]:
-    """The id of each item of the base that the request names by its id or its lineage id."""
+    """The id of each item of the base, by what the request calls it: the client's id, or one of ours."""
     ids = {name: parse_id(name) for name in edits.places}
     known: dict[str | None, str] = {}
     for column in (DATASET_ITEMS.c.lineage_id, DATASET_ITEMS.c.id):
-        for row in find_items(connection, base.id, column, list(ids.values())):
+        for row in find_items(connection, base.id, column, ids.values()):
             known[getattr(row, column.name)] = row.id
+    named = {
+        row.external_id: row.id
+        for row in find_items(connection, base.id, DATASET_ITEMS.c.external_id, edits.places)
+    }
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name, place in edits.places.items():
-        item_id = known.get(ids[name])
+        item_id = named.get(name) or known.get(ids[name])
         if item_id is None:
             raise InvalidRequestError(f"is not an item of version {base.version}", field=place)
         if item_id in taken:

@@ -40,6 +40,8 @@ class NewDatasetItem:
     """The case that it is; None where that is still to be found."""
     source_item_id: str | None = None
     source_run_id: str | None = None
+    place: str | None = None
+    """Where the request has it, for errors; None where that is its place among the items."""
 
     @property
     def size(self) -> int:

@@ -174,7 +174,7 @@ def publish_version(
     number = 0 if latest is None else latest.version
     if new.expected_latest is not None and number != new.expected_latest:
         raise NotLatestError(f"The latest version is {number}, not {new.expected_latest}")
-    if new.only_if_changed and latest is not None and latest.content_hash == content_hash:
+    if new.only_if_changed and latest is not None and _is_equal(connection, version, content_hash, latest):
         discard_version(connection, version)
         return WrittenVersion(latest, is_new=False)
     moment = now()
@@ -199,6 +199,26 @@ def publish_version(
         ),
     )
     return WrittenVersion(written, is_new=True)
+
+
+def _is_equal(
+    connection: Connection, version: UnfinishedVersion, content_hash: str, latest: Row[Any]
+) -> bool:
+    """Whether the latest version has the same items, and the ids that the client gave to some of them."""
+    if latest.content_hash != content_hash:
+        return False
+    old, new = DATASET_ITEMS.alias("old"), DATASET_ITEMS.alias("new")
+    same_place = (old.c.version_id == latest.id) & (old.c.ordinal == new.c.ordinal)
+    query = (
+        select(new.c.id)
+        .select_from(new.join(old, same_place))
+        .where(
+            new.c.version_id == version.id,
+            new.c.external_id.is_not(None),
+            old.c.external_id.is_distinct_from(new.c.external_id),
+        )
+    )
+    return connection.execute(query.limit(1)).first() is None
 
 
 def discard_version(connection: Connection, version: UnfinishedVersion) -> None:
@@ -288,7 +308,6 @@ def _check_ids(
         if item.external_id is None:
             continue
         if item.external_id in seen:
-            raise InvalidRequestError(
-                f"'{item.external_id[:100]}' is given twice", field=f"items[{index}].id"
-            )
+            place = item.place or f"items[{index}]"
+            raise InvalidRequestError(f"'{item.external_id[:100]}' is given twice", field=f"{place}.id")
         seen.add(item.external_id)
