@@ -128,25 +128,48 @@ def test_what_a_run_was_before_is_not_kept(api):
     assert count(api, COMPARISONS) == 1
 
 
-def test_a_process_that_is_killed_answers_an_error_and_the_next_request_is_answered(api, caplog):
+def kill_while_comparing(api, run, times):
+    """The answer of the gate, where the process that compares is killed so many times while it does."""
+    process = engine_of(api)._comparer
+    os.kill(process.pid, signal.SIGSTOP)
+    killed = []
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(gate, api, run, alpha=0.01)
+        while process._waiting == 0:
+            os.sched_yield()
+        while len(killed) < times:
+            pid = process.pid
+            if pid is None or pid in killed:
+                os.sched_yield()
+                continue
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return asked.result(), killed
+
+
+def test_a_process_that_is_killed_is_started_again_for_the_same_pair(api, caplog):
     run_of(api, items_of([1.0] * 10))
     now = run_of(api, items_of([1.0] * 10))
     wait_for_verdicts(api)
-    process = engine_of(api)._comparer
-    os.kill(process.pid, signal.SIGSTOP)
-    with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(gate, api, now, alpha=0.01)
-        killed = process.pid
-        while process._waiting == 0:
-            os.sched_yield()
-        os.kill(killed, signal.SIGKILL)
-        answer = asked.result()
+
+    answer, killed = kill_while_comparing(api, now, times=1)
+
+    assert answer.json()["status"] == "PASS"
+    assert engine_of(api)._comparer.pid not in killed
+    assert sum("process that compares runs ended (-9)" in text for text in caplog.messages) == 1
+
+
+def test_a_pair_whose_process_is_killed_twice_is_an_error_and_the_next_request_is_answered(api, caplog):
+    run_of(api, items_of([1.0] * 10))
+    now = run_of(api, items_of([1.0] * 10))
+    wait_for_verdicts(api)
+
+    answer, _ = kill_while_comparing(api, now, times=2)
 
     assert answer.status_code == 503
-    assert answer.json()["message"] == "The comparison was interrupted; ask for it again."
-    assert "Retry-After" in answer.headers
+    assert "was killed; ask for it again" in answer.json()["message"]
+    assert int(answer.headers["Retry-After"]) > 0
     assert verdict(api, now, alpha=0.01)["status"] == "PASS"
-    assert process.pid != killed
 
 
 def test_a_process_that_died_while_idle_is_started_again(api):

@@ -84,7 +84,9 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app.state.database = database
     app.state.keys = KeyRing(database, settings)
     app.state.health = DatabaseHealth(database)
-    app.state.comparisons = Comparisons(database, ComparisonProcess(settings))
+    app.state.comparisons = Comparisons(
+        database, ComparisonProcess(settings), most_waiting=settings.max_waiting_comparisons
+    )
     app.state.events = EventHub(settings.max_event_streams)
     app.state.is_draining = False
     add_error_handlers(app)
@@ -107,7 +109,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await state.keys.reload()
         async with (
             relay_events(state.database, state.settings, state.events),
-            maintain(state.database, state.settings),
+            maintain(state.database, state.settings, state.comparisons),
         ):
             yield
     finally:

@@ -81,6 +81,14 @@ class ServerSettings:
     """Clients that may receive events at the same time."""
     stale_run_hours: float = 24.0
     """Hours without a sign of life after which a running run is marked as failed; 0 never does."""
+    comparison_memory_bytes: int = 2048 * MEBIBYTE
+    """What the process that compares runs may take."""
+    max_waiting_comparisons: int = 20
+    """How many comparisons of each kind may wait to be computed; more are refused with 503."""
+    comparison_retention_days: float = 30.0
+    """Days after which a comparison that was asked for is removed; -1 keeps it."""
+    max_comparison_cases: int = 10_000_000
+    """How many cases all stored comparisons may have: about 0.1 KB each on disk."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     sql_log_level: str = "WARNING"
@@ -119,6 +127,13 @@ class ServerSettings:
             read_timeout=variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
             max_event_streams=variables.integer("DOKIMOS_MAX_EVENT_STREAMS", 500, low=0, high=100_000),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
+            comparison_memory_bytes=variables.integer("DOKIMOS_COMPARISON_MEMORY_MIB", 2048, low=256)
+            * MEBIBYTE,
+            max_waiting_comparisons=variables.integer("DOKIMOS_MAX_WAITING_COMPARISONS", 20, low=1),
+            comparison_retention_days=variables.number(
+                "DOKIMOS_COMPARISON_RETENTION_DAYS", 30.0, forever=True
+            ),
+            max_comparison_cases=variables.integer("DOKIMOS_MAX_COMPARISON_CASES", 10_000_000, low=0),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),
             ignored_variables=variables.list_ignored(),
@@ -156,12 +171,14 @@ class _Variables:
             raise ConfigurationError(f"{name} must be {limits}, not {number}.", setting=name)
         return number
 
-    def number(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float, *, forever: bool = False) -> float:
+        """Return a number of 0 or more; with `forever` also -1."""
         value = self._parse(name, float, "a number")
         if value is None:
             return default
-        if not 0 <= value < float("inf"):
-            raise ConfigurationError(f"{name} must be 0 or more, not {value}.", setting=name)
+        if not 0 <= value < float("inf") and not (forever and value == -1):
+            also = ", or -1 for ever" if forever else ""
+            raise ConfigurationError(f"{name} must be 0 or more{also}, not {value}.", setting=name)
         return value
 
     def boolean(self, name: str) -> bool:

@@ -87,7 +87,7 @@ def answer_error(error: Exception) -> JSONResponse:
 def _headers_of(error: Exception) -> dict[str, str] | None:
     match error:
         case UnavailableError():
-            return {"Retry-After": "1"}
+            return {"Retry-After": str(error.retry_seconds)}
         case TooManyFailuresError():
             return {"Retry-After": str(error.seconds)}
         case SlowBodyError():  # what may still arrive of the body is not waited for

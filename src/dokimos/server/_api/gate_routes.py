@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -20,11 +21,17 @@ from dokimos.server._api.parameters import Engine, ExperimentId, Store
 from dokimos.server._api.run_answers import pass_rate
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.baselines import find_baseline, find_candidate
+from dokimos.server._services.comparison_turns import Lane
 from dokimos.server._services.comparisons import ComparedRuns, ComparisonRequest
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.gate_options import GateOptions
 from dokimos.server._services.runs import RunStatus, describe_failure
-from dokimos.server._services.stored_comparisons import read_cases, read_inputs
+from dokimos.server._services.stored_comparisons import (
+    ComparisonGone,
+    StoredComparison,
+    read_cases,
+    read_inputs,
+)
 
 ROUTER = APIRouter(prefix="/api/v1/experiments/{experimentId}", tags=["Comparisons"])
 _DIFF_PAGE = page_request(20)
@@ -111,11 +118,11 @@ async def get_diff(
     request = ComparisonRequest(
         experiment_id=experiment_id, candidate_id=candidate_id, baseline_id=str(baseline_id)
     )
-    comparison = (await engine.compare(caller, request)).comparison
-    assert comparison is not None, "a baseline was asked for"
-    summary = json.loads(comparison.summary)
-    start, end = _range_of(chosen, summary, comparison.case_count)
-    return await _diff_page(store, comparison.id, summary, page, (start, end))
+    while True:
+        comparison = (await engine.compare(caller, request, Lane.DIFF)).comparison
+        assert comparison is not None, "a baseline was asked for"
+        with suppress(ComparisonGone):  # replaced or discarded between the two reads: then it is found anew
+            return await _diff_page(store, comparison, chosen, page)
 
 
 @ROUTER.get("/runs/{candidateRunId}/baseline", response_model=BaselineAnswer)
@@ -162,13 +169,12 @@ def _range_of(status: str, summary: dict[str, Any], count: int) -> tuple[int, in
     }[status]
 
 
-async def _diff_page(
-    store: Store, comparison_id: str, summary: dict[str, Any], page: PageRequest, cases: tuple[int, int]
-) -> Response:
-    start, end = cases
+async def _diff_page(store: Store, comparison: StoredComparison, status: str, page: PageRequest) -> Response:
+    summary = json.loads(comparison.summary)
+    start, end = _range_of(status, summary, comparison.case_count)
     first = min(start + page.offset, end)
     last = min(first + page.size, end)
-    content = await store.read(lambda connection: read_cases(connection, comparison_id, first, last))
+    content = await store.read(lambda connection: read_cases(connection, comparison.id, first, last))
     envelope = to_json(page.envelope(end - start, len(content)))
     shown = to_json({key: value for key, value in summary.items() if key not in _ONLY_GATE})
     return Response(

@@ -280,10 +280,13 @@ COMPARISONS: Final = Table(
     Column("baseline_run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("candidate_run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("configuration", Text, nullable=False),  # a hash of the options and of the engine's version
-    Column("state", Text, nullable=False),  # a hash of what the two runs were when they were compared
+    # A hash of what the two runs were when they were compared; "" while the cases are being written and from
+    # when they are being removed, and then `configuration` is the own id.
+    Column("state", Text, nullable=False),
     Column("summary", Text, nullable=False),  # JSON
     Column("case_count", LONG, nullable=False),
     Column("created_at", TIME, nullable=False),
+    Column("automatic", Flag),  # of a run that ended with the baseline that the server chose
     UniqueConstraint("baseline_run_id", "candidate_run_id", "configuration"),
     Index(None, "candidate_run_id"),
     sqlite_strict=True,
@@ -294,7 +297,7 @@ COMPARISON_CASES: Final = Table(
     METADATA,
     Column("comparison_id", Id, ForeignKey("comparisons.id", ondelete="CASCADE"), primary_key=True),
     Column("chunk", LONG, primary_key=True, autoincrement=False),
-    Column("lines", Text, nullable=False),  # a line for each case: the id of an item, a tab, JSON
+    Column("lines", Text, nullable=False),  # a line for each case, compressed
     sqlite_strict=True,
 )
 
@@ -366,6 +369,20 @@ Index(
     postgresql_where=text("idempotency_key IS NOT NULL"),
 )
 Index(None, ITEMS.c.dataset_item_id)
+Index(None, COMPARISONS.c.created_at, COMPARISONS.c.case_count)
+Index(
+    "ix_comparisons_discarded",
+    COMPARISONS.c.created_at,
+    sqlite_where=text("state = ''"),
+    postgresql_where=text("state = ''"),
+)
+# Of the runs that ended, few wait for a verdict.
+Index(
+    "ix_runs_without_verdict",
+    RUNS.c.completed_at,
+    sqlite_where=text("verdict IS NULL AND completed_at IS NOT NULL"),
+    postgresql_where=text("verdict IS NULL AND completed_at IS NOT NULL"),
+)
 for _column in (DATASET_ITEMS.c.external_id, DATASET_ITEMS.c.source_item_id):
     Index(
         f"ix_dataset_items_{_column.name}",

@@ -5,23 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select
 
 from dokimos.server._db.database import Database
+from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
 from dokimos.server._services.baselines import Baseline, find_baseline, find_candidate
 from dokimos.server._services.comparison_jobs import Comparer, ComparisonJob, ComparisonOutcome, state_of
+from dokimos.server._services.comparison_turns import MOST_WAITING, ComparisonTurns, Lane
 from dokimos.server._services.errors import ConflictError
 from dokimos.server._services.gate_options import DEFAULTS, GateOptions
+from dokimos.server._services.maintenance import find_runs_without_verdict
 from dokimos.server._services.principal import Principal, Role
 from dokimos.server._services.run_parts import evaluators_of_run
 from dokimos.server._services.runs import COMPARABLE, RunStatus
 from dokimos.server._services.stored_comparisons import (
     StoredComparison,
     find_comparison,
-    store_comparison,
+    keep_longest,
+    split_outcome,
+    store_part,
     store_verdict,
 )
 
@@ -57,22 +63,28 @@ class ComparedRuns:
 class Comparisons:
     """Compares runs, each pair once as long as neither changes."""
 
-    def __init__(self, database: Database, comparer: Comparer) -> None:
+    def __init__(self, database: Database, comparer: Comparer, *, most_waiting: int = MOST_WAITING) -> None:
         self._database = database
         self._comparer = comparer
+        self._turns = ComparisonTurns(most_waiting)
         self._running: dict[tuple[str, ...], asyncio.Task[StoredComparison]] = {}
-        self._judging: dict[str, asyncio.Task[None]] = {}
+        self._to_judge: dict[str, None] = {}
+        """Runs that ended, in the order in which they get their verdicts."""
+        self._judging: asyncio.Task[None] | None = None
 
-    async def compare(self, principal: Principal, request: ComparisonRequest) -> ComparedRuns:
+    async def compare(
+        self, principal: Principal, request: ComparisonRequest, lane: Lane = Lane.GATE
+    ) -> ComparedRuns:
         """Return a comparison, computed unless it is stored.
 
         Raises:
-            ServiceError: The runs cannot be compared, or the process that compares was interrupted.
+            ServiceError: The runs cannot be compared, too many others wait to be, or the process that
+                compares was interrupted.
         """
         found = await self._database.read(lambda connection: _find(connection, principal, request))
         comparison = found.comparison
         if comparison is None and found.baseline.run is not None:
-            comparison = await self._compute(found.baseline.run, found.candidate, found.name, request.options)
+            comparison = await self._compute(found, found.baseline.run, request.options, lane)
         return ComparedRuns(found.candidate, found.baseline, comparison)
 
     def judge_soon(self, run_id: str) -> None:
@@ -80,60 +92,92 @@ class Comparisons:
 
         What fails is logged. The next request for the gate of the run tries again.
         """
-        if run_id not in self._judging:
-            task = asyncio.create_task(self._judge(run_id), name=f"dokimos verdict on {run_id}")
-            self._judging[run_id] = task
-            task.add_done_callback(lambda _: self._judging.pop(run_id, None))
+        self._to_judge[run_id] = None
+        if self._judging is None:
+            self._judging = asyncio.create_task(self._judge_all(), name="dokimos verdicts")
+
+    async def judge_missing(self, quiet_seconds: float, seconds: float) -> None:
+        """Compute the verdicts of runs that ended at least and at most so long ago and have none."""
+        runs = await self._database.read(
+            lambda connection: find_runs_without_verdict(connection, quiet_seconds, seconds)
+        )
+        for run_id in runs:
+            self.judge_soon(run_id)
 
     async def wait_until_idle(self) -> None:
         """Wait for the verdicts that `judge_soon` was asked for."""
-        while self._judging:
-            await asyncio.gather(*self._judging.values(), return_exceptions=True)
+        while self._judging is not None:
+            await asyncio.wait([self._judging])
 
     async def close(self) -> None:
         """Cancel what is under way, and end the process."""
-        tasks: list[asyncio.Task[Any]] = [*self._judging.values(), *self._running.values()]
+        tasks: list[asyncio.Task[Any]] = [*self._running.values()]
+        if self._judging is not None:
+            tasks.append(self._judging)
         for task in tasks:
             task.cancel()
         await self._comparer.close()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _compute(
-        self, baseline: Row[Any], candidate: Row[Any], name: str, options: GateOptions
+        self, found: _Found, baseline: Row[Any], options: GateOptions, lane: Lane
     ) -> StoredComparison:
+        candidate = found.candidate
         key = (baseline.id, candidate.id, options.configuration, state_of(baseline, candidate))
         task = self._running.get(key)
         if task is None:
+            self._turns.reserve(lane)
             job = ComparisonJob(
-                baseline_id=baseline.id, candidate_id=candidate.id, name=name, options=options
+                baseline_id=baseline.id, candidate_id=candidate.id, name=found.name, options=options
             )
-            task = self._running[key] = asyncio.create_task(self._compare_and_store(job))
+            task = self._running[key] = asyncio.create_task(self._compare_and_store(job, lane))
             task.add_done_callback(lambda done: self._finish(key, done))
         # Shielded: a caller that hangs up does not take the answer from the others.
         return await asyncio.shield(task)
 
-    async def _compare_and_store(self, job: ComparisonJob) -> StoredComparison:
-        outcome: ComparisonOutcome = await self._comparer.compare(job)
-        return await self._database.write(lambda connection: store_comparison(connection, job, outcome))
+    async def _compare_and_store(self, job: ComparisonJob, lane: Lane) -> StoredComparison:
+        async with self._turns.take(lane):
+            outcome: ComparisonOutcome = await self._comparer.compare(job)
+        comparison_id = new_id()
+        for part in split_outcome(outcome):
+            await self._database.write(
+                partial(store_part, job=job, outcome=outcome, comparison_id=comparison_id, part=part)
+            )
+        return StoredComparison(comparison_id, outcome.summary, outcome.case_count)
 
     def _finish(self, key: tuple[str, ...], task: asyncio.Task[StoredComparison]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
             task.exception()  # looked at, also where nobody waits for it any more
 
-    async def _judge(self, run_id: str) -> None:
+    async def _judge_all(self) -> None:
         try:
-            run = await self._database.read(lambda connection: _find_ended_run(connection, run_id))
-            if run is None:
-                return
-            # The baseline is one that the tenant of the run sees: nobody else's results decide on it.
-            principal = Principal("system", Role.ADMIN, tenant=run.tenant_id, is_restricted=True)
-            request = ComparisonRequest(experiment_id=run.experiment_id, candidate_id=run_id)
-            compared = await self.compare(principal, request)
-            verdict = verdict_of(compared)
-            await self._database.write(lambda connection: store_verdict(connection, run, verdict))
-        except Exception as error:
-            _LOGGER.error("The verdict on run %s could not be computed: %s", run_id, error)
+            while self._to_judge:
+                run_id = next(iter(self._to_judge))
+                # Before it is judged: a run that is opened again and ends meanwhile is judged again.
+                del self._to_judge[run_id]
+                try:
+                    await self._judge(run_id)
+                except Exception as error:
+                    _LOGGER.error("The verdict on run %s could not be computed: %s", run_id, error)
+        finally:
+            self._judging = None
+
+    async def _judge(self, run_id: str) -> None:
+        run = await self._database.read(lambda connection: _find_ended_run(connection, run_id))
+        if run is None:
+            return
+        # The baseline is one that the tenant of the run sees: nobody else's results decide on it.
+        principal = Principal("system", Role.ADMIN, tenant=run.tenant_id, is_restricted=True)
+        request = ComparisonRequest(experiment_id=run.experiment_id, candidate_id=run_id)
+        compared = await self.compare(principal, request, Lane.VERDICT)
+
+        def keep(connection: Connection) -> None:
+            store_verdict(connection, run, verdict_of(compared))
+            if compared.comparison is not None:
+                keep_longest(connection, compared.comparison.id)
+
+        await self._database.write(keep)
 
 
 def verdict_of(compared: ComparedRuns) -> str:

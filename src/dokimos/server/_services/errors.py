@@ -71,4 +71,8 @@ class TooManyFailuresError(ServiceError):
 
 
 class UnavailableError(ServiceError):
-    """It cannot be done at the moment; the caller should try again."""
+    """It cannot be done at the moment; the caller should try again, after some seconds."""
+
+    def __init__(self, message: str, *, retry_seconds: int = 1) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds

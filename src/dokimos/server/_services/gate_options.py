@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from dokimos._version import __version__
 
-_ENGINE: Final = f"{__version__}/1"
-"""Raised where the same runs and options would give another answer than before."""
+_ENGINE: Final = f"{__version__}/2"
+"""Raised where the same runs and options would give another answer than before, or another stored form."""
 DEFAULT_POWER: Final = 0.8
 
 

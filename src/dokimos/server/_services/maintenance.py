@@ -16,12 +16,14 @@ from dokimos.server._db.tables import (
     PROJECTS,
     RUNS,
 )
+from dokimos.server._services.comparison_retention import purge_comparisons, purge_comparisons_of
 from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run, counts_of
-from dokimos.server._services.runs import RunStatus
+from dokimos.server._services.runs import COMPARABLE, RunStatus
 
 _HOUR: Final = 3_600_000_000
 _UNFINISHED_MICROSECONDS: Final = 600_000_000
 """How long a dataset version that is being written may go without new items before it counts as given up."""
+_VERDICTS_AT_ONCE: Final = 1000
 PURGE_ROWS: Final = 500
 """Rows that one transaction deletes at most: other writers wait no longer than that takes."""
 
@@ -46,11 +48,43 @@ def fail_stale_runs(connection: Connection, hours: float) -> list[str]:
     return [run.id for run in failed]
 
 
+def find_runs_without_verdict(connection: Connection, quiet_seconds: float, seconds: float) -> list[str]:
+    """Return runs that ended some time ago and have no verdict yet, the first that ended first.
+
+    Args:
+        connection: Of a transaction that reads.
+        quiet_seconds: How long ago they ended at least, so that their verdict is not being computed.
+        seconds: How long ago they ended at most.
+    """
+    moment = now()
+    query = (
+        select(RUNS.c.id)
+        .where(
+            # As the index has it.
+            RUNS.c.verdict.is_(None),
+            RUNS.c.completed_at.is_not(None),
+            RUNS.c.completed_at.between(moment - int(seconds * 1e6), moment - int(quiet_seconds * 1e6)),
+            RUNS.c.status.in_(COMPARABLE),
+            RUNS.c.deleted_at.is_(None),
+        )
+        .order_by(RUNS.c.completed_at)
+        .limit(_VERDICTS_AT_ONCE)
+    )
+    return list(connection.execute(query).scalars())
+
+
 def purge_deleted_rows(connection: Connection) -> int:
     """Remove some rows that were deleted, the innermost first; return how many, 0 where none is left."""
+    comparisons = purge_comparisons(connection)
+    if comparisons:
+        return comparisons
     run = _first_deleted(connection, RUNS)
     if run is not None:
-        return _delete_some(connection, ITEMS, ITEMS.c.run_id == run) or _delete_row(connection, RUNS, run)
+        return (
+            _delete_some(connection, ITEMS, ITEMS.c.run_id == run)
+            or purge_comparisons_of(connection, run)
+            or _delete_row(connection, RUNS, run)
+        )
     version = _first_unfinished_version(connection)
     if version is not None:
         is_below = DATASET_ITEMS.c.version_id == version

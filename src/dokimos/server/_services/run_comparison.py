@@ -16,7 +16,13 @@ from dokimos.gate._gate_config import GateConfig
 from dokimos.gate._verdict import GateVerdict
 from dokimos.server._db.tables import RUNS
 from dokimos.server._services.comparison_answers import case_lines, summary_json
-from dokimos.server._services.comparison_jobs import CHUNK, ComparisonJob, ComparisonOutcome, state_of
+from dokimos.server._services.comparison_jobs import (
+    CHUNK,
+    ComparisonJob,
+    ComparisonOutcome,
+    pack_lines,
+    state_of,
+)
 from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
 from dokimos.server._services.gate_options import GateOptions
 from dokimos.server._services.run_snapshots import ItemKey, StoredSide, choose_key, read_side
@@ -38,7 +44,7 @@ def compare_stored_runs(connection: Connection, job: ComparisonJob) -> Compariso
     return ComparisonOutcome(
         state=state_of(baseline, candidate),
         summary=summary_json(verdict, sides),
-        chunks=tuple("\n".join(lines[start : start + CHUNK]) for start in range(0, len(lines), CHUNK)),
+        chunks=tuple(pack_lines(lines[start : start + CHUNK]) for start in range(0, len(lines), CHUNK)),
         case_count=len(lines),
     )
 

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from dokimos.server._db.clock import now
-from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, EXPERIMENTS, ITEMS, RUNS
-from dokimos.server._services.comparison_jobs import CHUNK, ComparisonJob, ComparisonOutcome, state_of
+from dokimos.server._services.comparison_jobs import (
+    CHUNK,
+    ComparisonJob,
+    ComparisonOutcome,
+    state_of,
+    unpack_lines,
+)
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run
 from dokimos.server._services.principal import Principal
 
 _MAX_CONFIGURATIONS: Final = 10
 """Comparisons of one pair of runs that are kept, each with other options."""
+_PART_BYTES: Final = 256 * 1024
+"""What one transaction stores of a comparison: other writers wait no longer than that takes."""
+_SMALL: Final = 50 * CHUNK
+"""Cases of a comparison that is removed at once; the purge removes larger ones in small transactions."""
+UNFINISHED: Final = ""
+"""The state of a comparison that is not whole: nobody finds it."""
+
+
+class ComparisonGone(Exception):
+    """A comparison that was found has been removed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +70,73 @@ def find_comparison(
     return None if row is None else StoredComparison(row.id, row.summary, row.case_count)
 
 
-def store_comparison(
-    connection: Connection, job: ComparisonJob, outcome: ComparisonOutcome
-) -> StoredComparison:
-    """Keep a comparison in place of the one of what the runs were before.
+@dataclass(frozen=True, slots=True)
+class ComparisonPart:
+    """What one transaction stores of a comparison."""
+
+    first_chunk: int
+    chunks: Sequence[str]
+    is_last: bool
+
+
+def split_outcome(outcome: ComparisonOutcome) -> Iterator[ComparisonPart]:
+    """Cut an outcome into parts that are stored one after the other; at least one."""
+    start = size = 0
+    for end, chunk in enumerate(outcome.chunks):
+        if end > start and size + len(chunk) > _PART_BYTES:
+            yield ComparisonPart(start, outcome.chunks[start:end], is_last=False)
+            start, size = end, 0
+        size += len(chunk)
+    yield ComparisonPart(start, outcome.chunks[start:], is_last=True)
+
+
+def store_part(
+    connection: Connection,
+    job: ComparisonJob,
+    outcome: ComparisonOutcome,
+    comparison_id: str,
+    part: ComparisonPart,
+) -> None:
+    """Store a part of a comparison; with the last one it is found, in place of what the runs were before.
 
     Raises:
         NotFoundError: One of the runs has been deleted meanwhile.
     """
     runs = _lock_runs(connection, job)
+    if not part.first_chunk:
+        connection.execute(
+            insert(COMPARISONS).values(
+                id=comparison_id,
+                baseline_run_id=job.baseline_id,
+                candidate_run_id=job.candidate_id,
+                configuration=comparison_id,
+                state=UNFINISHED,
+                summary=outcome.summary,
+                case_count=outcome.case_count,
+                created_at=now(),
+            )
+        )
+    rows = [
+        {"comparison_id": comparison_id, "chunk": chunk, "lines": lines}
+        for chunk, lines in enumerate(part.chunks, part.first_chunk)
+    ]
+    if rows:
+        connection.execute(insert(COMPARISON_CASES), rows)
+    if part.is_last:
+        _replace_others(connection, job, outcome)
+        values = {"configuration": job.options.configuration, "state": outcome.state, "created_at": now()}
+        connection.execute(update(COMPARISONS).where(COMPARISONS.c.id == comparison_id).values(values))
+        announce_run(
+            connection,
+            EventKind.COMPARISON_READY,
+            runs[job.candidate_id],
+            {"baselineRunId": job.baseline_id},
+            tenants=(runs[job.baseline_id].tenant_id,),
+        )
+
+
+def _replace_others(connection: Connection, job: ComparisonJob, outcome: ComparisonOutcome) -> None:
+    """Discard what is stored of a pair, but the latest comparisons with other options."""
     pair = _is_of(job.baseline_id, job.candidate_id)
     configuration = job.options.configuration
     kept = (
@@ -61,38 +145,36 @@ def store_comparison(
         .order_by(COMPARISONS.c.created_at.desc())
         .limit(_MAX_CONFIGURATIONS - 1)
     )
-    connection.execute(delete(COMPARISONS).where(pair, COMPARISONS.c.id.not_in(kept)))
-    comparison_id = new_id()
-    connection.execute(
-        insert(COMPARISONS).values(
-            id=comparison_id,
-            baseline_run_id=job.baseline_id,
-            candidate_run_id=job.candidate_id,
-            configuration=configuration,
-            state=outcome.state,
-            summary=outcome.summary,
-            case_count=outcome.case_count,
-            created_at=now(),
-        )
+    others = (pair, COMPARISONS.c.id.not_in(kept), COMPARISONS.c.state != UNFINISHED)
+    connection.execute(delete(COMPARISONS).where(*others, COMPARISONS.c.case_count <= _SMALL))
+    discard(connection, connection.execute(select(COMPARISONS.c.id).where(*others)).scalars().all())
+
+
+def discard(connection: Connection, comparison_ids: Sequence[str]) -> None:
+    """Have comparisons not found any more; the purge removes them."""
+    if not comparison_ids:
+        return
+    change = (
+        update(COMPARISONS)
+        .where(COMPARISONS.c.id == bindparam("comparison", type_=COMPARISONS.c.id.type))
+        # A name of its own, so that the pair can be compared again meanwhile.
+        .values(state=UNFINISHED, configuration=bindparam("name"), created_at=0)
     )
-    rows = [
-        {"comparison_id": comparison_id, "chunk": chunk, "lines": lines}
-        for chunk, lines in enumerate(outcome.chunks)
-    ]
-    if rows:
-        connection.execute(insert(COMPARISON_CASES), rows)
-    announce_run(
-        connection,
-        EventKind.COMPARISON_READY,
-        runs[job.candidate_id],
-        {"baselineRunId": job.baseline_id},
-        tenants=(runs[job.baseline_id].tenant_id,),
-    )
-    return StoredComparison(comparison_id, outcome.summary, outcome.case_count)
+    connection.execute(change, [{"comparison": each, "name": each} for each in comparison_ids])
+
+
+def keep_longest(connection: Connection, comparison_id: str) -> None:
+    """Keep a comparison longer than those that were only asked for."""
+    change = update(COMPARISONS).where(COMPARISONS.c.id == comparison_id)
+    connection.execute(change.values(automatic=True))
 
 
 def read_cases(connection: Connection, comparison_id: str, start: int, end: int) -> list[str]:
-    """Return the cases from `start` to before `end` as JSON, each with the text of its input."""
+    """Return the cases from `start` to before `end` as JSON, each with the text of its input.
+
+    Raises:
+        ComparisonGone: They have been removed.
+    """
     query = (
         select(COMPARISON_CASES.c.lines)
         .where(
@@ -101,9 +183,11 @@ def read_cases(connection: Connection, comparison_id: str, start: int, end: int)
         )
         .order_by(COMPARISON_CASES.c.chunk)
     )
-    lines = [line for lines in connection.execute(query).scalars() for line in lines.split("\n")]
+    lines = [line for packed in connection.execute(query).scalars() for line in unpack_lines(packed)]
     first = start - start // CHUNK * CHUNK
     chosen = [line.split("\t", 1) for line in lines[first : first + max(0, end - start)]]
+    if len(chosen) < end - start:
+        raise ComparisonGone(comparison_id)
     inputs = read_inputs(connection, [item_id for item_id, _ in chosen])
     return [f'{case[:-1]},"input":{json.dumps(inputs.get(item_id))}}}' for item_id, case in chosen]
 

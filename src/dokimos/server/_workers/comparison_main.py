@@ -8,20 +8,23 @@ import os
 import signal
 import sys
 import traceback
+from typing import Final
 
 from dokimos.server._db.database import DatabaseUnavailable, read_once
 from dokimos.server._services.comparison_jobs import ComparisonJob
-from dokimos.server._services.errors import ServiceError, UnavailableError
+from dokimos.server._services.errors import ConflictError, ServiceError, UnavailableError
 from dokimos.server._services.run_comparison import compare_stored_runs
-from dokimos.server._settings import ServerSettings
+from dokimos.server._settings import MEBIBYTE, ServerSettings
 from dokimos.server._workers.comparison_process import read_frame, write_frame
 
-_NICENESS = 5
+_NICENESS: Final = 19
 """Requests come first where both want the same processor."""
+_LARGE_SHARE: Final = 0.25
+"""Of the memory that a process may take: one that took more is not used again, as it gives little back."""
 
 
 def main() -> None:
-    """Answer jobs until the server closes the pipe."""
+    """Answer jobs until the server closes the pipe, or one has taken much memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
@@ -29,8 +32,33 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not write among the answers
     with contextlib.suppress(EOFError, BrokenPipeError):
         settings: ServerSettings = read_frame(jobs)
-        while True:
-            write_frame(answers, _answer(settings, read_frame(jobs)))
+        _limit_memory(settings.comparison_memory_bytes)
+        is_last = False
+        while not is_last:
+            answer = _answer(settings, read_frame(jobs))
+            is_last = _peak_memory() > _LARGE_SHARE * settings.comparison_memory_bytes
+            write_frame(answers, (answer, is_last))
+
+
+def _limit_memory(most_bytes: int) -> None:
+    """Have an allocation beyond this fail, rather than the machine run out of memory."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard == resource.RLIM_INFINITY or most_bytes < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, hard))
+
+
+def _peak_memory() -> int:
+    """Return the most bytes that this process has taken; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _answer(settings: ServerSettings, job: ComparisonJob) -> object:
@@ -44,6 +72,11 @@ def _answer(settings: ServerSettings, job: ComparisonJob) -> object:
         return error
     except DatabaseUnavailable as error:
         return UnavailableError(f"The database could not be read: {error}")
+    except MemoryError:
+        return ConflictError(
+            "The runs are too large to be compared with the "
+            f"{settings.comparison_memory_bytes // MEBIBYTE} MiB that DOKIMOS_COMPARISON_MEMORY_MIB allows"
+        )
     except Exception:
         return traceback.format_exc()
     finally:

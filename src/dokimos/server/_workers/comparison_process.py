@@ -26,11 +26,23 @@ _LOGGER: Final = logging.getLogger("dokimos.server")
 _LENGTH: Final = struct.Struct(">Q")
 _IDLE_SECONDS: Final = 300.0
 """After which a process that has nothing to do ends, and its memory is free."""
+_MOST_SECONDS: Final = 1800.0
+"""After which a comparison counts as stuck, on a database that does not answer for example."""
+_ATTEMPTS: Final = 2
+"""How often a comparison is tried whose process ends: it may have been killed for another reason."""
+_INTERRUPTED_SECONDS: Final = 5
 _MODULE: Final = "dokimos.server._workers.comparison_main"
 
 
+class _StuckError(Exception):
+    """A comparison that took too long."""
+
+
 class ComparisonProcess:
-    """Compares runs in one process, which starts when it is first needed and again when it has died."""
+    """Compares runs in one process, which starts when it is first needed and again when it has died.
+
+    A process that has taken much memory ends after its answer, and the next comparison has a new one.
+    """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -86,17 +98,57 @@ class ComparisonProcess:
         self._forget()
 
     def _ask(self, job: ComparisonJob) -> object:
-        process = self._start()
+        for _ in range(_ATTEMPTS):
+            process = self._start()
+            try:
+                answer, is_last = self._exchange(process, job)
+            except _StuckError:
+                self._forget()
+                minutes = _MOST_SECONDS / 60
+                return UnavailableError(
+                    f"The comparison took more than {minutes:.0f} minutes, and was ended."
+                )
+            except (OSError, EOFError):
+                self._forget()
+                if self._is_closed:
+                    break
+                _LOGGER.error(
+                    "The process that compares runs ended (%s) while it compared %s with %s.",
+                    process.returncode,
+                    job.candidate_id,
+                    job.baseline_id,
+                )
+            else:
+                if is_last:
+                    self._forget()
+                return answer
+        return UnavailableError(
+            "The comparison was interrupted, since the server is stopping or the process that compares runs "
+            "was killed; ask for it again later.",
+            retry_seconds=_INTERRUPTED_SECONDS,
+        )
+
+    def _exchange(self, process: subprocess.Popen[bytes], job: ComparisonJob) -> tuple[object, bool]:
+        """Return the answer of the process, and whether it ends after that."""
         assert process.stdin is not None
         assert process.stdout is not None
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        deadline = threading.Timer(_MOST_SECONDS, end)
+        deadline.daemon = True
+        deadline.start()
         try:
             write_frame(process.stdin, job)
-            return read_frame(process.stdout)
-        except (OSError, EOFError):
-            self._forget()
-            if not self._is_closed:
-                _LOGGER.error("The process that compares runs ended (%s).", process.returncode)
-            return UnavailableError("The comparison was interrupted; ask for it again.")
+            answer: tuple[object, bool] = read_frame(process.stdout)
+        except (OSError, EOFError) as error:
+            raise (_StuckError() if is_late.is_set() else error) from None
+        finally:
+            deadline.cancel()
+        return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is not None:

@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from dokimos.server._db.database import Database
+from dokimos.server._services.comparison_retention import expire_comparisons
+from dokimos.server._services.comparisons import Comparisons
 from dokimos.server._services.maintenance import fail_stale_runs, purge_deleted_rows
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.periodic import run_periodically
@@ -17,6 +19,9 @@ from dokimos.server._workers.periodic import run_periodically
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _REAP_SECONDS: Final = 300.0
 _PURGE_SECONDS: Final = 30.0
+_VERDICT_SECONDS: Final = 60.0
+"""How long after its end a run that has no verdict counts as forgotten: until then it is being compared."""
+_DAY_SECONDS: Final = 24 * 3600.0
 _PAUSE_SECONDS: Final = 0.02
 """Between two transactions of the purge, so that requests come in between."""
 _STEP_SECONDS: Final = 120.0
@@ -24,17 +29,39 @@ _STEP_SECONDS: Final = 120.0
 
 
 @asynccontextmanager
-async def maintain(database: Database, settings: ServerSettings) -> AsyncIterator[None]:
-    """End quiet runs and remove deleted rows until the context ends."""
+async def maintain(
+    database: Database, settings: ServerSettings, comparisons: Comparisons
+) -> AsyncIterator[None]:
+    """End quiet runs, compute verdicts that are missing and remove deleted rows until the context ends."""
+
+    async def end_quiet_runs() -> None:
+        for run_id in await reaper.sweep():
+            comparisons.judge_soon(run_id)
+
+    async def remove_rows() -> None:
+        await expire(database, settings)
+        await purge(database)
+
+    missing_since = _DAY_SECONDS
+
+    async def compute_verdicts() -> None:
+        nonlocal missing_since
+        # A server that was killed may have left some, and one whose database was away. Later only those of
+        # the last minutes: a verdict that cannot be computed is not tried for ever.
+        await comparisons.judge_missing(_VERDICT_SECONDS, missing_since)
+        missing_since = _VERDICT_SECONDS + 2 * _REAP_SECONDS
+
     async with AsyncExitStack() as stack:
         if settings.stale_run_hours > 0:
             reaper = Reaper(database, settings.stale_run_hours)
             await stack.enter_async_context(
-                run_periodically("Ending quiet runs", reaper.sweep, _REAP_SECONDS)
+                run_periodically("Ending quiet runs", end_quiet_runs, _REAP_SECONDS)
             )
-        await stack.enter_async_context(
-            run_periodically("Removing deleted rows", lambda: purge(database), _PURGE_SECONDS)
-        )
+        for name, action, seconds in (
+            ("Removing deleted rows", remove_rows, _PURGE_SECONDS),
+            ("Computing missing verdicts", compute_verdicts, _REAP_SECONDS),
+        ):
+            await stack.enter_async_context(run_periodically(name, action, seconds))
         yield
 
 
@@ -76,6 +103,13 @@ class Reaper:
         for run in reaped:
             _LOGGER.warning("Run %s was quiet for %g hours and is marked as failed.", run, self._hours)
         return reaped
+
+
+async def expire(database: Database, settings: ServerSettings) -> None:
+    """Discard comparisons that are too old or too many."""
+    days, most = settings.comparison_retention_days, settings.max_comparison_cases
+    while await database.write(lambda connection: expire_comparisons(connection, days, most)):
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def purge(database: Database) -> None:
