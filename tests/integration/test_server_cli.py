@@ -34,6 +34,13 @@ VERDICT = {
     "casesTruncated": False,
 }  # fmt: skip
 
+DEFAULTS = {
+    "alpha": 0.05, "correction": "westfall-young", "pairing": "auto", "severity": "auto",
+    "severityMargin": 0.15, "detectDrop": 0.05, "onNoBaseline": "pass", "onRemovedEvaluator": "fail",
+    "failOnRemovedItems": False, "failOnErrors": True,
+}  # fmt: skip
+"""The options of a gate on this machine."""
+
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
@@ -164,7 +171,7 @@ def test_gate_asks_the_server_and_fails(workplace, serve, capsys):
         )
     assert status == 1
     assert fake.path == "/api/v1/experiments/e-1/gate"
-    assert fake.asked == {"candidateRunId": CANDIDATE, "baselineBranch": "main"}
+    assert fake.asked == {**DEFAULTS, "candidateRunId": CANDIDATE, "baselineBranch": "main"}
     out = capsys.readouterr().out
     assert "Eval gate FAILED: demo/faq vs main, pass rate 88.0 % -> 82.0 %." in out
     assert f"{server.url}/api/v1/experiments/e-1/runs/{CANDIDATE}/diff?baselineRunId={BASELINE}" in out
@@ -186,14 +193,14 @@ def test_gate_passes_and_inconclusive_has_its_exit_code(serve, capsys):
     assert "INCONCLUSIVE" in capsys.readouterr().out
 
 
-def test_gate_sends_only_the_options_that_were_given(serve):
+def test_gate_sends_the_options_of_the_command_with_their_defaults(serve):
     fake = GateServer()
     with serve(fake) as server:
         options = ["--alpha", "0.01", "--fail-on-removed-items", "--require-power", "0.8", "-b", BASELINE]
         run_command(["gate", CANDIDATE, "--server", server.url, "-q", *options])
     assert fake.asked == {
-        "candidateRunId": CANDIDATE, "baselineRunId": BASELINE, "alpha": 0.01, "failOnRemovedItems": True,
-        "requirePower": 0.8,
+        **DEFAULTS, "candidateRunId": CANDIDATE, "baselineRunId": BASELINE, "alpha": 0.01,
+        "failOnRemovedItems": True, "requirePower": 0.8,
     }  # fmt: skip
 
 
@@ -240,7 +247,22 @@ def test_gate_options_that_do_not_fit_are_named(arguments, message, capsys):
 def test_gate_of_a_result_that_was_not_reported_says_how_to_send_it(capsys):
     run_command(["run", "evals.py", "-q"])
     assert run_command(["gate", "latest", "--server", "http://localhost:1"]) == 2
-    assert "dokimos push latest" in capsys.readouterr().err
+    assert "The candidate latest was not reported to a server; dokimos push latest" in capsys.readouterr().err
+
+
+def test_gate_takes_a_baseline_that_was_reported(serve, live_server, capsys):
+    run_command(["run", "evals.py", "-q", "--server", live_server, "--project", "demo", "-o", "base.json"])
+    with serve(fake := GateServer()) as server:
+        run_command(["gate", CANDIDATE, "-q", "--server", server.url, "-b", "latest"])
+    assert read(live_server, f"/runs/{fake.asked['baselineRunId']}")["totalItems"] == 3
+    run_command(["run", "evals.py", "-q"])
+    capsys.readouterr()
+    assert run_command(["gate", CANDIDATE, "--server", server.url, "-b", "latest"]) == 2
+    assert "The baseline latest was not reported to a server" in capsys.readouterr().err
+    run_command(["gate", "base.json", "-q", "--update-baseline", "-b", "baseline.json"])
+    capsys.readouterr()
+    assert run_command(["gate", CANDIDATE, "--server", server.url, "-b", "baseline.json"]) == 2
+    assert "baseline.json is a baseline file, and a server compares runs" in capsys.readouterr().err
 
 
 # datasets

@@ -103,9 +103,10 @@ def pull_request(fork=False):
 def test_failed_verdict_fails_the_step(act, gate, tmp_path):
     done = act(**{"api-key": "secret", "baseline-branch": "main", "experiment-id": "e-2"})
     assert done.returncode == 1, done.stderr
-    assert gate.requests == [
-        ("/api/v1/experiments/e-2/gate", {"candidateRunId": CANDIDATE, "baselineBranch": "main"})
-    ]
+    ((path, body),) = gate.requests
+    assert path == "/api/v1/experiments/e-2/gate"
+    assert (body["candidateRunId"], body["baselineBranch"]) == (CANDIDATE, "main")
+    assert (body["severity"], body["onRemovedEvaluator"]) == ("off", "warn")
     assert gate.keys == {"Bearer secret"}
     assert (tmp_path / "output").read_text() == "status=FAIL\npassed=false\n"
     summary = (tmp_path / "summary.md").read_text()
@@ -175,5 +176,6 @@ def test_script_for_other_systems_reports_and_gates(tmp_path, gate, passed, stat
     done = bash(SCRIPT.read_text(), environment, tmp_path)
     assert done.returncode == status, done.stderr
     assert len(gate.items) == 2  # reported, and completed
-    assert gate.requests[0][1] == {"candidateRunId": CANDIDATE, "baselineBranch": "main"}
+    body = gate.requests[0][1]
+    assert (body["candidateRunId"], body["baselineBranch"]) == (CANDIDATE, "main")
     assert (tmp_path / "out" / "verdict.md").is_file()

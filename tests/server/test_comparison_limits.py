@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert, select, update
-from tests.server.gate_runs import diff, end, gate, items_of, run_of, send, start, verdict
+from tests.server.gate_runs import diff, end, gate, item, items_of, run_of, send, start, verdict
 from tests.server.test_comparisons import (
     CountingComparer,
     count,
@@ -269,7 +269,7 @@ def test_runs_too_large_for_the_memory_are_refused_and_the_next_pair_is_compared
     api = serve(comparison_memory_bytes=90 * 2**20)
     before, now = start(api), start(api)
     for run in (before, now):
-        send(api, run, items_of([1.0] * 10_000))
+        send(api, run, [item({f"e{n}": 1.0 for n in range(6)}) for _ in range(10_000)])
         end(api, run, "CANCELLED")  # not compared yet
     small = run_of(api, items_of([1.0] * 5)), run_of(api, items_of([1.0] * 5))
     for run in (before, now):

@@ -430,3 +430,80 @@ def test_a_deleted_baseline_is_not_compared_with(api):
 
     assert verdict(api, now)["status"] == "NO_BASELINE"
     assert diff(api, before, now).status_code == 404
+
+
+def pinned(api, run):
+    experiment = experiment_of(api, run)
+    return api.put(f"/api/v1/experiments/{experiment}/baseline", json={"runId": run})
+
+
+def test_a_run_that_failed_the_gate_is_not_the_baseline_of_the_next_one(api):
+    good = run_of(api, items_of([1.0] * 20))
+    bad = [run_of(api, items_of([0.0] * 20)) for _ in range(2)]
+    now = start(api)
+    send(api, now, items_of([0.0] * 20))
+    end(api, now)
+
+    answer = verdict(api, now)
+
+    assert (answer["status"], answer["baselineRunId"]) == ("FAIL", good)
+    assert answer["baselineSource"] == "AUTOMATIC"
+    assert answer["baselineReason"] == (
+        "It is the latest run that succeeded before the candidate started; 2 later runs failed the gate and "
+        "are skipped (pin one as the baseline to compare with that)."
+    )
+    assert pinned(api, bad[1]).status_code == 200
+    assert verdict(api, now)["baselineRunId"] == bad[1]
+    assert verdict(api, now)["status"] == "PASS"
+
+
+def test_where_all_earlier_runs_failed_the_gate_the_latest_is_the_baseline(api):
+    good = run_of(api, items_of([1.0] * 20))
+    bad = run_of(api, items_of([0.0] * 20))
+    assert verdict(api, bad)["status"] == "FAIL"
+    api.portal.call(api.app.state.comparisons.wait_until_idle)
+    api.delete(f"/api/v1/runs/{good}")
+
+    answer = verdict(api, run_of(api, items_of([0.0] * 20)))
+
+    assert answer["baselineRunId"] == bad
+    assert "it failed the gate itself, as all runs before it" in answer["baselineReason"]
+
+
+def test_a_run_whose_items_all_errored_is_no_automatic_baseline_and_a_warning_where_it_is_named(api):
+    good = run_of(api, items_of([1.0] * 5))
+    errored = run_of(api, [item({}, error="ValueError: no answer") for _ in range(5)])
+    empty = run_of(api, [])
+    now = run_of(api, items_of([1.0] * 5))
+
+    assert verdict(api, now)["baselineRunId"] == good
+    named = verdict(api, now, baselineRunId=errored)
+    assert (named["status"], named["baselinePassRate"]) == ("PASS", 0.0)
+    assert any("Every item of the baseline errored" in text for text in named["warnings"])
+    named = verdict(api, now, baselineRunId=empty)
+    assert (named["status"], named["addedCount"]) == ("PASS", 5)
+    assert "The baseline has no items, so nothing was compared." in named["warnings"]
+    assert verdict(api, now, baselineRunId=empty, failOnErrors=True)["status"] == "FAIL"
+
+
+def test_a_run_of_part_of_its_data_set_is_neither_gated_nor_a_baseline(api):
+    whole = run_of(api, items_of([1.0] * 5), provenance={"partial": None, "gitDirty": True})
+    part = run_of(api, items_of([1.0] * 2), provenance={"partial": "items that failed"})
+    now = run_of(api, items_of([1.0] * 5), provenance={"note": 'a text with "partial":"yes" in it'})
+
+    answer = gate(api, part)
+
+    assert answer.status_code == 409
+    assert answer.json()["message"].startswith(
+        f"A gate compares whole runs, and the candidate {part} covers only part of its data set (items that "
+    )
+    assert gate(api, now, baselineRunId=part).status_code == 409
+    assert verdict(api, now)["baselineRunId"] == whole
+    assert verdict(api, run_of(api, items_of([1.0] * 5)))["baselineRunId"] == now
+    refused = pinned(api, part)
+    assert refused.status_code == 409
+    assert "A run of part of its data set (items that failed) cannot" in refused.json()["message"]
+    warnings = diff(api, whole, part).json()["summary"]["warnings"]
+    assert any("covers only part of its data set (items that failed)" in text for text in warnings)
+    api.portal.call(api.app.state.comparisons.wait_until_idle)
+    assert part not in {one["runId"] for one in api.get("/api/v1/projects").json()[0]["verdicts"]}

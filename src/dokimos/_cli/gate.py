@@ -70,7 +70,8 @@ def gate() -> None:
 @click.argument("result", required=False, shell_complete=complete_runs)
 @click.option(
     "-b", "--baseline", metavar="FILE|RUN",
-    help="A baseline file, or a run to compare with.  [default: tests/baselines/EXPERIMENT.json]",
+    help="A baseline file, or a run to compare with.  [default: tests/baselines/EXPERIMENT.json; with "
+    "--server the run that it chooses]",
 )  # fmt: skip
 @server_gate_options
 @click.option("--update-baseline", is_flag=True, help="Write the baseline file from this result, and pass.")
@@ -208,15 +209,13 @@ def _check_on_server(
 ) -> int:
     from click.core import ParameterSource
 
-    from dokimos._cli.server_gate import FIELD_OF, NOT_ON_SERVER, ServerGate, check_server_outputs
+    from dokimos._cli.server_gate import ALWAYS, FIELD_OF, NOT_ON_SERVER, ServerGate, check_server_outputs
 
     ctx = click.get_current_context()
-    given = [
-        name
-        for name in (*FIELD_OF, *NOT_ON_SERVER)
-        if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
-    ]
-    refused = next((name for name in NOT_ON_SERVER if name in given), None)
+    sources = {name: ctx.get_parameter_source(name) for name in NOT_ON_SERVER}
+    refused = next(
+        (name for name, source in sources.items() if source not in (None, ParameterSource.DEFAULT)), None
+    )
     if refused is not None:
         raise click.UsageError(
             f"--{refused.replace('_', '-')} is for results on this machine, not for --server."
@@ -233,7 +232,7 @@ def _check_on_server(
         baseline=ctx.params["baseline"],
         branch=server["branch"],
         name=server["gate_name"],
-        options={FIELD_OF[name]: ctx.params[name] for name in given},
+        options={**ALWAYS, **{field: ctx.params[name] for name, field in FIELD_OF.items()}},
     )
     return gate.run(outputs, quiet=quiet)
 

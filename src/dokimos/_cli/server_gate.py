@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -30,15 +31,15 @@ FIELD_OF: Final = {
     "on_removed_evaluator": "onRemovedEvaluator",
     "fail_on_removed_items": "failOnRemovedItems",
 }
-"""Options of the command, and the fields of the request that say the same."""
+"""Options of the command, and the fields of the request that say the same.
+
+All of them are sent, also where they have their defaults: those of a server's gate decide by fewer guards,
+and `dokimos gate` means the same with and without --server.
+"""
+ALWAYS: Final = {"failOnErrors": True}
+"""What a gate on this machine does and has no option for."""
 NOT_ON_SERVER: Final = ("rerun", "noise", "confirm", "update_baseline", "allow_errors")
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_HEADLINES: Final = {
-    "PASS": "passed",
-    "FAIL": "FAILED",
-    "NO_BASELINE": "has no baseline",
-    "INCONCLUSIVE": "INCONCLUSIVE",
-}
 _MOST_SHOWN: Final = 10
 
 
@@ -52,6 +53,7 @@ class ServerGate:
     run_dir: str | None
     experiment: str | None = None
     baseline: str | None = None
+    """Likewise."""
     branch: str | None = None
     name: str | None = None
     options: Mapping[str, Any]
@@ -61,11 +63,13 @@ class ServerGate:
         from dokimos.client._gate import ServerGateRequest, check_on_server
         from dokimos.gate._gate_environment import VERDICTS, file_stem
 
+        if self.result is None:
+            raise click.UsageError("Name the run of the server, or a result that was reported to it.")
         with using_server(self.server) as url:
             request = ServerGateRequest(
-                candidate_run_id=self._find_candidate(),
+                candidate_run_id=self._find_run(self.result, "candidate"),
                 experiment_id=self.experiment,
-                baseline_run_id=self.baseline,
+                baseline_run_id=self.baseline and self._find_run(self.baseline, "baseline"),
                 baseline_branch=self.branch,
                 options=self.options,
                 name=self.name,
@@ -82,18 +86,24 @@ class ServerGate:
             return 0
         return EXIT_INCONCLUSIVE if verdict["status"] == "INCONCLUSIVE" else EXIT_BELOW
 
-    def _find_candidate(self) -> str:
-        if self.result is None:
-            raise click.UsageError("Name the run of the server, or a result that was reported to it.")
-        if _ID.fullmatch(self.result):
-            return self.result
+    def _find_run(self, argument: str, role: str) -> str:
+        """Return the id on the server of a run that is named by it, or as a result on this machine."""
+        if _ID.fullmatch(argument):
+            return argument
         from dokimos._cli.options import load_result_argument
+        from dokimos._cli.sides import is_baseline_file
 
-        result: ExperimentResult = load_result_argument(self.result, self.run_dir)
+        path = Path(argument)
+        if path.is_file() and is_baseline_file(path):
+            raise click.UsageError(
+                f"{argument} is a baseline file, and a server compares runs. Compare with it here, without "
+                f"--server: dokimos gate RESULT -b {quote(argument)}"
+            )
+        result: ExperimentResult = load_result_argument(argument, self.run_dir)
         if not result.server_run_ids:
             raise click.UsageError(
-                f"{self.result} was not reported to a server; dokimos push {self.result} sends it, and "
-                "prints the id of its run there."
+                f"The {role} {argument} was not reported to a server; dokimos push {quote(argument)} sends "
+                "it, and prints the id of its run there."
             )
         return result.server_run_ids[-1]
 
@@ -119,18 +129,17 @@ def write_verdict(verdict: Mapping[str, Any], path: Path) -> Path:
 
 
 def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
-    """Return the verdict as lines for a terminal."""
-    from dokimos._core.number_format import format_score, percent
+    """Return the verdict as lines for a terminal, in the words of a gate on this machine."""
+    from dokimos._core.number_format import format_score
 
-    before, now = verdict.get("baselinePassRate"), verdict.get("candidatePassRate")
-    rates = "" if before is None or now is None else f", pass rate {percent(before)} -> {percent(now)}"
-    state = _HEADLINES[verdict["status"]]
-    also = " (passes)" if verdict["status"] == "INCONCLUSIVE" and verdict["passed"] else ""
-    yield f"Eval gate {state}{also}: {verdict['name']}{rates}."
+    yield _headline(verdict)
     if quiet:
         return
     warnings = [str(warning) for warning in verdict.get("warnings") or ()]
-    yield from (f"  {reason}" for reason in verdict.get("reasons") or ())
+    yield from (f"  {line}" for line in _explain(verdict))
+    if verdict.get("evidence"):
+        yield f"  {verdict['evidence']}"
+    yield from (f"  Guard 2 for {rule}" for rule in verdict.get("itemGuardsInWords") or ())
     about_baseline = verdict.get("baselineReason")
     if about_baseline and about_baseline not in warnings:
         yield f"  Baseline: {about_baseline}"
@@ -141,3 +150,39 @@ def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
         yield f"  {verdict['regressedCount']:,} items got worse."
     yield from (f"  Warning: {warning}" for warning in warnings)
     yield f"  {verdict['link']}"
+
+
+def _headline(verdict: Mapping[str, Any]) -> str:
+    from dokimos._core.number_format import percent
+    from dokimos.comparison._wording import format_points
+    from dokimos.gate._verdict import GateStatus, status_in_words
+
+    state = status_in_words(GateStatus(verdict["status"]), passed=verdict["passed"])
+    paired = [verdict.get(f"paired{name}") for name in ("BaselinePassRate", "CandidatePassRate", "Delta")]
+    match paired:
+        case [int() | float() as before, int() | float() as now, int() | float() as delta]:
+            rates = f"{percent(before)} -> {percent(now)} ({format_points(delta)})"
+            return f"Eval gate {state}: pass rate {rates}."
+    # Other servers have the documented fields only.
+    whole = [verdict.get(name) for name in ("baselinePassRate", "candidatePassRate")]
+    known = [percent(rate) for rate in whole if rate is not None]
+    rates = f", pass rate {' -> '.join(known)}" if len(known) == len(whole) else ""
+    return f"Eval gate {state}: {verdict['name']}{rates}."
+
+
+def _explain(verdict: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which guards speak, as far as the server says."""
+    from dokimos.gate._decision import Guard
+    from dokimos.gate._verdict import MAX_REASONS, guard_sentence
+
+    guards = verdict.get("guards")
+    if not guards:
+        yield from map(str, verdict.get("reasons") or ())
+        return
+    speaking = [one for one in guards if one.get("fails") or one.get("inconclusive")]
+    for one in speaking[:MAX_REASONS]:
+        reason, is_inconclusive = str(one.get("reason")), bool(one.get("inconclusive"))
+        if one.get("guard") in set(Guard):
+            yield guard_sentence(Guard(one["guard"]), reason, is_inconclusive=is_inconclusive)
+        else:
+            yield reason

@@ -21,6 +21,7 @@ def warnings_of(baseline: Snapshot, candidate: Snapshot, pairs: ItemPairs) -> tu
         [
             *_partial("baseline", baseline),
             *_partial("candidate", candidate),
+            *_warn_of_empty_baseline(baseline),
             *_warn_of_unpaired_items(pairs),
             *_warn_of_reordering(pairs),
             *_errors("baseline", baseline),
@@ -42,6 +43,16 @@ def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
         yield (
             f"The {side} covers only part of its data set ({snapshot.partial}): its items were selected, so "
             "its means and this test say nothing about the whole."
+        )
+
+
+def _warn_of_empty_baseline(baseline: Snapshot) -> Iterator[str]:
+    if not baseline.items:
+        yield "The baseline has no items, so nothing was compared."
+    elif all(item.errored for item in baseline.items):
+        yield (
+            "Every item of the baseline errored, so no candidate can be worse than it: compare with a run "
+            "that measured something."
         )
 
 

@@ -123,9 +123,7 @@ class GateVerdict(Printable):
         else:
             shown = [one for one in self.findings if one.fails or one.is_inconclusive][:MAX_REASONS]
             for one in shown:
-                # Guard 2 either fires or cannot tell; lack of power says by itself that it cannot.
-                mark = "INCONCLUSIVE: " if one.is_inconclusive and one.guard is Guard.SEVERITY else ""
-                yield f"  {_GUARD_NAMES[one.guard]}: {mark}{one.reason}"
+                yield f"  {guard_sentence(one.guard, one.reason, is_inconclusive=one.is_inconclusive)}"
         if self.comparison is not None and self.comparison.leading is not None:
             yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
         yield from (f"  Guard 2 for {sentence}" for sentence in self.item_guards)
@@ -147,17 +145,12 @@ class GateVerdict(Printable):
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        words = {
-            GateStatus.PASS: "passed",
-            GateStatus.FAIL: "FAILED",
-            GateStatus.NO_BASELINE: "has no baseline",
-            GateStatus.INCONCLUSIVE: "INCONCLUSIVE (passes)" if self.passed else "INCONCLUSIVE",
-        }
+        status = status_in_words(self.status, passed=self.passed)
         rate = None if self.comparison is None else self.comparison.pass_rate
         if rate is None or rate.delta is None:
-            return f"Eval gate {words[self.status]}: {self.name}"
+            return f"Eval gate {status}: {self.name}"
         before, now = level(rate, rate.baseline_mean), level(rate, rate.candidate_mean)
-        return f"Eval gate {words[self.status]}: pass rate {before} -> {now} ({format_points(rate.delta)})."
+        return f"Eval gate {status}: pass rate {before} -> {now} ({format_points(rate.delta)})."
 
     def to_markdown(self) -> str:
         """Return the verdict as it is shown in a job summary or a comment."""
@@ -208,6 +201,24 @@ class GateVerdict(Printable):
         return {key: value for key, value in tree.items() if value is not None}
 
 
+def status_in_words(status: GateStatus, *, passed: bool) -> str:
+    """Return what a headline says of a status."""
+    words = {
+        GateStatus.PASS: "passed",
+        GateStatus.FAIL: "FAILED",
+        GateStatus.NO_BASELINE: "has no baseline",
+        GateStatus.INCONCLUSIVE: "INCONCLUSIVE (passes)" if passed else "INCONCLUSIVE",
+    }
+    return words[status]
+
+
+def guard_sentence(guard: Guard, reason: str, *, is_inconclusive: bool) -> str:
+    """Say which guard fired, and why."""
+    # Guard 2 either fires or cannot tell; lack of power says by itself that it cannot.
+    mark = "INCONCLUSIVE: " if is_inconclusive and guard is Guard.SEVERITY else ""
+    return f"{_GUARD_NAMES[guard]}: {mark}{reason}"
+
+
 _GUARD_NAMES: Final = {
     Guard.REGRESSION: "guard 1 (regression)",
     Guard.SEVERITY: "guard 2 (single items)",
@@ -216,6 +227,7 @@ _GUARD_NAMES: Final = {
     Guard.REMOVED_EVALUATOR: "removed evaluator",
     Guard.REMOVED_ITEMS: "removed items",
     Guard.POWER: "power",
+    Guard.NO_BASELINE: "baseline",
 }
 _CONFIGURED: Final[Mapping[Severity, str]] = {
     "any": "any drop by more than {margin} counts",

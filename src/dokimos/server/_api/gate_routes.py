@@ -47,6 +47,8 @@ _ONLY_GATE: Final = (
     "inconclusive",
     "reasons",
     "guards",
+    "evidence",
+    "itemGuardsInWords",
 )
 
 
@@ -74,6 +76,7 @@ async def check_run(
         branch=body.baseline_branch or None,
         options=body.options,
         refuse_changed_evaluators=body.refuse_changed_evaluators,
+        refuse_parts=True,
     )
     compared = await engine.compare(caller, request)
     if request.is_automatic and compared.candidate.verdict is None:
@@ -229,6 +232,8 @@ def _no_baseline(compared: ComparedRuns, options: GateOptions, is_failing: bool)
         "reasons": reasons,
         "warnings": [str(guard["reason"]) for guard in guards if not guard["fails"]],
         "guards": guards,
+        "evidence": None,
+        "itemGuardsInWords": [],
         "alpha": options.alpha,
         "correction": options.correction,
     }

@@ -148,6 +148,8 @@ class GateAnswer(ComparisonSummary):
     inconclusive: bool
     reasons: list[str]
     guards: list[GuardAnswer]
+    evidence: str | None
+    item_guards_in_words: list[str]
     baseline_source: str
     baseline_reason: str
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
 
+from dokimos._core.text import pluralize
 from dokimos.server._db.clock import format_time
 from dokimos.server._db.tables import RUNS
 from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import find_experiment
-from dokimos.server._services.runs import COMPARABLE, RunStatus, find_run
+from dokimos.server._services.runs import COMPARABLE, RunStatus, describe_part, find_run
+
+FAILING: Final = "FAIL"
+"""The verdict of a run that the automatic baseline skips."""
+_PARTIAL_MARK: Final = '"partial":"'
+"""What the provenance of a run of part of its data set has, as JSON: a text has no such quotation marks."""
 
 
 class BaselineSource(StrEnum):
@@ -63,7 +69,8 @@ def find_baseline(
     """Return the run that a candidate is compared with.
 
     That is the one that is asked for; else the one that is pinned; else the latest run before the candidate
-    that succeeded, has items and ran on the same version of the dataset.
+    that succeeded, covers its whole data set, has items that did not all error, ran on the same version of
+    the dataset, and did not fail the gate itself. Where all of those failed it, the latest of them.
 
     Args:
         connection, principal, experiment, candidate: The candidate, and who asks.
@@ -93,8 +100,18 @@ def find_baseline(
             f"({format_time(candidate.started_at)})."
         )
         return Baseline(None, BaselineSource.NONE, reason)
-    reason = f"It is the latest run{version}{where} that succeeded before the candidate started."
-    return Baseline(latest, BaselineSource.AUTOMATIC, reason)
+    reason = f"It is the latest run{version}{where} that succeeded before the candidate started"
+    return Baseline(latest.run, BaselineSource.AUTOMATIC, f"{reason}{latest.describe_skipped()}")
+
+
+def check_is_whole(run: Row[Any], role: str) -> None:
+    """Raise `ConflictError` for a run of selected items, which says nothing about the whole data set."""
+    part = describe_part(run)
+    if part is not None:
+        raise ConflictError(
+            f"A gate compares whole runs, and the {role} {run.id} covers only part of its data set ({part}). "
+            "Run the whole data set first, without --failed or --estimate"
+        )
 
 
 def _find_run_of(connection: Connection, principal: Principal, experiment_id: str, run_id: str) -> Row[Any]:
@@ -131,19 +148,62 @@ def _find_pinned(
     return connection.execute(query).first()
 
 
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """The latest run that may be the baseline, and how many later ones failed the gate."""
+
+    run: Row[Any]
+    skipped: int
+
+    def describe_skipped(self) -> str:
+        """Return the end of a sentence about the run."""
+        if self.run.verdict == FAILING:
+            return "; it failed the gate itself, as all runs before it that could be the baseline did."
+        if not self.skipped:
+            return "."
+        failed = (
+            f"{pluralize(self.skipped, 'later run')} failed the gate and {_IS_ARE[self.skipped > 1]} skipped"
+        )
+        return f"; {failed} (pin one as the baseline to compare with that)."
+
+
+_IS_ARE: Final = ("is", "are")
+
+
 def _find_latest(
     connection: Connection, principal: Principal, candidate: Row[Any], branch: str | None
-) -> Row[Any] | None:
+) -> _Latest | None:
+    """Return the latest run before a candidate that did not fail the gate, or else the latest one."""
+    eligible = _select_eligible(principal, candidate, branch)
+    latest_first = eligible.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
+    did_not_fail = or_(RUNS.c.verdict.is_(None), RUNS.c.verdict != FAILING)
+    run = (
+        connection.execute(latest_first.where(did_not_fail)).first()
+        or connection.execute(latest_first).first()
+    )
+    if run is None:
+        return None
+    # Those between the two would have been chosen, had they not failed.
+    later = eligible.where(~_is_before(run), RUNS.c.id != run.id).subquery()
+    skipped = connection.execute(select(func.count()).select_from(later)).scalar_one()
+    return _Latest(run, skipped)
+
+
+def _select_eligible(principal: Principal, candidate: Row[Any], branch: str | None) -> Select[Any]:
     version = candidate.dataset_version_id
-    same_moment = and_(RUNS.c.started_at == candidate.started_at, RUNS.c.id < candidate.id)
     query = select(RUNS).where(
         RUNS.c.experiment_id == candidate.experiment_id,
         RUNS.c.status == RunStatus.SUCCESS,
-        RUNS.c.item_count > 0,  # an empty run measured nothing: compared with it, anything passes
-        or_(RUNS.c.started_at < candidate.started_at, same_moment),
+        # A run without items, or of which all errored, measured nothing: compared with it, anything passes.
+        RUNS.c.item_count > RUNS.c.errored_count,
+        _is_before(candidate),
         RUNS.c.dataset_version_id.is_(None) if version is None else RUNS.c.dataset_version_id == version,
+        or_(RUNS.c.provenance.is_(None), RUNS.c.provenance.not_like(f"%{_PARTIAL_MARK}%")),
         principal.sees(RUNS),
     )
-    if branch is not None:
-        query = query.where(RUNS.c.git_branch == branch)
-    return connection.execute(query.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)).first()
+    return query if branch is None else query.where(RUNS.c.git_branch == branch)
+
+
+def _is_before(run: Row[Any]) -> ColumnElement[bool]:
+    same_moment = and_(RUNS.c.started_at == run.started_at, RUNS.c.id < run.id)
+    return or_(RUNS.c.started_at < run.started_at, same_moment)

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos.comparison._diff import Change, ItemChange, MetricChange, RunComparison
 from dokimos.comparison._tree import interval_tree, metric_tree
+from dokimos.comparison._wording import evidence_sentence
 from dokimos.gate._decision import Decision
 from dokimos.gate._verdict import GateStatus, GateVerdict
 from dokimos.server._services.run_snapshots import StoredItem
@@ -147,6 +148,10 @@ def _list_added(verdict: GateVerdict, comparison: RunComparison, sides: Sides) -
             }
             for finding in verdict.findings
         ],
+        "evidence": None
+        if comparison.leading is None
+        else evidence_sentence(comparison.leading, len(comparison.metrics)),
+        "itemGuardsInWords": list(verdict.item_guards),
         "alpha": verdict.config.alpha,
         "correction": verdict.config.correction,
     }

@@ -13,7 +13,13 @@ from sqlalchemy import Connection, Row, select
 from dokimos.server._db.database import Database
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
-from dokimos.server._services.baselines import Baseline, find_baseline, find_candidate
+from dokimos.server._services.baselines import (
+    Baseline,
+    BaselineSource,
+    check_is_whole,
+    find_baseline,
+    find_candidate,
+)
 from dokimos.server._services.comparison_jobs import Comparer, ComparisonJob, ComparisonOutcome, state_of
 from dokimos.server._services.comparison_turns import MOST_WAITING, ComparisonTurns, Lane
 from dokimos.server._services.errors import ConflictError
@@ -21,7 +27,7 @@ from dokimos.server._services.gate_options import DEFAULTS, GateOptions
 from dokimos.server._services.maintenance import find_runs_without_verdict
 from dokimos.server._services.principal import Principal, Role
 from dokimos.server._services.run_parts import evaluators_of_run
-from dokimos.server._services.runs import COMPARABLE, RunStatus
+from dokimos.server._services.runs import COMPARABLE, RunStatus, describe_part
 from dokimos.server._services.stored_comparisons import (
     StoredComparison,
     find_comparison,
@@ -44,6 +50,8 @@ class ComparisonRequest:
     branch: str | None = None
     options: GateOptions = DEFAULTS
     refuse_changed_evaluators: bool = False
+    refuse_parts: bool = False
+    """Whether runs of part of their data set are refused, which a verdict says nothing about."""
 
     @property
     def is_automatic(self) -> bool:
@@ -70,6 +78,8 @@ class Comparisons:
         self._running: dict[tuple[str, ...], asyncio.Task[StoredComparison]] = {}
         self._to_judge: dict[str, None] = {}
         """Runs that ended, in the order in which they get their verdicts."""
+        self._judged: dict[str, asyncio.Task[None]] = {}
+        """Those whose verdict is being computed."""
         self._judging: asyncio.Task[None] | None = None
 
     async def compare(
@@ -82,6 +92,10 @@ class Comparisons:
                 compares was interrupted.
         """
         found = await self._database.read(lambda connection: _find(connection, principal, request))
+        while (verdict := self._verdict_to_come(found.baseline)) is not None:
+            # One that failed the gate is not the automatic baseline: first it is known whether this one did.
+            await asyncio.shield(verdict)
+            found = await self._database.read(lambda connection: _find(connection, principal, request))
         comparison = found.comparison
         if comparison is None and found.baseline.run is not None:
             comparison = await self._compute(found, found.baseline.run, request.options, lane)
@@ -111,7 +125,7 @@ class Comparisons:
 
     async def close(self) -> None:
         """Cancel what is under way, and end the process."""
-        tasks: list[asyncio.Task[Any]] = [*self._running.values()]
+        tasks: list[asyncio.Task[Any]] = [*self._running.values(), *self._judged.values()]
         if self._judging is not None:
             tasks.append(self._judging)
         for task in tasks:
@@ -150,22 +164,38 @@ class Comparisons:
         if not task.cancelled():
             task.exception()  # looked at, also where nobody waits for it any more
 
+    def _verdict_to_come(self, baseline: Baseline) -> asyncio.Task[None] | None:
+        """Return what computes the verdict on an automatic baseline, None where that is known."""
+        if baseline.run is None or baseline.source is not BaselineSource.AUTOMATIC:
+            return None
+        run_id = baseline.run.id
+        return self._start_judging(run_id) if run_id in self._to_judge else self._judged.get(run_id)
+
+    def _start_judging(self, run_id: str) -> asyncio.Task[None]:
+        # Before it is judged: a run that is opened again and ends meanwhile is judged again.
+        self._to_judge.pop(run_id, None)
+        task = asyncio.create_task(self._judge_or_log(run_id), name=f"dokimos verdict on {run_id}")
+        self._judged[run_id] = task
+        task.add_done_callback(lambda _: self._judged.pop(run_id, None))
+        return task
+
     async def _judge_all(self) -> None:
         try:
-            while self._to_judge:
-                run_id = next(iter(self._to_judge))
-                # Before it is judged: a run that is opened again and ends meanwhile is judged again.
-                del self._to_judge[run_id]
-                try:
-                    await self._judge(run_id)
-                except Exception as error:
-                    _LOGGER.error("The verdict on run %s could not be computed: %s", run_id, error)
+            while self._to_judge or self._judged:
+                tasks = [*self._judged.values()] or [self._start_judging(next(iter(self._to_judge)))]
+                await asyncio.wait(tasks)
         finally:
             self._judging = None
 
+    async def _judge_or_log(self, run_id: str) -> None:
+        try:
+            await self._judge(run_id)
+        except Exception as error:
+            _LOGGER.error("The verdict on run %s could not be computed: %s", run_id, error)
+
     async def _judge(self, run_id: str) -> None:
         run = await self._database.read(lambda connection: _find_ended_run(connection, run_id))
-        if run is None:
+        if run is None or describe_part(run) is not None:
             return
         # The baseline is one that the tenant of the run sees: nobody else's results decide on it.
         principal = Principal("system", Role.ADMIN, tenant=run.tenant_id, is_restricted=True)
@@ -203,8 +233,12 @@ def _find(connection: Connection, principal: Principal, request: ComparisonReque
     baseline = find_baseline(
         connection, principal, experiment, candidate, run_id=request.baseline_id, branch=request.branch
     )
+    if request.refuse_parts:
+        check_is_whole(candidate, "candidate")
     if baseline.run is None:
         return _Found(candidate, experiment.name, baseline, None)
+    if request.refuse_parts:
+        check_is_whole(baseline.run, "baseline")
     if request.refuse_changed_evaluators:
         _check_evaluators(connection, baseline.run, candidate)
     comparison = find_comparison(connection, baseline.run, candidate, request.options.configuration)

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, null, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, null, select
 
 from dokimos._core.score_range import USUAL_RANGE, is_score_range
 from dokimos.comparison._snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, EVALUATIONS, ITEMS, RUN_EVALUATORS
+from dokimos.server._services.runs import describe_part
 
+_OWN_KEY = "dokimos"
+"""The member of an item's metadata in which our client says what the wire has no field for."""
 _INPUT_LENGTH = 200
 """Characters of an input that a comparison by position looks at to find rows that were moved."""
 
@@ -73,7 +76,7 @@ def read_side(connection: Connection, run: Row[Any], name: str, key: ItemKey) ->
     evaluators = _read_evaluators(connection, run.id)
     groups = _group_rows(_read_items(connection, run.id, key), key)
     _add_scores(connection, run.id, groups)
-    merged = sorted((group.merge(id) for id, group in groups.items()), key=lambda pair: pair[0].index)
+    merged = sorted((group.merge() for group in groups.values()), key=lambda pair: pair[0].index)
     facts = {"run": run.id, "commit": (run.git_sha or "")[:10], "branch": run.git_branch}
     knows_repeats = any(row.deterministic is not None for row in evaluators)
     return StoredSide(
@@ -85,6 +88,7 @@ def read_side(connection: Connection, run: Row[Any], name: str, key: ItemKey) ->
             label=run.id,
             facts={name: text for name, text in facts.items() if text},
             records_repeats=knows_repeats,
+            partial=describe_part(run),
         ),
         items={item.index: stored for item, stored in merged},
         fingerprints={row.name: row.fingerprint for row in evaluators if row.fingerprint},
@@ -99,15 +103,16 @@ class _Group:
     scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def merge(self, key: str | None) -> tuple[ItemSnapshot, StoredItem]:
+    def merge(self) -> tuple[ItemSnapshot, StoredItem]:
         first = self.rows[0]
-        failures = [row.error for row in self.rows if row.error is not None]
-        if failures:
-            self.errors[TASK] = _error_text(failures[0])
+        failures = [row for row in self.rows if row.error is not None]
+        for row in failures:
+            for name, text in (_errors_by_evaluator(row) or {TASK: _error_text(row.error)}).items():
+                self.errors.setdefault(name, text)
         return (
             ItemSnapshot(
                 index=first.ordinal,
-                id=key,
+                id=first.key,
                 input=first.input,
                 # An item that errored did not pass, also without a score; one without either is not judged.
                 verdicts=tuple(bool(row.passed) for row in self.rows if row.judged or row.error is not None),
@@ -145,6 +150,8 @@ def _read_items(connection: Connection, run_id: str, key: ItemKey) -> Sequence[R
         ITEMS.c.passed,
         ITEMS.c.judged,
         ITEMS.c.error,
+        # Few items errored, and only their metadata is looked at.
+        case((ITEMS.c.error.is_not(None), ITEMS.c.metadata)).label("metadata"),
         keys[key].label("key"),
         (func.substr(ITEMS.c.input, 1, _INPUT_LENGTH) if by_position else null()).label("input"),
     ).where(ITEMS.c.run_id == run_id)
@@ -211,6 +218,13 @@ def _facts(row: Row[Any]) -> EvaluatorFacts:
         fingerprint=row.fingerprint or "",
         score_range=score_range if is_own else None,
     )
+
+
+def _errors_by_evaluator(row: Row[Any]) -> dict[str, str]:
+    """Return the errors of evaluators that our client names in the metadata; the others worked."""
+    about = json.loads(row.metadata or "{}").get(_OWN_KEY)
+    errors = about.get("errors") if isinstance(about, dict) else None
+    return {str(name): str(text) for name, text in errors.items()} if isinstance(errors, dict) else {}
 
 
 def _error_text(stored: str) -> str:

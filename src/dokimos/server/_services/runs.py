@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -216,8 +217,8 @@ def pin_baseline(
 
     Raises:
         NotFoundError: The run does not belong to the experiment.
-        ConflictError: The run has not ended or was cancelled; or it belongs to a tenant, and the
-            experiment is shared.
+        ConflictError: The run has not ended or was cancelled, or covers only part of its data set; or it
+            belongs to a tenant, and the experiment is shared.
     """
     experiment = find_experiment(connection, principal, experiment_id)
     principal.check_may_write(experiment.tenant_id, f"The experiment '{experiment.name}'")
@@ -230,6 +231,9 @@ def pin_baseline(
         if run.tenant_id not in (None, experiment.tenant_id):
             # Everyone who sees the experiment compares with its baseline.
             raise ConflictError("A run of one tenant cannot be the baseline of a shared experiment")
+        part = describe_part(run)
+        if part is not None:
+            raise ConflictError(f"A run of part of its data set ({part}) cannot be a baseline")
     change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment_id).values(baseline_run_id=run_id)
     connection.execute(change)
     announce_experiment(connection, EventKind.EXPERIMENT_UPDATED, experiment, {"baselineRunId": run_id})
@@ -255,6 +259,14 @@ def delete_run(connection: Connection, principal: Principal, run_id: str) -> Non
     connection.execute(change.values(latest_run_id=latest.scalar_subquery()))
     _count_run(connection, run.experiment_id, run.project_id, -1)
     announce_run(connection, EventKind.RUN_DELETED, run)
+
+
+def describe_part(run: Row[Any]) -> str | None:
+    """Return which part of its data set a run covers, as its client says; None for all of it."""
+    if run.provenance is None:
+        return None
+    partial = json.loads(run.provenance).get("partial")
+    return partial if isinstance(partial, str) else None
 
 
 def describe_failure(run: Row[Any]) -> str:
