@@ -147,7 +147,7 @@ def _marks(count: int) -> str:
 
 _SQLITE_KEY: Final = f"INSERT OR IGNORE INTO ingested_batches VALUES ({_marks(4)})"
 _SQLITE_ITEMS: Final = f"INSERT INTO items VALUES ({_marks(_ITEM_COLUMNS)})"
-_SQLITE_SCORES: Final = f"INSERT INTO evaluations VALUES ({_marks(_SCORE_COLUMNS)})"
+_SQLITE_SCORES: Final = f"INSERT INTO evaluations VALUES ({_marks(_SCORE_COLUMNS)}, NULL)"  # `judged`
 _SQLITE_COUNT: Final = _COUNT.format(*(f"?{number}" for number in range(1, 8)))
 _SQLITE_COUNT_SCORES: Final = _COUNT_SCORES.format(*"??????")
 

@@ -134,6 +134,11 @@ CASES = {
         Side(scores=GOOD),
         (),
     ),
+    "scores without a verdict": (
+        Side(scores=BOTH, settings={"threshold": None}),
+        Side(scores={**BOTH, "style": [0.3] * 20}, settings={"threshold": None}),
+        (),
+    ),
     "Holm, at another alpha": (
         Side(scores=BOTH),
         Side(scores={**BOTH, "accuracy": half(1.0, 0.0)}),

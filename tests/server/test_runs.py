@@ -452,3 +452,57 @@ def test_scores_whose_sum_is_infinite_are_stored_one_by_one_and_replaced(api):
     usual = {"evalResults": [{"name": "a", "score": 0.5, "success": True}]}
     assert send(api, run, *({**ITEM, **usual, "ordinal": ordinal} for ordinal in range(3))).status_code == 201
     assert read(api, run)["evaluators"][0]["meanScore"] is not None
+
+
+def score(name, value, **fields):
+    return {"name": name, "score": value, "success": True, **fields}
+
+
+def scored(*scores, **fields):
+    return {"inputs": {"input": "q"}, "actualOutputs": {}, "evalResults": list(scores), **fields}
+
+
+def test_a_score_without_a_verdict_neither_passes_nor_fails_its_item(api):
+    run = start(api)
+    items = [
+        scored(score("style", 0.3, judged=False)),
+        scored(score("style", 0.9, success=None), ordinal=1),
+        scored(score("style", 0.2, judged=False), score("correct", 1.0)),
+        scored(score("style", 0.2, judged=False), score("correct", 0.0, success=False)),
+        scored(score("style", 0.2, judged=False), error="ValueError: no answer"),
+        scored(),
+    ]
+    assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+
+    details = api.get(f"/api/v1/runs/{run}").json()
+
+    assert [[one["success"] for one in item["evalResults"]] for item in details["items"]["content"]] == [
+        [None], [None], [None, True], [None, False], [None], []
+    ]  # fmt: skip
+    assert (details["totalItems"], details["passedItems"], details["informationalCount"]) == (6, 1, 2)
+    assert (details["judgedCount"], details["erroredCount"]) == (2, 1)
+    assert details["passRate"] == 1 / 4  # an item without scores did not pass, as documented
+    style, correct = details["evaluators"]
+    assert (style["scoreCount"], style["successCount"]) == (5, 0)
+    assert (correct["scoreCount"], correct["successCount"]) == (2, 1)
+    for outcome, count in (("passed", 1), ("failed", 1), ("errored", 1), ("unjudged", 3)):
+        page = api.get(f"/api/v1/runs/{run}", params={"outcome": outcome}).json()["items"]
+        assert page["totalElements"] == count, outcome
+
+    replaced = {"items": [scored(score("style", 0.9, success=False), ordinal=1)]}
+    assert api.post(f"/api/v1/runs/{run}/items", json=replaced).status_code == 201
+    details = api.get(f"/api/v1/runs/{run}").json()
+    assert (details["informationalCount"], details["passRate"]) == (1, 1 / 5)
+    replaced = {"items": [scored(score("style", 0.9, judged=False), ordinal=1)]}
+    assert api.post(f"/api/v1/runs/{run}/items", json=replaced).status_code == 201
+    assert api.get(f"/api/v1/runs/{run}").json()["informationalCount"] == 2
+
+
+def test_a_run_of_scores_without_verdicts_has_no_pass_rate(api):
+    run = start(api)
+    items = [scored(score("style", 0.3, judged=False))] * 3
+    assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+
+    details = api.get(f"/api/v1/runs/{run}").json()
+
+    assert (details["totalItems"], details["passRate"]) == (3, None)

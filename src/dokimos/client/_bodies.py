@@ -87,9 +87,12 @@ def _score_body(result: EvalResult, escapes: Escapes) -> dict[str, JsonValue]:
     body: dict[str, JsonValue] = {
         "name": fit_name(result.name, empty="unnamed", note=escapes.note),
         "score": result.score,
-        # The wire knows no score without a verdict: like one without a threshold, it fails nothing.
+        # The documented field cannot say that there is no verdict: like one without a threshold, such a score
+        # fails nothing. Other servers ignore `judged`.
         "success": result.success is not False,
     }
+    if result.success is None:
+        body["judged"] = False
     if result.threshold is not None and math.isfinite(result.threshold):
         body["threshold"] = result.threshold
     if result.reason:

@@ -40,10 +40,16 @@ def _evaluation_json(item_id: str, row: Row[Any]) -> str:
     return (
         f'{{"id":"{shift_id(item_id, row.position)}","evaluatorName":{json.dumps(row.evaluator)},'
         f'"score":{_number(row.score)},"threshold":{_number(row.threshold)},'
-        f'"success":{"true" if row.success else "false"},"reason":{row.reason or "null"},'
+        f'"success":{_verdict(row)},"reason":{row.reason or "null"},'
         f'"label":{row.label or "null"},"metadata":{row.metadata or "null"},'
         f'"errorDetail":{row.error_detail or "null"}}}'
     )
+
+
+def _verdict(row: Row[Any]) -> str:
+    if row.judged is False:
+        return "null"
+    return "true" if row.success else "false"
 
 
 def _text(value: str | None) -> str:

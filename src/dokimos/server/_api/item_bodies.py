@@ -30,7 +30,8 @@ class EvalResultBody(TypedDict):
     name: str
     score: float
     threshold: NotRequired[float | None]
-    success: bool
+    success: bool | None
+    judged: NotRequired[bool | None]
     reason: NotRequired[str | None]
     metadata: NotRequired[dict[str, Any] | None]
     label: NotRequired[str | None]
@@ -114,6 +115,7 @@ def _round_numbers(value: object) -> bool:
 
 def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:
     dataset_item_id = body.get("datasetItemId")
+    results = body.get("evalResults") or ()
     try:
         return NewItem(
             ordinal=body.get("ordinal"),
@@ -129,8 +131,13 @@ def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:
             cost_usd=body.get("costUsd"),
             latency_ms=body.get("latencyMs"),
             evaluations=[
-                _evaluation(result, position, checked_names)
-                for position, result in enumerate(body.get("evalResults") or ())
+                _evaluation(result, position, checked_names) for position, result in enumerate(results)
+            ],
+            # Documented clients give every score a verdict.
+            unjudged=[
+                position
+                for position, result in enumerate(results)
+                if result["success"] is None or result.get("judged") is False
             ],
         )
     except InvalidRequestError as error:
@@ -146,7 +153,7 @@ def _evaluation(body: EvalResultBody, position: int, checked_names: set[str]) ->
             name,
             body["score"],
             body.get("threshold"),
-            body["success"],
+            body["success"] is not False or body.get("judged") is False,
             _optional(body.get("reason"), "reason"),
             _optional(body.get("label"), "label"),
             _optional(body.get("metadata"), "metadata"),

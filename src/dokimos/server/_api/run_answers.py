@@ -12,8 +12,12 @@ from dokimos.server._services.items import LARGEST_SUMMED_SCORE
 
 
 def pass_rate(row: Row[Any]) -> float | None:
-    """Return the share of items that passed, None for a run without items."""
-    return row.passed_count / row.item_count if row.item_count else None
+    """Return the share of items that passed, None for a run without items.
+
+    Items of which no score has a verdict are left out: they neither passed nor did they not.
+    """
+    count = row.item_count - row.informational_count
+    return row.passed_count / count if count else None
 
 
 def totals(row: Row[Any]) -> dict[str, Any]:
@@ -95,6 +99,7 @@ def _common(row: Row[Any], tags: list[str]) -> dict[str, Any]:
         "statusReason": row.status_reason,
         "judgedCount": row.judged_count,
         "erroredCount": row.errored_count,
+        "informationalCount": row.informational_count,
         "plannedItems": row.planned_item_count,
         "name": row.name,
         "notes": row.notes,

@@ -149,6 +149,7 @@ class RunAnswer(WireModel):
     avg_latency_ms: float | None
     status_reason: str | None
     judged_count: int
+    informational_count: int
     errored_count: int
     planned_items: int | None
     name: str | None

@@ -101,6 +101,8 @@ RUNS: Final = Table(
     Column("idempotency_key", Text),
     Column("idempotency_hash", Text),
     Column("deleted_at", TIME),
+    # Items with scores of which none has a verdict: they count neither as passed nor as not passed.
+    Column("informational_count", LONG, nullable=False, default=0, server_default="0"),
     sqlite_strict=True,
 )
 
@@ -187,6 +189,7 @@ EVALUATIONS: Final = Table(
     Column("label", Text),  # a JSON string
     Column("metadata", Text),  # JSON
     Column("error_detail", Text),  # JSON
+    Column("judged", Flag),  # false for a score without a verdict, None for one that says nothing of that
     sqlite_strict=True,
     sqlite_with_rowid=False,  # stored beside those of the same item: a list of items reads few pages
 )

@@ -64,15 +64,22 @@ class NewItem:
     cost_usd: float | None = None
     latency_ms: int | None = None
     evaluations: Sequence[NewEvaluation] = ()
+    unjudged: Sequence[int] = ()
+    """Positions of the scores without a verdict, whose `success` says nothing and is true."""
 
     @property
     def judged(self) -> bool:
-        """Whether any evaluator scored it."""
-        return bool(self.evaluations)
+        """Whether any evaluator gave a verdict on it."""
+        return len(self.evaluations) > len(self.unjudged)
+
+    @property
+    def is_informational(self) -> bool:
+        """Whether it has scores, and none of them with a verdict."""
+        return bool(self.unjudged) and not self.judged and self.error is None
 
     @property
     def passed(self) -> bool:
-        """Whether it was scored without an error, and every evaluator is content."""
+        """Whether it was judged without an error, and every evaluator is content."""
         return (
             self.judged and self.error is None and all(evaluation.success for evaluation in self.evaluations)
         )
@@ -86,6 +93,7 @@ class Counts:
     passed_count: int = 0
     judged_count: int = 0
     errored_count: int = 0
+    informational_count: int = 0
     tokens_in: int = 0
     tokens_in_count: int = 0
     tokens_out: int = 0
@@ -169,6 +177,15 @@ _COUNT: Final = DriverStatement(
         )
     )
 )
+# Few scores have no verdict, and only our own clients say so: the rows of the others cost nothing for it.
+_MARK_UNJUDGED: Final = (
+    update(EVALUATIONS)
+    .where(
+        EVALUATIONS.c.item_id == bindparam("item", type_=EVALUATIONS.c.item_id.type),
+        EVALUATIONS.c.position == bindparam("place"),
+    )
+    .values(judged=False)
+)
 _COUNTED: Final = ("score_count", "score_sum", "success_count")
 
 
@@ -251,6 +268,7 @@ def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], coun
     next_ordinal: int = max([run.next_ordinal, *(ordinal + 1 for ordinal, _ in latest)])
     rows: list[tuple[object, ...]] = []
     scores: list[tuple[object, ...]] = []
+    unjudged: list[dict[str, object]] = []
     for index, (new, item) in enumerate(zip(new_ids(len(items)), items, strict=True)):
         ordinal = item.ordinal
         if ordinal is None:
@@ -265,8 +283,15 @@ def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], coun
         for position, evaluation in enumerate(item.evaluations):
             scores.append((item_id, position, *evaluation))
             counts.add_score(evaluation)
+        if item.unjudged:
+            unjudged += [{"item": new, "place": position} for position in item.unjudged]
+            counts.informational_count += item.is_informational
+            for position in item.unjudged:
+                counts.scores[item.evaluations[position].evaluator].success_count -= 1
     insert_rows(connection, ITEMS, rows)
     insert_rows(connection, EVALUATIONS, scores)
+    if unjudged:
+        connection.execute(_MARK_UNJUDGED, unjudged)
     return next_ordinal
 
 
@@ -299,8 +324,14 @@ def _remove_places(
     ids = [row.id for row in replaced]
     if not ids:
         return
+    unjudged = {row.id for row in replaced if not row.judged and row.error is None}
     for score in connection.execute(select(EVALUATIONS).where(EVALUATIONS.c.item_id.in_(ids))):
         counts.add_score(score, sign=-1)
+        if score.judged is False:
+            counts.scores[score.evaluator].success_count += 1
+        if score.item_id in unjudged:
+            unjudged.remove(score.item_id)
+            counts.informational_count -= 1
     connection.execute(delete(EVALUATIONS).where(EVALUATIONS.c.item_id.in_(ids)))
     connection.execute(delete(ITEMS).where(ITEMS.c.id.in_(ids)))
 

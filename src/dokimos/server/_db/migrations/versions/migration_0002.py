@@ -1,11 +1,11 @@
-"""Which comparisons are kept longest, and which runs wait for a verdict."""
+"""Which comparisons are kept longest, which runs wait for a verdict, and which scores have none."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-from dokimos.server._db.columns import Flag
+from dokimos.server._db.columns import LONG, Flag
 
 revision = "0002"
 down_revision = "0001"
@@ -15,6 +15,7 @@ def upgrade() -> None:
     """Add the columns and indexes."""
     _extend_comparisons()
     _extend_runs()
+    op.add_column("evaluations", sa.Column("judged", Flag(), nullable=True))
 
 
 def _extend_comparisons() -> None:
@@ -30,6 +31,7 @@ def _extend_comparisons() -> None:
 
 
 def _extend_runs() -> None:
+    op.add_column("runs", sa.Column("informational_count", LONG, nullable=False, server_default="0"))
     op.create_index(
         "ix_runs_without_verdict",
         "runs",
