@@ -11,14 +11,16 @@ from sqlalchemy import Row
 
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.json_body import WireModel, describe_body, json_body
-from dokimos.server._api.parameters import RunId, Store
+from dokimos.server._api.list_parameters import list_request
+from dokimos.server._api.parameters import RunId, Search, Store, lane_of
 from dokimos.server._api.run_schemas import CommentBody
 from dokimos.server._db.clock import format_time
 from dokimos.server._db.ids import parse_id
-from dokimos.server._services.comments import add_comment, delete_comment, list_comments
+from dokimos.server._services.comments import COMMENT_ORDERS, add_comment, delete_comment, list_comments
 from dokimos.server._services.errors import InvalidRequestError
 
 ROUTER = APIRouter(prefix="/api/v1/runs/{runId}/comments", tags=["Comments"])
+_COMMENTS_PAGE = list_request(COMMENT_ORDERS)
 
 
 class CommentAnswer(WireModel):
@@ -53,11 +55,19 @@ async def post_comment(
 @ROUTER.get("", response_model=list[CommentAnswer])
 @access(Access.READ)
 async def get_comments(
-    caller: Caller, store: Store, run_id: RunId, item_id: Annotated[UUID | None, Query(alias="itemId")] = None
+    caller: Caller,
+    store: Store,
+    run_id: RunId,
+    page: _COMMENTS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
+    item_id: Annotated[UUID | None, Query(alias="itemId")] = None,
+    search: Search = None,
 ) -> list[dict[str, Any]]:
-    """List the comments on a run and its items, or on one item, the oldest first."""
+    """List the comments on a run and its items, or on one item, the oldest first; with `limit`, a page."""
     item = None if item_id is None else str(item_id)
-    rows = await store.read(lambda connection: list_comments(connection, caller, run_id, item))
+    rows = await store.read(
+        lambda connection: list_comments(connection, caller, run_id, page, item_id=item, search=search),
+        lane_of(search),
+    )
     return [_answer(row) for row in rows]
 
 

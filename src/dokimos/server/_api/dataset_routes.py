@@ -25,13 +25,16 @@ from dokimos.server._api.dataset_schemas import (
 )
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
+from dokimos.server._api.list_parameters import list_request
 from dokimos.server._api.paging import page_request
 from dokimos.server._api.parameters import PathName, Search, Store, lane_of
 from dokimos.server._db.database import Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.dataset_diff import CaseStatus, count_differences, list_differences
 from dokimos.server._services.datasets import (
+    DATASET_ORDERS,
     LATEST,
+    VERSION_ORDERS,
     create_dataset,
     delete_dataset,
     describe_dataset,
@@ -44,6 +47,8 @@ from dokimos.server._services.promotion import Promotion, promote_items
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Datasets"])
 _DIFF_PAGE = page_request(20)
+_DATASETS_PAGE = list_request(DATASET_ORDERS)
+_VERSIONS_PAGE = list_request(VERSION_ORDERS)
 
 
 @ROUTER.post(
@@ -69,10 +74,15 @@ async def add_dataset(
 
 @ROUTER.get("/datasets", response_model=list[DatasetSummaryAnswer])
 @access(Access.READ)
-async def get_datasets(caller: Caller, store: Store, search: Search = None) -> list[dict[str, Any]]:
-    """List the datasets with the latest version of each, the newest first."""
+async def get_datasets(
+    caller: Caller,
+    store: Store,
+    page: _DATASETS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
+    search: Search = None,
+) -> list[dict[str, Any]]:
+    """List the datasets with the latest version of each, the newest first; with `limit`, a page of them."""
     datasets = await store.read(
-        lambda connection: list_datasets(connection, caller, search=search), lane_of(search)
+        lambda connection: list_datasets(connection, caller, page, search=search), lane_of(search)
     )
     return [summarize_dataset(dataset) for dataset in datasets]
 
@@ -104,9 +114,20 @@ async def promote(
 
 @ROUTER.get("/datasets/{name}", response_model=DatasetAnswer)
 @access(Access.READ)
-async def get_dataset(caller: Caller, store: Store, name: PathName) -> dict[str, Any]:
-    """Return a dataset with its versions, the newest first."""
-    summary, versions = await store.read(lambda connection: describe_dataset(connection, caller, name))
+async def get_dataset(
+    caller: Caller,
+    store: Store,
+    name: PathName,
+    page: _VERSIONS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
+    search: Search = None,
+) -> dict[str, Any]:
+    """Return a dataset with its versions, the newest first.
+
+    `search` looks in the descriptions of the versions; with `limit`, it is a page of them.
+    """
+    summary, versions = await store.read(
+        lambda connection: describe_dataset(connection, caller, name, page, search=search), lane_of(search)
+    )
     return {
         **summarize_dataset(summary),
         "versions": [describe_version(summary.name, version) for version in versions],

@@ -33,17 +33,20 @@ from dokimos.server._api.dataset_uploads import (
 )
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
-from dokimos.server._api.paging import PageRequest, page_request
+from dokimos.server._api.list_parameters import cursor_request
+from dokimos.server._api.paging import PageRequest, continued, page_request
 from dokimos.server._api.parameters import PathName, Search, Store, lane_of
 from dokimos.server._services.dataset_edits import Edits, ItemChange, edit_version
-from dokimos.server._services.dataset_items import read_items, search_items
+from dokimos.server._services.dataset_items import DATASET_ITEM_ORDERS, count_items, list_items
 from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
 from dokimos.server._services.datasets import LATEST, find_dataset, find_version
 from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.principal import Principal
 
 ROUTER = APIRouter(prefix="/api/v1/datasets/{name}/versions", tags=["Datasets"])
 _ITEMS_PAGE = page_request(50)
+_ITEMS_CURSOR = cursor_request(DATASET_ITEM_ORDERS)
 _Version = Annotated[str, Path(max_length=40, description="A number from 1 on, or `latest`.")]
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD = {
@@ -105,14 +108,18 @@ async def get_items(
     name: PathName,
     version: _Version,
     page: _ITEMS_PAGE,  # type: ignore[valid-type] # made by a function, for its default size
+    cursor: _ITEMS_CURSOR,  # type: ignore[valid-type] # and for its orders
     search: Search = None,
 ) -> Response:
-    """Return a page of the items of a version, in their order."""
-    body = await store.read(
-        lambda connection: _items_page(connection, _find(connection, caller, name, version), search, page),
-        lane_of(search),
-    )
-    return Response(body, media_type="application/json")
+    """Return a page of the items of a version, in their order.
+
+    `after` continues behind an item; `page` is not looked at then.
+    """
+
+    def read(connection: Connection) -> str:
+        return _items_page(connection, _find(connection, caller, name, version), search, page, cursor)
+
+    return Response(await store.read(read, lane_of(search)), media_type="application/json")
 
 
 @ROUTER.get(
@@ -162,14 +169,17 @@ def _answer_version(name: str, written: WrittenVersion) -> Response:
     return JSONResponse(answer, 201 if written.is_new else 200, {"Location": location})
 
 
-def _items_page(connection: Connection, version: Row[Any], search: str | None, page: PageRequest) -> str:
-    if search:
-        items, total = search_items(connection, version.id, search, offset=page.offset, limit=page.size)
-    else:
-        # Ordinals have no gaps, so a page begins where its number says.
-        items = read_items(connection, version.id, start=page.offset, limit=page.size)
-        total = version.item_count
-    return splice_page(items_json(items), page.envelope(total, len(items)))
+def _items_page(
+    connection: Connection, version: Row[Any], search: str | None, page: PageRequest, cursor: ListPage
+) -> str:
+    if cursor.after is not None:
+        page = PageRequest(0, page.size)
+    items = list_items(connection, version.id, cursor, search=search, offset=page.offset, limit=page.size)
+    total = count_items(connection, version.id, search) if search else version.item_count
+    envelope = page.envelope(total, len(items))
+    if cursor.after is not None:
+        envelope |= continued(page, len(items))
+    return splice_page(items_json(items), envelope)
 
 
 def _find(connection: Connection, principal: Principal, name: str, version: str) -> Row[Any]:

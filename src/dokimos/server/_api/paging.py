@@ -54,6 +54,14 @@ class PageRequest:
         }
 
 
+def continued(page: PageRequest, count: int) -> dict[str, Any]:
+    """Return what differs in the envelope of a page that goes on behind a row.
+
+    How many pages are before it is not known, and nobody who has a cursor asks.
+    """
+    return {"first": False, "last": count < page.size}
+
+
 def page_of(content: Sequence[object], total: int, page: PageRequest) -> dict[str, Any]:
     """Return a page of a list with its envelope."""
     return {"content": content, **page.envelope(total, len(content))}

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row
 
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.json_body import describe_body, json_body
+from dokimos.server._api.list_parameters import list_request
 from dokimos.server._api.parameters import ExperimentId, PathName, Search, Store, lane_of
 from dokimos.server._api.run_answers import pass_rate
 from dokimos.server._api.run_schemas import (
@@ -23,6 +24,7 @@ from dokimos.server._db.clock import format_time
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.projects import (
+    PROJECT_ORDERS,
     ProjectSummary,
     delete_experiment,
     delete_project,
@@ -31,19 +33,26 @@ from dokimos.server._services.projects import (
 )
 from dokimos.server._services.runs import pin_baseline
 from dokimos.server._services.stored_comparisons import verdicts_of_projects
-from dokimos.server._services.trends import latest_completed_runs, list_experiments
+from dokimos.server._services.trends import EXPERIMENT_ORDERS, latest_completed_runs, list_experiments
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Projects"])
+_PROJECTS_PAGE = list_request(PROJECT_ORDERS)
+_EXPERIMENTS_PAGE = list_request(EXPERIMENT_ORDERS)
 _MAX_TRENDS = 1000
 
 
 @ROUTER.get("/projects", response_model=list[ProjectAnswer])
 @access(Access.READ)
-async def get_projects(caller: Caller, store: Store, search: Search = None) -> list[dict[str, Any]]:
-    """List the projects, the newest first."""
+async def get_projects(
+    caller: Caller,
+    store: Store,
+    page: _PROJECTS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
+    search: Search = None,
+) -> list[dict[str, Any]]:
+    """List the projects, the newest first; with `limit`, a page of them."""
 
     def read(connection: Connection) -> tuple[list[ProjectSummary], dict[str, list[Row[Any]]]]:
-        projects = list_projects(connection, caller, search=search)
+        projects = list_projects(connection, caller, page, search=search)
         return projects, verdicts_of_projects(connection, caller, [project.id for project in projects])
 
     projects, verdicts = await store.read(read, lane_of(search))
@@ -81,11 +90,18 @@ async def remove_project(caller: Caller, store: Store, name: PathName) -> Respon
 @ROUTER.get("/projects/{name}/experiments", response_model=list[ExperimentAnswer])
 @access(Access.READ)
 async def get_experiments(
-    caller: Caller, store: Store, name: PathName, search: Search = None
+    caller: Caller,
+    store: Store,
+    name: PathName,
+    page: _EXPERIMENTS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
+    search: Search = None,
 ) -> list[dict[str, Any]]:
-    """List the experiments of a project with the latest run of each, the newest experiment first."""
+    """List the experiments of a project with the latest run of each, the newest experiment first.
+
+    With `limit`, it is a page of them.
+    """
     rows = await store.read(
-        lambda connection: list_experiments(connection, caller, name, search=search), lane_of(search)
+        lambda connection: list_experiments(connection, caller, name, page, search=search), lane_of(search)
     )
     return [
         {

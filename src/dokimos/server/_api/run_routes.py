@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
@@ -20,6 +18,7 @@ from dokimos.server._api.item_bodies import ITEMS_BODY
 from dokimos.server._api.items_endpoint import store_items
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
+from dokimos.server._api.list_parameters import cursor_request, list_request
 from dokimos.server._api.paging import PageRequest, page_request
 from dokimos.server._api.parameters import Engine, ExperimentId, PathName, RunId, Search, Store, lane_of
 from dokimos.server._api.run_answers import evaluator_of_run, run_details, run_summary
@@ -33,9 +32,10 @@ from dokimos.server._api.run_schemas import (
     StatusAnswer,
 )
 from dokimos.server._services.annotations import annotations_of
-from dokimos.server._services.item_pages import ItemFilter, count_items, place_of_item, read_item_page
+from dokimos.server._services.item_pages import ITEM_ORDERS, ItemFilter, count_items, read_item_page
+from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.run_evaluators import describe_evaluators
-from dokimos.server._services.run_lists import RunFilter, list_runs, place_of_run
+from dokimos.server._services.run_lists import RUN_ORDERS, RunFilter, list_runs
 from dokimos.server._services.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
 from dokimos.server._services.runs import (
     COMPARABLE,
@@ -51,6 +51,8 @@ from dokimos.server._services.runs import (
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Runs"])
 _ITEMS_PAGE = page_request(50)
+_ITEMS_CURSOR = cursor_request(ITEM_ORDERS)
+_RUNS_PAGE = list_request(RUN_ORDERS)
 
 
 @ROUTER.post(
@@ -78,9 +80,8 @@ async def _read_filter(
     status: Annotated[list[RunStatus] | None, Query()] = None,
     branch: str | None = None,
     tag: str | None = None,
-    limit: Annotated[int | None, Query(ge=1, le=2000)] = None,
 ) -> RunFilter:
-    return RunFilter(search=search, status=status or (), branch=branch, tag=tag, limit=limit)
+    return RunFilter(search=search, status=status or (), branch=branch, tag=tag)
 
 
 @ROUTER.get("/experiments/{experimentId}/runs", response_model=list[RunSummary])
@@ -89,8 +90,8 @@ async def get_runs(
     caller: Caller,
     store: Store,
     experiment_id: ExperimentId,
-    narrowed: Annotated[RunFilter, Depends(_read_filter)],
-    after: Annotated[UUID | None, Query(description="The last run of the page before this one.")] = None,
+    chosen: Annotated[RunFilter, Depends(_read_filter)],
+    page: _RUNS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
 ) -> Response:
     """List the runs of an experiment, the newest first.
 
@@ -98,14 +99,19 @@ async def get_runs(
     """
 
     def read(connection: Any) -> list[dict[str, Any]]:
-        chosen = narrowed
-        if after is not None:
-            chosen = replace(chosen, before=place_of_run(connection, caller, experiment_id, str(after)))
-        rows = list_runs(connection, caller, experiment_id, chosen)
+        rows = list_runs(connection, caller, experiment_id, chosen, page)
         tags = tags_of_runs(connection, [row.id for row in rows])
         return [run_summary(row, tags[row.id]) for row in rows]
 
-    return json_response(to_json(await store.read(read, lane_of(narrowed.search))))
+    return json_response(to_json(await store.read(read, lane_of(chosen.search))))
+
+
+async def _read_item_filter(
+    search: Search = None,
+    outcome: Annotated[Literal["passed", "failed", "errored", "unjudged"] | None, Query()] = None,
+    failed_evaluator: Annotated[str | None, Query(alias="failedEvaluator")] = None,
+) -> ItemFilter:
+    return ItemFilter(search=search, outcome=outcome, failed_evaluator=failed_evaluator)
 
 
 @ROUTER.get("/runs/{runId}", response_model=RunDetails)
@@ -115,21 +121,18 @@ async def get_run(
     store: Store,
     run_id: RunId,
     page: _ITEMS_PAGE,  # type: ignore[valid-type] # made by a function, for its default size
-    search: Search = None,
-    outcome: Annotated[Literal["passed", "failed", "errored", "unjudged"] | None, Query()] = None,
-    failed_evaluator: Annotated[str | None, Query(alias="failedEvaluator")] = None,
-    after: Annotated[UUID | None, Query(description="The last item of the page before this one.")] = None,
+    cursor: _ITEMS_CURSOR,  # type: ignore[valid-type] # and for its orders
+    chosen: Annotated[ItemFilter, Depends(_read_item_filter)],
 ) -> Response:
-    """Return a run with a page of its items, in the order of their ordinals.
+    """Return a run with a page of its items, in the order of their ordinals unless `sort` names another.
 
     `after` continues behind an item, however far down the run it is, at the price of a first page; `page` is
     not looked at then.
     """
-    chosen = ItemFilter(search=search, outcome=outcome, failed_evaluator=failed_evaluator)
-    cursor = None if after is None else str(after)
     return json_response(
         await store.read(
-            lambda connection: _run_page(connection, caller, run_id, chosen, page, cursor), lane_of(search)
+            lambda connection: _run_page(connection, caller, run_id, chosen, page, cursor),
+            lane_of(chosen.search),
         )
     )
 
@@ -198,18 +201,19 @@ def json_response(body: bytes, status: int = 200) -> Response:
 
 
 def _run_page(
-    connection: Any, caller: Caller, run_id: str, chosen: ItemFilter, page: PageRequest, after: str | None
+    connection: Any, caller: Caller, run_id: str, chosen: ItemFilter, page: PageRequest, cursor: ListPage
 ) -> bytes:
     run = find_described_run(connection, caller, run_id)
-    if after is not None:
-        chosen = replace(chosen, after=place_of_item(connection, run_id, after))
+    if cursor.after is not None:
         page = PageRequest(0, page.size)
-    items = read_item_page(connection, run_id, chosen, offset=page.offset, limit=page.size)
+    items = read_item_page(connection, run_id, chosen, cursor, offset=page.offset, limit=page.size)
     total = run.item_count if chosen.is_everything else count_items(connection, run_id, chosen)
     evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
     details = to_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
     parts = page.envelope(total, len(items.items))
-    if after is not None:  # how many pages are before it is not known, and nobody who has a cursor asks
+    if (
+        cursor.after is not None
+    ):  # how many pages are before it is not known, and nobody who has a cursor asks
         parts |= {"first": False, "last": len(items.items) < page.size}
     envelope = to_json(parts)
     annotations = annotations_of(connection, caller, [item.id for item in items.items])

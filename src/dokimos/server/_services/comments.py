@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
@@ -12,7 +12,9 @@ from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import ITEMS, RUN_COMMENTS
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.events import EventKind, announce_run
+from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.principal import Principal
+from dokimos.server._services.projects import contains
 from dokimos.server._services.runs import find_run
 
 
@@ -48,19 +50,31 @@ def add_comment(
     return comment
 
 
+COMMENT_ORDERS: Final = SortKeys(
+    {"createdAt": RUN_COMMENTS.c.created_at}, ties=(RUN_COMMENTS.c.id,), default="createdAt"
+)
+
+
 def list_comments(
-    connection: Connection, principal: Principal, run_id: str, item_id: str | None
+    connection: Connection,
+    principal: Principal,
+    run_id: str,
+    page: ListPage,
+    *,
+    item_id: str | None,
+    search: str | None,
 ) -> Sequence[Row[Any]]:
-    """Return the comments on a run and its items, or on one item, the oldest first.
+    """Return a page of the comments on a run and its items, or on one item.
 
     Raises:
         NotFoundError: There is no such run that the caller sees.
     """
     find_run(connection, principal, run_id)
-    query = select(RUN_COMMENTS).where(RUN_COMMENTS.c.run_id == run_id, principal.sees(RUN_COMMENTS))
+    visible = select(RUN_COMMENTS).where(RUN_COMMENTS.c.run_id == run_id, principal.sees(RUN_COMMENTS))
+    conditions = [contains(RUN_COMMENTS.c.body, search)] if search else []
     if item_id is not None:
-        query = query.where(RUN_COMMENTS.c.item_id == item_id)
-    return connection.execute(query.order_by(RUN_COMMENTS.c.created_at, RUN_COMMENTS.c.id)).all()
+        conditions.append(RUN_COMMENTS.c.item_id == item_id)
+    return read_page(connection, visible, page, RUN_COMMENTS.c.id, *conditions)
 
 
 def delete_comment(connection: Connection, principal: Principal, run_id: str, comment_id: str) -> None:

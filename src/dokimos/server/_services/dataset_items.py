@@ -14,6 +14,7 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.bulk_insert import driver_id, insert_rows
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.tables import DATASET_ITEMS
+from dokimos.server._services.list_pages import ListPage, SortKeys, find_place
 from dokimos.server._services.projects import contains
 
 BATCH_ITEMS: Final = 1000
@@ -128,14 +129,40 @@ def read_items(
     return connection.execute(query.order_by(DATASET_ITEMS.c.ordinal).limit(limit)).all()
 
 
-def search_items(
-    connection: Connection, version_id: str, text: str, *, offset: int, limit: int
-) -> tuple[Sequence[Row[Any]], int]:
-    """Return some of the items that contain a text, and how many there are."""
-    found = _containing(select(DATASET_ITEMS), version_id, text)
-    rows = connection.execute(found.order_by(DATASET_ITEMS.c.ordinal).offset(offset).limit(limit)).all()
-    query = _containing(select(func.count()).select_from(DATASET_ITEMS), version_id, text)
-    return rows, connection.execute(query).scalar_one()
+DATASET_ITEM_ORDERS: Final = SortKeys(
+    {"ordinal": DATASET_ITEMS.c.ordinal}, ties=(DATASET_ITEMS.c.ordinal,), default="ordinal"
+)
+
+
+def list_items(
+    connection: Connection,
+    version_id: str,
+    page: ListPage,
+    *,
+    search: str | None,
+    offset: int,
+    limit: int,
+) -> Sequence[Row[Any]]:
+    """Return a page of the items of a version, or of those that contain a text.
+
+    Raises:
+        InvalidRequestError: The version has no item that the page could go on behind.
+    """
+    query = page.order.apply(_containing(version_id, search))
+    if page.after is not None:
+        place = find_place(connection, _containing(version_id, None), page, DATASET_ITEMS.c.id)
+        query = query.where(page.order.is_behind(place))
+    elif not search and not page.order.is_descending:
+        # Ordinals have no gaps, so a page begins where its number says.
+        query, offset = query.where(DATASET_ITEMS.c.ordinal >= offset), 0
+    return connection.execute(query.offset(offset).limit(limit)).all()
+
+
+def count_items(connection: Connection, version_id: str, search: str) -> int:
+    """Return how many items of a version contain a text."""
+    query = _containing(version_id, search).with_only_columns(func.count())
+    count: int = connection.execute(query).scalar_one()
+    return count
 
 
 def find_items(
@@ -172,10 +199,13 @@ def find_lineages(connection: Connection, version_id: str, lineages: Iterable[st
         yield from connection.execute(query).scalars()
 
 
-def _containing(query: Select[Any], version_id: str, text: str) -> Select[Any]:
+def _containing(version_id: str, text: str | None) -> Select[Any]:
     columns = DATASET_ITEMS.c
+    query = select(DATASET_ITEMS).where(columns.version_id == version_id)
+    if not text:
+        return query
     texts = (columns.inputs, columns.expected_outputs, columns.metadata, columns.external_id)
-    return query.where(columns.version_id == version_id, or_(*(contains(column, text) for column in texts)))
+    return query.where(or_(*(contains(column, text) for column in texts)))
 
 
 def _digest(data: bytes) -> str:

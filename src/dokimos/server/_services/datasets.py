@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, select, update
 
@@ -14,6 +14,7 @@ from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import DATASET_VERSIONS, DATASETS
 from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce
+from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import contains, find_named
@@ -75,25 +76,58 @@ def find_dataset(connection: Connection, principal: Principal, name: str) -> Row
     return row
 
 
+DATASET_ORDERS: Final = SortKeys(
+    {
+        "createdAt": DATASETS.c.created_at,
+        "updatedAt": DATASETS.c.updated_at,
+        "name": func.lower(DATASETS.c.name),
+    },
+    ties=(DATASETS.c.id,),
+    default="createdAt,desc",
+)
+VERSION_ORDERS: Final = SortKeys(
+    {
+        "version": DATASET_VERSIONS.c.version,
+        "createdAt": DATASET_VERSIONS.c.created_at,
+        "itemCount": DATASET_VERSIONS.c.item_count,
+    },
+    ties=(DATASET_VERSIONS.c.version,),
+    default="version,desc",
+)
+NEWEST_VERSIONS: Final = ListPage(VERSION_ORDERS.parse(None))
+"""All versions of a dataset, the newest first."""
+
+
 def list_datasets(
-    connection: Connection, principal: Principal, *, search: str | None = None
+    connection: Connection, principal: Principal, page: ListPage, *, search: str | None = None
 ) -> list[DatasetSummary]:
-    """Return the datasets that the caller sees, the newest first."""
-    query = select(DATASETS).where(principal.sees(DATASETS))
+    """Return a page of the datasets that the caller sees."""
+    visible = select(DATASETS).where(principal.sees(DATASETS))
+    conditions = []
     if search:
-        query = query.where(contains(DATASETS.c.name, search) | contains(DATASETS.c.description, search))
-    rows = connection.execute(query.order_by(DATASETS.c.created_at.desc(), DATASETS.c.id.desc())).all()
+        conditions.append(contains(DATASETS.c.name, search) | contains(DATASETS.c.description, search))
+    rows = read_page(connection, visible, page, DATASETS.c.id, *conditions)
     return _summarize(connection, principal, rows)
 
 
 def describe_dataset(
-    connection: Connection, principal: Principal, name: str
+    connection: Connection,
+    principal: Principal,
+    name: str,
+    page: ListPage = NEWEST_VERSIONS,
+    *,
+    search: str | None = None,
 ) -> tuple[DatasetSummary, Sequence[Row[Any]]]:
-    """Return a dataset and its versions, the newest first."""
+    """Return a dataset and a page of its versions.
+
+    Args:
+        search: A text that the descriptions of the versions contain.
+    """
     dataset = find_dataset(connection, principal, name)
     (summary,) = _summarize(connection, principal, [dataset])
-    query = _visible(principal).where(DATASET_VERSIONS.c.dataset_id == dataset.id)
-    return summary, connection.execute(query.order_by(DATASET_VERSIONS.c.version.desc())).all()
+    visible = _visible(principal).where(DATASET_VERSIONS.c.dataset_id == dataset.id)
+    conditions = [contains(DATASET_VERSIONS.c.description, search)] if search else []
+    return summary, read_page(connection, visible, page, DATASET_VERSIONS.c.id, *conditions)
 
 
 def find_version(connection: Connection, principal: Principal, dataset: Row[Any], version: str) -> Row[Any]:

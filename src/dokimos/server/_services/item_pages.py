@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, or_, select, true
 
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
-from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.list_pages import ListPage, SortKeys, find_place
 from dokimos.server._services.projects import contains
 
 
@@ -23,13 +23,25 @@ class ItemFilter:
     """`passed`, `failed`, `errored` or `unjudged`."""
     failed_evaluator: str | None = None
     """Items with which this evaluator is not content."""
-    after: tuple[int, int] | None = None
-    """The ordinal and repetition where the page before ended."""
 
     @property
     def is_everything(self) -> bool:
         """Whether it leaves out nothing."""
         return not (self.search or self.outcome or self.failed_evaluator)
+
+
+ITEM_ORDERS: Final = SortKeys(
+    {
+        "ordinal": ITEMS.c.ordinal,
+        "latencyMs": func.coalesce(ITEMS.c.latency_ms, -1),
+        "costUsd": func.coalesce(ITEMS.c.cost_usd, -1.0),
+        "tokensIn": func.coalesce(ITEMS.c.tokens_in, -1),
+        "tokensOut": func.coalesce(ITEMS.c.tokens_out, -1),
+    },
+    ties=(ITEMS.c.ordinal, ITEMS.c.repetition),
+    default="ordinal",
+)
+"""By `ordinal`, an index has the items in order; for the others, those of the run are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +54,19 @@ class ItemPage:
 
 
 def read_item_page(
-    connection: Connection, run_id: str, chosen: ItemFilter, *, offset: int, limit: int
+    connection: Connection, run_id: str, chosen: ItemFilter, page: ListPage, *, offset: int, limit: int
 ) -> ItemPage:
-    """Return items of a run."""
-    query = _filter_items(select(ITEMS), run_id, chosen)
-    if chosen.after is not None:
-        query = query.where(tuple_(ITEMS.c.ordinal, ITEMS.c.repetition) > chosen.after)
-    query = query.order_by(ITEMS.c.ordinal, ITEMS.c.repetition).offset(offset).limit(limit)
-    items = connection.execute(query).all()
-    return ItemPage(items, evaluations_of(connection, [item.id for item in items]))
-
-
-def place_of_item(connection: Connection, run_id: str, item_id: str) -> tuple[int, int]:
-    """Return the ordinal and the repetition of an item, where a page can go on.
+    """Return items of a run.
 
     Raises:
-        InvalidRequestError: The run has no such item.
+        InvalidRequestError: The run has no item that the page could go on behind.
     """
-    query = select(ITEMS.c.ordinal, ITEMS.c.repetition).where(ITEMS.c.id == item_id, ITEMS.c.run_id == run_id)
-    row = connection.execute(query).first()
-    if row is None:
-        raise InvalidRequestError("is not an item of this run", field="after")
-    return row.ordinal, row.repetition
+    query = page.order.apply(_filter_items(select(ITEMS), run_id, chosen))
+    if page.after is not None:
+        items_of_run = select(ITEMS).where(ITEMS.c.run_id == run_id)
+        query = query.where(page.order.is_behind(find_place(connection, items_of_run, page, ITEMS.c.id)))
+    items = connection.execute(query.offset(offset).limit(limit)).all()
+    return ItemPage(items, evaluations_of(connection, [item.id for item in items]))
 
 
 def count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, literal, not_, select, update
 
@@ -15,6 +15,7 @@ from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
 from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import Event, EventData, EventKind, announce
+from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
 
@@ -141,19 +142,28 @@ class ProjectSummary:
     last_activity_at: int
 
 
+PROJECT_ORDERS: Final = SortKeys(
+    {
+        "createdAt": PROJECTS.c.created_at,
+        "name": func.lower(PROJECTS.c.name),
+        "lastActivityAt": PROJECTS.c.last_activity_at,
+    },
+    ties=(PROJECTS.c.id,),
+    default="createdAt,desc",
+)
+
+
 def list_projects(
-    connection: Connection, principal: Principal, *, search: str | None = None
+    connection: Connection, principal: Principal, page: ListPage, *, search: str | None = None
 ) -> list[ProjectSummary]:
-    """Return the projects that the caller sees, the newest first."""
-    query = select(PROJECTS).where(principal.sees(PROJECTS))
-    if search:
-        query = query.where(contains(PROJECTS.c.name, search))
-    query = query.order_by(PROJECTS.c.created_at.desc(), PROJECTS.c.id.desc())
+    """Return a page of the projects that the caller sees."""
+    visible = select(PROJECTS).where(principal.sees(PROJECTS))
+    conditions = [contains(PROJECTS.c.name, search)] if search else []
     return [
         ProjectSummary(
             row.id, row.name, row.experiment_count, row.run_count, row.created_at, row.last_activity_at
         )
-        for row in connection.execute(query)
+        for row in read_page(connection, visible, page, PROJECTS.c.id, *conditions)
     ]
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, case, cast, func, or_, select
 
+from dokimos.server._db.columns import NUMBER
 from dokimos.server._db.tables import RUN_TAGS, RUNS
-from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import contains, find_experiment
 from dokimos.server._services.runs import RunStatus, select_described_runs
+
+
+def _ratio(total: ColumnElement[Any], count: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A mean, and less than any for none."""
+    return func.coalesce(cast(total, NUMBER) / func.nullif(count, 0), -1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,56 +30,47 @@ class RunFilter:
     branch: str | None = None
     tag: str | None = None
     dataset_version_id: str | None = None
-    before: tuple[int, str] | None = None
-    """Runs that started before this time, or then with a smaller id: where the page before ended."""
-    limit: int | None = None
+
+
+RUN_ORDERS: Final = SortKeys(
+    {
+        "startedAt": RUNS.c.started_at,
+        "completedAt": func.coalesce(RUNS.c.completed_at, 0),
+        "name": func.lower(func.coalesce(RUNS.c.name, "")),
+        "itemCount": RUNS.c.item_count,
+        "passRate": _ratio(RUNS.c.passed_count, RUNS.c.item_count),
+        "totalCostUsd": case((RUNS.c.cost_count > 0, RUNS.c.cost_usd), else_=-1.0),
+        "avgLatencyMs": _ratio(RUNS.c.latency_ms, RUNS.c.latency_count),
+    },
+    ties=(RUNS.c.id,),
+    default="startedAt,desc",
+)
+"""By `startedAt`, an index has the runs in order; for the others, those of the experiment are sorted."""
 
 
 def list_runs(
-    connection: Connection, principal: Principal, experiment_id: str, chosen: RunFilter
+    connection: Connection, principal: Principal, experiment_id: str, chosen: RunFilter, page: ListPage
 ) -> Sequence[Row[Any]]:
-    """Return the runs of an experiment, the newest first.
+    """Return a page of the runs of an experiment.
 
     Raises:
         NotFoundError: There is no such experiment that the caller sees.
+        InvalidRequestError: The experiment has no run that the page could go on behind.
     """
     find_experiment(connection, principal, experiment_id)
-    query = select_described_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
-    query = _narrow(query, chosen).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
-    return connection.execute(query.limit(chosen.limit)).all()
+    visible = select_described_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
+    return read_page(connection, visible, page, RUNS.c.id, *_conditions(chosen))
 
 
-def place_of_run(
-    connection: Connection, principal: Principal, experiment_id: str, run_id: str
-) -> tuple[int, str]:
-    """Return when a run started, and its id: where a list of runs can go on.
-
-    Raises:
-        InvalidRequestError: The experiment has no such run that the caller sees.
-    """
-    query = select(RUNS.c.started_at).where(
-        RUNS.c.id == run_id, RUNS.c.experiment_id == experiment_id, principal.sees(RUNS)
-    )
-    started_at = connection.execute(query).scalar()
-    if started_at is None:
-        raise InvalidRequestError("is not a run of this experiment", field="after")
-    return started_at, run_id
-
-
-def _narrow(query: Select[Any], chosen: RunFilter) -> Select[Any]:
+def _conditions(chosen: RunFilter) -> Iterator[ColumnElement[bool]]:
     if chosen.search:
         columns = (RUNS.c.name, RUNS.c.git_branch, RUNS.c.git_sha, RUNS.c.notes, RUNS.c.config)
-        query = query.where(or_(*(contains(column, chosen.search) for column in columns)))
+        yield or_(*(contains(column, chosen.search) for column in columns))
     if chosen.status:
-        query = query.where(RUNS.c.status.in_(chosen.status))
+        yield RUNS.c.status.in_(chosen.status)
     if chosen.branch is not None:
-        query = query.where(RUNS.c.git_branch == chosen.branch)
+        yield RUNS.c.git_branch == chosen.branch
     if chosen.tag is not None:
-        query = query.where(RUNS.c.id.in_(select(RUN_TAGS.c.run_id).where(RUN_TAGS.c.tag == chosen.tag)))
+        yield RUNS.c.id.in_(select(RUN_TAGS.c.run_id).where(RUN_TAGS.c.tag == chosen.tag))
     if chosen.dataset_version_id is not None:
-        query = query.where(RUNS.c.dataset_version_id == chosen.dataset_version_id)
-    if chosen.before is not None:
-        moment, run_id = chosen.before
-        is_later = and_(RUNS.c.started_at == moment, RUNS.c.id < run_id)
-        query = query.where(or_(RUNS.c.started_at < moment, is_later))
-    return query
+        yield RUNS.c.dataset_version_id == chosen.dataset_version_id

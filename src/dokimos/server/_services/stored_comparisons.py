@@ -20,6 +20,7 @@ from sqlalchemy import (
     update,
 )
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, EXPERIMENTS, ITEMS, RUNS
 from dokimos.server._services.comparison_jobs import (
@@ -234,12 +235,13 @@ def verdicts_of_projects(
             RUNS.c.started_at,
         )
         .join(RUNS, and_(RUNS.c.id == EXPERIMENTS.c.verdict_run_id, RUNS.c.verdict.is_not(None)))
-        .where(EXPERIMENTS.c.project_id.in_(project_ids), principal.sees(EXPERIMENTS), principal.sees(RUNS))
+        .where(principal.sees(EXPERIMENTS), principal.sees(RUNS))
         .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
     )
     verdicts: dict[str, list[Row[Any]]] = {project_id: [] for project_id in project_ids}
-    for row in connection.execute(query):
-        verdicts[row.project_id].append(row)
+    for batch in in_batches(project_ids):
+        for row in connection.execute(query.where(EXPERIMENTS.c.project_id.in_(batch))):
+            verdicts[row.project_id].append(row)
     return verdicts
 
 

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
+from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import contains, find_project
 from dokimos.server._services.runs import COMPARABLE
 
+EXPERIMENT_ORDERS: Final = SortKeys(
+    {"createdAt": EXPERIMENTS.c.created_at, "name": func.lower(EXPERIMENTS.c.name)},
+    ties=(EXPERIMENTS.c.id,),
+    default="createdAt,desc",
+)
+
 
 def list_experiments(
-    connection: Connection, principal: Principal, project_name: str, *, search: str | None = None
+    connection: Connection,
+    principal: Principal,
+    project_name: str,
+    page: ListPage,
+    *,
+    search: str | None = None,
 ) -> list[tuple[Row[Any], Row[Any] | None]]:
-    """Return the experiments of a project with the latest run of each, the newest experiment first."""
+    """Return a page of the experiments of a project, with the latest run of each."""
     project = find_project(connection, principal, project_name)
-    query = select(EXPERIMENTS).where(EXPERIMENTS.c.project_id == project.id, principal.sees(EXPERIMENTS))
-    if search:
-        query = query.where(contains(EXPERIMENTS.c.name, search))
-    experiments = connection.execute(
-        query.order_by(EXPERIMENTS.c.created_at.desc(), EXPERIMENTS.c.id.desc())
-    ).all()
+    visible = select(EXPERIMENTS).where(EXPERIMENTS.c.project_id == project.id, principal.sees(EXPERIMENTS))
+    conditions = [contains(EXPERIMENTS.c.name, search)] if search else []
+    experiments = read_page(connection, visible, page, EXPERIMENTS.c.id, *conditions)
     latest = _latest_runs(connection, principal, experiments)
     return [(experiment, latest.get(experiment.id)) for experiment in experiments]
 

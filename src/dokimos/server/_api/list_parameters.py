@@ -1,0 +1,47 @@
+"""The parameters `sort`, `limit` and `after` of lists."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import Depends, Query
+
+from dokimos.server._services.list_pages import ListPage, SortKeys
+
+MAX_ROWS: Final = 2000
+_AFTER: Final = "The id of the last row of the page before this one."
+
+
+def _sort_query(keys: SortKeys) -> Any:
+    """Return the parameter `sort` of a route, whose values are those that a list can be sorted by."""
+    description = f"What to sort by, alone or with `,asc` or `,desc`; by default `{keys.default}`."
+    return Query(None, max_length=100, description=description, json_schema_extra={"enum": keys.choices})
+
+
+def cursor_request(keys: SortKeys) -> Any:
+    """Return the type of a route's parameter for `sort` and `after` of a list that is paged."""
+    # Defaults rather than `Annotated`, for the reason that `page_request` gives.
+    sort_parameter: str | None = _sort_query(keys)
+    after_parameter: UUID | None = Query(None, description=_AFTER)
+
+    async def read(sort: str | None = sort_parameter, after: UUID | None = after_parameter) -> ListPage:
+        return ListPage(keys.parse(sort), None, None if after is None else str(after))
+
+    return Annotated[ListPage, Depends(read)]
+
+
+def list_request(keys: SortKeys) -> Any:
+    """Return the type of a route's parameter for `sort`, `limit` and `after` of a list that is not paged."""
+    sort_parameter: str | None = _sort_query(keys)
+    limit_parameter: int | None = Query(None, ge=1, le=MAX_ROWS, description="Rows at most; all by default.")
+    after_parameter: UUID | None = Query(None, description=_AFTER)
+
+    async def read(
+        sort: str | None = sort_parameter,
+        limit: int | None = limit_parameter,
+        after: UUID | None = after_parameter,
+    ) -> ListPage:
+        return ListPage(keys.parse(sort), limit, None if after is None else str(after))
+
+    return Annotated[ListPage, Depends(read)]
