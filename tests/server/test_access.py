@@ -12,6 +12,11 @@ from dokimos.server._api.error_responses import list_routes
 from dokimos.server._services import sessions
 
 ADMIN = {"Authorization": "Bearer admin-key"}
+ITEM = {
+    "inputs": {"q": 1},
+    "actualOutputs": {"a": 1},
+    "evalResults": [{"name": "exact", "score": 1.0, "success": True}],
+}
 
 
 def bearer(key):
@@ -394,6 +399,40 @@ def test_no_secret_is_logged_stored_or_answered(serve, caplog, tmp_path):
             assert secret not in answer.text + str(answer.headers)
         for file in tmp_path.glob("server.db*"):
             assert secret.encode() not in file.read_bytes()
+
+
+def test_counts_and_verdicts_of_shared_rows_are_of_what_the_caller_sees(serve):
+    client = serve(api_key="admin-key")
+    ada, bob = (make_key(client, tenant=tenant) for tenant in ("ada", "bob"))
+    start(client, headers=ADMIN)
+
+    def run(headers, experiment="qa"):
+        run_id = start(client, experiment=experiment, headers=headers).json()["runId"]
+        path = f"/api/v1/runs/{run_id}"
+        client.post(f"{path}/items", json={"items": [ITEM]}, headers=headers)
+        assert client.patch(path, json={"status": "SUCCESS"}, headers=headers).status_code == 200
+        client.portal.call(client.app.state.comparisons.wait_until_idle)
+        return run_id
+
+    of_ada = run(ada)
+    of_bob = [run(bob), run(bob), run(bob, experiment="of-bob")]
+    deleted = run(bob)
+    assert client.delete(f"/api/v1/runs/{deleted}", headers=bob).status_code == 204
+
+    def seen(headers):
+        [project] = client.get("/api/v1/projects", headers=headers).json()
+        experiments = client.get("/api/v1/projects/chat/experiments", headers=headers).json()
+        assert project["experimentCount"] == len(experiments)
+        assert project["runCount"] == sum(experiment["runCount"] for experiment in experiments)
+        for experiment in experiments:
+            runs = client.get(f"/api/v1/experiments/{experiment['id']}/runs", headers=headers).json()
+            assert experiment["runCount"] == len(runs)
+        return project["runCount"], [verdict["runId"] for verdict in project["verdicts"]]
+
+    assert seen(ADMIN) == (5, [of_bob[2], of_bob[1]])
+    assert seen(ada) == (2, [of_ada])
+    assert seen(bob) == (4, [of_bob[2], of_bob[1]])
+    assert seen({}) == (1, [])
 
 
 def test_a_first_key_that_may_manage_no_keys_is_made_as_documented_and_says_the_way_out(serve, caplog):

@@ -380,6 +380,12 @@ Index(
     postgresql_where=text("state = ''"),
 )
 # Of the runs that ended, few wait for a verdict.
+Index(  # the runs that others do not see below a shared project; without tenants it is empty
+    "ix_runs_of_tenants",
+    *(RUNS.c.project_id, RUNS.c.experiment_id, RUNS.c.tenant_id),
+    sqlite_where=text("tenant_id IS NOT NULL AND deleted_at IS NULL"),
+    postgresql_where=text("tenant_id IS NOT NULL AND deleted_at IS NULL"),
+)
 Index(
     "ix_runs_without_verdict",
     RUNS.c.completed_at,

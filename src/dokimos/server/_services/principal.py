@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from sqlalchemy import ColumnElement, Table, and_, or_, true
+from sqlalchemy import ColumnElement, Table, and_, false, or_, true
 
 from dokimos.server._services.errors import ForbiddenError
 
@@ -41,6 +41,13 @@ class Principal:
         if self.tenant is None:
             return and_(is_there, table.c.tenant_id.is_(None))
         return and_(is_there, or_(table.c.tenant_id == self.tenant, table.c.tenant_id.is_(None)))
+
+    def is_foreign(self, table: Table) -> ColumnElement[bool]:
+        """The condition that a row of the table belongs to a tenant whose rows this caller does not see."""
+        if not self.is_restricted:
+            return false()
+        is_owned = table.c.tenant_id.is_not(None)
+        return is_owned if self.tenant is None else and_(is_owned, table.c.tenant_id != self.tenant)
 
     def sees_tenant(self, tenant_of_row: str | None) -> bool:
         """Whether it sees rows of a tenant, or with None the shared ones."""

@@ -18,6 +18,7 @@ from dokimos.server._services.events import Event, EventData, EventKind, announc
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.names import check_name
 from dokimos.server._services.principal import Principal
+from dokimos.server._services.visible_counts import select_counted
 
 
 def find_named(
@@ -157,7 +158,7 @@ def list_projects(
     connection: Connection, principal: Principal, page: ListPage, *, search: str | None = None
 ) -> list[ProjectSummary]:
     """Return a page of the projects that the caller sees."""
-    visible = select(PROJECTS).where(principal.sees(PROJECTS))
+    visible = select_counted(PROJECTS, principal).where(principal.sees(PROJECTS))
     conditions = [contains(PROJECTS.c.name, search)] if search else []
     return [
         ProjectSummary(

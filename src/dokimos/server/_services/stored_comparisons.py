@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
+    func,
     insert,
     select,
     update,
@@ -225,24 +226,36 @@ def verdicts_of_projects(
 
     The rows have `project_id`, `experiment_id`, `experiment_name`, `run_id`, `verdict` and `started_at`.
     """
+    shown = RUNS.alias("shown")
     query: Select[Any] = (
         select(
             EXPERIMENTS.c.project_id,
             EXPERIMENTS.c.id.label("experiment_id"),
             EXPERIMENTS.c.name.label("experiment_name"),
-            RUNS.c.id.label("run_id"),
-            RUNS.c.verdict,
-            RUNS.c.started_at,
+            shown.c.id.label("run_id"),
+            shown.c.verdict,
+            shown.c.started_at,
         )
-        .join(RUNS, and_(RUNS.c.id == EXPERIMENTS.c.verdict_run_id, RUNS.c.verdict.is_not(None)))
-        .where(principal.sees(EXPERIMENTS), principal.sees(RUNS))
-        .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+        .select_from(EXPERIMENTS)
+        .join(shown, shown.c.id == _run_with_verdict(principal))
+        .where(principal.sees(EXPERIMENTS))
+        .where(EXPERIMENTS.c.verdict_run_id.is_not(None))
+        .order_by(shown.c.started_at.desc(), shown.c.id.desc())
     )
     verdicts: dict[str, list[Row[Any]]] = {project_id: [] for project_id in project_ids}
     for batch in in_batches(project_ids):
         for row in connection.execute(query.where(EXPERIMENTS.c.project_id.in_(batch))):
             verdicts[row.project_id].append(row)
     return verdicts
+
+
+def _run_with_verdict(principal: Principal) -> ColumnElement[str]:
+    """The newest run of an experiment whose verdict the caller sees: the kept one, or one looked for."""
+    runs = select(RUNS.c.id).where(RUNS.c.verdict.is_not(None), principal.sees(RUNS)).correlate(EXPERIMENTS)
+    kept = runs.where(RUNS.c.id == EXPERIMENTS.c.verdict_run_id)
+    newest = runs.where(RUNS.c.experiment_id == EXPERIMENTS.c.id)
+    newest = newest.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
+    return func.coalesce(kept.scalar_subquery(), newest.scalar_subquery())
 
 
 def _is_of(baseline_id: str, candidate_id: str) -> ColumnElement[bool]:

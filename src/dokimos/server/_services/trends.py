@@ -13,6 +13,7 @@ from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.projects import contains, find_project
 from dokimos.server._services.runs import COMPARABLE
+from dokimos.server._services.visible_counts import select_counted
 
 EXPERIMENT_ORDERS: Final = SortKeys(
     {"createdAt": EXPERIMENTS.c.created_at, "name": func.lower(EXPERIMENTS.c.name)},
@@ -31,7 +32,9 @@ def list_experiments(
 ) -> list[tuple[Row[Any], Row[Any] | None]]:
     """Return a page of the experiments of a project, with the latest run of each."""
     project = find_project(connection, principal, project_name)
-    visible = select(EXPERIMENTS).where(EXPERIMENTS.c.project_id == project.id, principal.sees(EXPERIMENTS))
+    visible = select_counted(EXPERIMENTS, principal).where(
+        EXPERIMENTS.c.project_id == project.id, principal.sees(EXPERIMENTS)
+    )
     conditions = [contains(EXPERIMENTS.c.name, search)] if search else []
     experiments = read_page(connection, visible, page, EXPERIMENTS.c.id, *conditions)
     latest = _latest_runs(connection, principal, experiments)

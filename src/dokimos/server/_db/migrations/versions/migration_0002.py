@@ -1,4 +1,4 @@
-"""Which comparisons are kept longest, which runs wait for a verdict, and which scores have none."""
+"""Which comparisons are kept longest, which runs wait for a verdict or are a tenant's, which scores have none."""
 
 from __future__ import annotations
 
@@ -38,4 +38,11 @@ def _extend_runs() -> None:
         ["completed_at"],
         sqlite_where=sa.text("verdict IS NULL AND completed_at IS NOT NULL"),
         postgresql_where=sa.text("verdict IS NULL AND completed_at IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_runs_of_tenants",
+        "runs",
+        ["project_id", "experiment_id", "tenant_id"],
+        sqlite_where=sa.text("tenant_id IS NOT NULL AND deleted_at IS NULL"),
+        postgresql_where=sa.text("tenant_id IS NOT NULL AND deleted_at IS NULL"),
     )
