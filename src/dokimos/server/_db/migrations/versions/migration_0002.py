@@ -1,4 +1,4 @@
-"""Which comparisons are kept longest, which runs wait for a verdict or are a tenant's, which scores have none."""
+"""Which comparisons are kept longest, which runs wait for a verdict or are tenants', which scores have none."""
 
 from __future__ import annotations
 
