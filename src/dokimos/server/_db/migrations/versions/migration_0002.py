@@ -1,4 +1,4 @@
-"""Which comparisons are kept longest, which runs wait for a verdict or are tenants', which scores have none."""
+"""Comparisons that last longest, runs that wait for a verdict or have a tenant, scores that are judged."""
 
 from __future__ import annotations
 
