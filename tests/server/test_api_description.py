@@ -5,10 +5,12 @@ What is drawn is the same in each run. DOKIMOS_LONG_TESTS draws more, on both da
 
 import os
 import warnings
+from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyStrategyDefinition
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of the packages that it imports
@@ -19,7 +21,7 @@ import requests
 
 IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
 EXAMPLES = 40 if IS_LONG else 4
-SEQUENCES = 100 if IS_LONG else 6
+SEQUENCES = 30 if IS_LONG else 1
 MODES = ["open", "keys"]
 CHECKS = [
     schemathesis.checks.not_a_server_error,
@@ -162,16 +164,25 @@ def test_answers_are_as_described(described):
 
 def test_sequences_of_requests_are_answered_as_described(described):
     described.fill()
-    session = described.session
+    session, failures = described.session, []
 
     class Sequence(described.schema.as_state_machine()):
         def get_call_kwargs(self, case):
             return {"session": session, "timeout": 60}
 
         def validate_response(self, response, case, **options):
-            case.validate_response(response, checks=[*CHECKS, *AFTER_OTHERS])
+            try:
+                case.validate_response(response, checks=[*CHECKS, *AFTER_OTHERS])
+            except Exception as error:
+                failures.append(error)
+                raise
 
-    Sequence.run(settings=settings(DRAWN, max_examples=SEQUENCES, stateful_step_count=8))
+    for number in range(SEQUENCES):
+        # Of one seed, no more than a few: what a server answers is never twice the same, which is no fault.
+        with suppress(FlakyStrategyDefinition):
+            chosen = settings(DRAWN, derandomize=False, max_examples=6, stateful_step_count=8)
+            seed(number)(Sequence).run(settings=chosen)
+    assert failures == []
 
 
 def test_each_operation_says_who_may_call_it_and_what_errors_it_has(described):
@@ -180,7 +191,7 @@ def test_each_operation_says_who_may_call_it_and_what_errors_it_has(described):
             codes = set(operation["responses"])
             assert "422" not in codes
             if path.startswith(ROOT):
-                assert {"400", "401", "403", "429", "500", "503"} <= codes, (method, path)
+                assert {"400", "401", "403", "429", "431", "500", "503"} <= codes, (method, path)
                 is_public = path == f"{ROOT}/session"
                 assert ("security" in operation) is not is_public
     schemas = described.description["components"]["schemas"]

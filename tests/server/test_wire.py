@@ -225,3 +225,21 @@ def test_long_headers_below_the_limit_are_read_on_a_connection_that_is_used_agai
             connection.sendall(head[:30_000])
             connection.sendall(head[30_000:])
             assert read_answer(connection)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"GET /api/v1/projects?search=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % (b"a" * 66_000), 431),
+        (b"GET /api/v1/projects HTTP/1.1\r\nHost: localhost\r\nno header\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),  # what a client of https begins with
+        (b"POST /api/v1/projects HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+    ],
+    ids=["long address", "broken header", "https", "negative length"],
+)
+def test_what_is_no_request_has_the_body_of_all_errors(listening, head, expected):
+    status, headers, body = exchange(listening(), head)
+    assert status == expected
+    assert headers["content-type"] == "application/json"
+    assert headers["connection"] == "close"
+    assert sorted(json.loads(body)) == ["error", "message", "timestamp"]

@@ -9,10 +9,14 @@ from typing import Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dokimos.server._api.error_responses import error_response
 from dokimos.server._api.event_stream import ABORT
 
 _MAX_HEAD_BYTES: Final = 64 * 1024
 """Of the request line and the headers, as other servers have it; what is read at once may be more."""
+
+_MAX_ADDRESS_BYTES: Final = 2**16 - 1
+"""Of the request line alone, where all of it came at once; the parser reads no longer one."""
 
 
 class IgnoreUpgradeProtocol(HttpToolsProtocol):
@@ -75,10 +79,22 @@ class IgnoreUpgradeProtocol(HttpToolsProtocol):
         """Refuse a head without end: the parser would keep it in memory as long as it grows."""
         self._head_bytes += size
         if self._head_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
-            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            head = f"HTTP/1.1 {status} {status.phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-            self.transport.write(head.encode())
-            self.transport.close()
+            size = _MAX_HEAD_BYTES // 1024
+            self._refuse(431, f"The address and the headers of a request may have {size} KiB together.")
+
+    def send_400_response(self, msg: str) -> None:
+        if len(self.url or b"") > _MAX_ADDRESS_BYTES:
+            self._refuse(431, f"The address is longer than {_MAX_ADDRESS_BYTES} bytes.")
+        else:
+            self._refuse(400, "This is not a request of HTTP/1.1.")
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer in the form of all errors, and close the connection: what follows has no known beginning."""
+        response = error_response(status, message, {"Connection": "close"})
+        fields = b"".join(b"%s: %s\r\n" % field for field in response.raw_headers)
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(head + fields + b"\r\n" + bytes(response.body))
+        self.transport.close()
 
     def _go_on_after_headers(self) -> None:
         framing = [

@@ -179,7 +179,8 @@ class KeyRing:
 
     async def _note_use(self, principal: Principal) -> None:
         moment = now()
-        if moment - self._uses.get(principal.id, 0) < _USE_MICROSECONDS:
+        # In both directions: a clock that was set back must not end this for as long.
+        if abs(moment - self._uses.get(principal.id, 0)) < _USE_MICROSECONDS:
             return
         self._uses[principal.id] = moment
         # Reading goes on where the disk is full: the time of the last use is not worth a refusal.

@@ -100,6 +100,7 @@ def _errors(path: str, method: str, rule: Access | None, *, has_body: bool) -> d
         return {"503": {"description": "It is down, or not ready."}} if "health" in path else {}
     codes = {
         400: "A value cannot be used; the message names it.",
+        431: "The address or the headers are too long.",
         500: "The server failed.",
         503: "It cannot be done at the moment; Retry-After says when to try again.",
     }

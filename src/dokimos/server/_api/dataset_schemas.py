@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, with_config
 from pydantic import ConfigDict as Config
@@ -19,6 +19,15 @@ def _check_text(text: str) -> str:
     return text
 
 
+def _check_note(text: str) -> str:
+    if len(text) > _MAX_NOTE:
+        raise ValueError(f"must be at most {_MAX_NOTE} characters")
+    return text
+
+
+_MAX_NOTE = 10_000
+# A length in the type would refuse half a character, which a note may hold: it is stored as JSON.
+_Note = Annotated[str, AfterValidator(_check_note), Field(json_schema_extra={"maxLength": _MAX_NOTE})]
 Description = Annotated[str, Field(max_length=10_000), AfterValidator(_check_text)]
 ExternalId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_check_text)]
 _CONFIG = Config(strict=True, allow_inf_nan=False)
@@ -101,9 +110,10 @@ class PromoteBody(WireModel):
 class AnnotateBody(WireModel):
     """What a person says about an item."""
 
+    texts_as_json: ClassVar = ("note",)
     verdict: Annotated[Verdict, Field(strict=False)]
     overridden_expected_output: dict[str, Any] | None = None
-    note: Annotated[str, Field(max_length=10_000)] | None = None
+    note: _Note | None = None
 
 
 class DatasetSummaryAnswer(WireModel):

@@ -16,6 +16,7 @@ from dokimos._core.text import shorten
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.gate_schemas import BaselineAnswer, DiffAnswer, GateAnswer, GateBody
 from dokimos.server._api.json_body import describe_body, json_body
+from dokimos.server._api.json_text import encode_json
 from dokimos.server._api.paging import PageRequest, page_request
 from dokimos.server._api.parameters import Engine, ExperimentId, Store
 from dokimos.server._api.run_answers import pass_rate
@@ -99,7 +100,7 @@ async def _name_inputs(store: Store, summary: str) -> bytes:
     for case in answer["cases"]:
         text = inputs.get(case["candidateItemId"])
         case["input"] = text and shorten(text, _SHOWN_INPUT)
-    return to_json(answer)
+    return encode_json(answer)
 
 
 @ROUTER.get("/runs/{candidateRunId}/diff", response_model=DiffAnswer)

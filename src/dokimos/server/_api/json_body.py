@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -26,6 +26,8 @@ class WireModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, strict=True, allow_inf_nan=False
     )
+    texts_as_json: ClassVar[tuple[str, ...]] = ()
+    """Fields whose text is stored as JSON, which holds NUL and half a character escaped."""
 
 
 class StrictBody(WireModel):
@@ -89,6 +91,8 @@ def _check_texts(value: object, path: str) -> None:
             raise InvalidRequestError("must not contain NUL or half a character", field=path)
     elif isinstance(value, WireModel):
         for name, part in value:
+            if name in value.texts_as_json:
+                continue
             alias = type(value).model_fields[name].alias or name
             _check_texts(part, f"{path}.{alias}" if path else alias)
     elif isinstance(value, list):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -57,15 +58,20 @@ def dump_json(value: object, path: str) -> str:
     Raises:
         InvalidRequestError: It holds a number that is too large for JSON's readers.
     """
-    try:
-        text = to_json(value)
-    except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot hold
-        text = json.dumps(value, separators=(",", ":")).encode()
+    text = encode_json(value)
     if _INFINITE in text:
         for keys, part in _walk(value):
             if isinstance(part, float) and not math.isfinite(part):
                 raise InvalidRequestError("must be a finite number", field=_path_of(keys, path))
     return text.decode()
+
+
+def encode_json(value: object) -> bytes:
+    """Return a value as JSON; a lone surrogate, which UTF-8 cannot hold, is escaped."""
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def check_json(value: object, path: str) -> None:
@@ -98,7 +104,10 @@ def _parse_carefully(body: bytes) -> Any:
         raise InvalidRequestError(f"Malformed request body: nested deeper than {MAX_DEPTH}") from None
     except ValueError as error:
         if not isinstance(error, json.JSONDecodeError):  # more digits than Python converts
-            raise InvalidRequestError(f"Malformed request body: {error}") from None
+            digits = sys.get_int_max_str_digits()
+            raise InvalidRequestError(
+                f"Malformed request body: a number has more than {digits} digits"
+            ) from None
         place = f"line {error.lineno}, column {error.colno}"
         raise InvalidRequestError(f"Malformed request body: {error.msg} at {place}") from None
     for keys, part in _walk(value):

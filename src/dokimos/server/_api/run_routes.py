@@ -17,7 +17,7 @@ from dokimos.server._api.item_answers import items_json
 from dokimos.server._api.item_bodies import ITEMS_BODY
 from dokimos.server._api.items_endpoint import store_items
 from dokimos.server._api.json_body import describe_body, json_body
-from dokimos.server._api.json_text import dump_json
+from dokimos.server._api.json_text import dump_json, encode_json
 from dokimos.server._api.list_parameters import cursor_request, list_request
 from dokimos.server._api.paging import PageRequest, page_request
 from dokimos.server._api.parameters import Engine, ExperimentId, PathName, RunId, Search, Store, lane_of
@@ -103,7 +103,7 @@ async def get_runs(
         tags = tags_of_runs(connection, [row.id for row in rows])
         return [run_summary(row, tags[row.id]) for row in rows]
 
-    return json_response(to_json(await store.read(read, lane_of(chosen.search))))
+    return json_response(encode_json(await store.read(read, lane_of(chosen.search))))
 
 
 async def _read_item_filter(
@@ -209,7 +209,7 @@ def _run_page(
     items = read_item_page(connection, run_id, chosen, cursor, offset=page.offset, limit=page.size)
     total = run.item_count if chosen.is_everything else count_items(connection, run_id, chosen)
     evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
-    details = to_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
+    details = encode_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
     parts = page.envelope(total, len(items.items))
     if (
         cursor.after is not None

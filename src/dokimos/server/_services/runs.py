@@ -175,7 +175,8 @@ def change_status(connection: Connection, principal: Principal, run_id: str, sta
             status=status,
             status_reason=None,
             verdict=None,  # of what the run was before
-            completed_at=None if status is RunStatus.RUNNING else moment,
+            # A clock that was set back meanwhile makes no run end before it started.
+            completed_at=None if status is RunStatus.RUNNING else max(moment, run.started_at),
             last_activity_at=moment,
         )
     )
