@@ -7,6 +7,8 @@ OTHER_ROUTES = {
 """What the walk leaves out, and why."""
 ENDLESS_READS = ("/api/v1/events",)
 """Answers that go on for ever; their own tests show who is told what."""
+INTO_RUNS = ("post /api/v1/runs/{runId}/items", "patch /api/v1/runs/{runId}/description")
+"""What writes into the row of a run, whoever's that is; all others make rows of the caller's tenant."""
 KEYS = ("post /api/v1/api-keys/{keyId}/disable", "delete /api/v1/api-keys/{keyId}")
 
 
