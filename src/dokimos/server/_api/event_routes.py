@@ -79,5 +79,5 @@ async def get_events(
 
     slot_of(request).leave()  # it has no end, and a limit of its own
     return EventStream(
-        lambda: hub.subscribe(caller, scope, last_event_id), is_still_admitted, lambda: keys.changes
+        lambda: hub.subscribe(caller, scope, last_event_id or None), is_still_admitted, lambda: keys.changes
     )

@@ -36,7 +36,7 @@ class PostgresChannel:
 
     Args:
         receive: Called with each message, a value of JSON.
-        lose: Called when messages may have been lost: after the connection was.
+        lose: Called when messages may have been lost: each time a connection begins.
     """
 
     def __init__(
@@ -49,7 +49,6 @@ class PostgresChannel:
         self._wake = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
-        self._was_connected = False
 
     def send(self, message: str) -> None:
         """Send a message soon: JSON that is shorter than a notification may be."""
@@ -90,9 +89,7 @@ class PostgresChannel:
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
             await connection.add_listener(_NAME, self._hear)
-            if self._was_connected:
-                self._lose()
-            self._was_connected = True
+            self._lose()  # the first time too: clients may have come before, and other servers go on
             while True:
                 await self._send_waiting(connection)
                 await self._wait(connection)
