@@ -156,11 +156,11 @@ def _previous_run(target: str, settings: RunSettings) -> Path | None:
 def names_target(value: str | None) -> bool:
     """Say whether what was given as a RUN is the TARGET, as in `--failed evals.py`."""
     from dokimos._cli.target_experiment import is_suite
-    from dokimos._cli.targets import split_target
+    from dokimos._cli.targets import parse_target
 
     if value in (None, NEWEST):
         return False
-    return is_suite(value) or split_target(value) is not None or Path(value).is_file()
+    return is_suite(value) or parse_target(value) is not None or Path(value).is_file()
 
 
 def _check_failed(settings: RunSettings) -> None:

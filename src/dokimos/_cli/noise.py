@@ -79,11 +79,11 @@ def _result(
     from dokimos._cli.options import load_result_argument
     from dokimos._cli.run_settings import RunSettings
     from dokimos._cli.target_experiment import run_target
-    from dokimos._cli.targets import split_target
+    from dokimos._cli.targets import parse_target
     from dokimos._core.results import RunStatus
     from dokimos.errors import EndpointDownError
 
-    if split_target(target) is not None:
+    if parse_target(target) is not None:
         result = run_target(target, RunSettings(specs=specs, extra={"run_dir": run_dir}, **settings))
         if result.status is RunStatus.ENDPOINT_DOWN:
             down = EndpointDownError(result.warnings[0])

@@ -25,14 +25,14 @@ _OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
 def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLevel] = ()) -> ExperimentResult:
     """Run the experiment of a target. Raises `ConfigurationError` where `levels` name no evaluator of it."""
     from dokimos._cli.server_options import add_server_reporter
-    from dokimos._cli.targets import absolute_target, evaluation_file
+    from dokimos._cli.targets import absolute_target, find_python_file
     from dokimos._runtime.file_access import files_read
     from dokimos.experiment._run_description import Launch
     from dokimos.experiment._run_part import Part
 
     experiment = add_server_reporter(build_experiment(target, settings), settings)
     # After the import: the file of a module is known only then.
-    files_read.evaluation = evaluation_file(target)
+    files_read.evaluation = find_python_file(target)
     if not callable(experiment.evaluators):
         for level in levels:
             level.check_evaluator(experiment.evaluators)
@@ -84,14 +84,14 @@ def _plan_experiment(target: str, settings: RunSettings) -> tuple[Experiment, Ru
 
 def _experiment(target: str, settings: RunSettings) -> Experiment:
     from dokimos._cli.specs import build_evaluators
-    from dokimos._cli.targets import load_experiment, split_target
+    from dokimos._cli.targets import load_experiment, parse_target
     from dokimos.errors import ConfigurationError
 
     planned: Experiment | None = settings.extra.get("experiment")
     if planned is not None:
         return planned
     added = build_evaluators(settings.specs)
-    if split_target(target) is None:
+    if parse_target(target) is None:
         return _read_data_file(target, added, settings)
     if settings.columns:
         raise ConfigurationError("--columns is for data files; in Python give columns=... to Dataset.load.")

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import sys
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -20,20 +21,40 @@ if TYPE_CHECKING:
     from dokimos.experiment._experiment import Experiment
 
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_URI_SCHEMES: Final = frozenset({"file", "package"})
+"""Of data files: `package:data` is one, not an attribute of a module."""
 DEFAULT_ATTRIBUTE: Final = "experiment"
 
+_target_modules: Final[dict[str, ModuleType]] = {}
+"""Modules of files that were imported as targets, by name: another target of that name may replace one."""
 
-def split_target(target: str) -> tuple[str, str] | None:
-    """Return (module or file, attribute), None for a data file.
 
-    `file.py` alone means its attribute `experiment`. A Windows drive letter is not taken for a module.
+@dataclass(frozen=True, slots=True)
+class PythonTarget:
+    """An attribute of a module or of a Python file."""
+
+    source: str
+    """The dotted name of the module, or the path of the file."""
+    attribute: str
+
+    @property
+    def is_file(self) -> bool:
+        return self.source.endswith(".py")
+
+
+def parse_target(target: str) -> PythonTarget | None:
+    """Parse `module:attribute` or `file.py:attribute`; None for a data file.
+
+    `file.py` alone means its attribute `experiment`. A Windows path such as `C:\\data` is a data file;
+    without a backslash, `C:data`, it reads as a module.
     """
-    source, colon, attribute = target.rpartition(":")
-    if source.endswith(".py") or (attribute.isidentifier() and colon and _MODULE.fullmatch(source)):
-        return None if source in ("file", "package") else (source, attribute)
-    if target.endswith(".py"):
-        return target, DEFAULT_ATTRIBUTE
-    return None
+    source, _, attribute = target.rpartition(":")
+    names_module = attribute.isidentifier() and _MODULE.fullmatch(source) is not None
+    if names_module and source in _URI_SCHEMES:
+        return None
+    if names_module or source.endswith(".py"):
+        return PythonTarget(source, attribute)
+    return PythonTarget(target, DEFAULT_ATTRIBUTE) if target.endswith(".py") else None
 
 
 def load_experiment(target: str) -> Experiment:
@@ -42,12 +63,8 @@ def load_experiment(target: str) -> Experiment:
     Raises:
         ConfigurationError: when it cannot be imported, is not there, or is not an experiment.
     """
-    parts = split_target(target)
-    if parts is None:
-        raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
-    source, attribute = parts
-    module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
-    return _experiment_in(module, attribute, target)
+    parsed = _parse_python_target(target)
+    return _find_experiment(_import_source(parsed), parsed.attribute, target)
 
 
 def load_attribute(target: str) -> Any:
@@ -56,58 +73,88 @@ def load_attribute(target: str) -> Any:
     Raises:
         ConfigurationError: when it cannot be imported or is not there.
     """
-    parts = split_target(target)
-    if parts is None:
-        raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
-    source, attribute = parts
-    module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
+    parsed = _parse_python_target(target)
+    module = _import_source(parsed)
     try:
-        return getattr(module, attribute)
+        return getattr(module, parsed.attribute)
     except AttributeError:
-        raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).") from None
+        raise ConfigurationError(f"{module.__name__} has no {parsed.attribute!r} ({target}).") from None
 
 
 def absolute_target(target: str) -> str:
     """Return the target with its file made absolute, so that it can be found again from elsewhere."""
-    parts = split_target(target)
-    if parts is None:
+    parsed = parse_target(target)
+    if parsed is None:
         return str(Path(target).resolve()) if Path(target).exists() else target
-    source, attribute = parts
-    return f"{Path(source).resolve()}:{attribute}" if source.endswith(".py") else target
+    return f"{Path(parsed.source).resolve()}:{parsed.attribute}" if parsed.is_file else target
 
 
-def evaluation_file(target: str) -> str | None:
-    """Return the file of an imported target, None where it is no Python."""
-    parts = split_target(target)
-    if parts is None:
+def find_python_file(target: str) -> str | None:
+    """Return the Python file of an imported target; None for a data file."""
+    parsed = parse_target(target)
+    if parsed is None:
         return None
-    source = parts[0]
-    return (
-        os.path.abspath(source)
-        if source.endswith(".py")
-        else getattr(sys.modules.get(source), "__file__", None)
-    )
+    if parsed.is_file:
+        return os.path.abspath(parsed.source)
+    return getattr(sys.modules.get(parsed.source), "__file__", None)
+
+
+def _parse_python_target(target: str) -> PythonTarget:
+    parsed = parse_target(target)
+    if parsed is None:
+        raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
+    return parsed
+
+
+def _import_source(target: PythonTarget) -> ModuleType:
+    return _import_file(Path(target.source)) if target.is_file else _import_module(target.source)
 
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigurationError(f"There is no file {path}.")
+    name = path.stem
+    _refuse_taken_name(path)
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{path} cannot be imported as Python.")
     module = importlib.util.module_from_spec(spec)
+    previous = sys.modules.get(name)
     # Before it is executed, as an import does: dataclasses and pickle look their module up by name.
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except DokimosError:
-        raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        _restore_module(name, previous)
+        if isinstance(error, DokimosError) or not isinstance(error, Exception | SystemExit):
+            raise
         raise ConfigurationError(f"{path} cannot be imported: {format_located_error(error)}") from error
+    _target_modules[name] = module
     return module
+
+
+def _refuse_taken_name(path: Path) -> None:
+    """Raise where the name of a file belongs to a module that others have imported from elsewhere."""
+    module = sys.modules.get(path.stem)
+    if module is None or module is _target_modules.get(path.stem):
+        return
+    file = getattr(module, "__file__", None)
+    if file is not None and os.path.realpath(file) == os.path.realpath(path):
+        return
+    raise ConfigurationError(
+        f"{path} cannot be imported: Python already has another module {path.stem!r} "
+        f"({file or 'built in'}). Rename the file."
+    )
+
+
+def _restore_module(name: str, previous: ModuleType | None) -> None:
+    if previous is None:
+        sys.modules.pop(name, None)
+    else:
+        sys.modules[name] = previous
 
 
 def _import_module(name: str) -> ModuleType:
@@ -123,29 +170,36 @@ def _import_module(name: str) -> ModuleType:
         raise ConfigurationError(f"The module {name!r} cannot be imported: {problem}") from error
 
 
-def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experiment:
+def _find_experiment(module: ModuleType, attribute: str, target: str) -> Experiment:
     from dokimos.experiment._experiment import Experiment
 
     try:
-        found: Any = getattr(module, attribute)
+        value: Any = getattr(module, attribute)
     except AttributeError:
-        there = [name for name, value in vars(module).items() if isinstance(value, Experiment)]
-        near = get_close_matches(attribute, there, n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        what = "experiment" if len(there) == 1 else "experiments"
-        hint = f"{meant} It has the {what} {', '.join(there)}." if there else ""
+        hint = _suggest_experiments(module, attribute)
         raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).{hint}") from None
-    if callable(found) and not isinstance(found, Experiment):
-        found = _call(found, target)
-    if inspect.iscoroutine(found):
+    if callable(value) and not isinstance(value, Experiment):
+        value = _call(value, target)
+    if inspect.iscoroutine(value):
         # Closed, or Python warns later that it was never awaited.
-        found.close()
+        value.close()
         raise ConfigurationError(
             f"{target} is an async function; make it a plain one that returns an Experiment."
         )
-    if not isinstance(found, Experiment):
-        raise ConfigurationError(f"{target} is not an Experiment but {type(found).__name__}.")
-    return found
+    if not isinstance(value, Experiment):
+        raise ConfigurationError(f"{target} is not an Experiment but {type(value).__name__}.")
+    return value
+
+
+def _suggest_experiments(module: ModuleType, attribute: str) -> str:
+    from dokimos.experiment._experiment import Experiment
+
+    names = [name for name, value in vars(module).items() if isinstance(value, Experiment)]
+    if not names:
+        return ""
+    similar = get_close_matches(attribute, names, n=1)
+    question = f" Did you mean {similar[0]!r}?" if similar else ""
+    return f"{question} It has the {'experiment' if len(names) == 1 else 'experiments'} {', '.join(names)}."
 
 
 def _call(function: Any, target: str) -> Any:
