@@ -10,14 +10,13 @@ from dokimos._core.error_detail import ErrorDetail, Frame, append_place
 from dokimos._core.number_format import truncate_middle
 from dokimos._core.text import LONGEST_ERROR, error_message, error_text
 from dokimos._core.traceback_entries import (
-    CodeOrigin,
     TracebackEntry,
     clip_source_line,
-    find_code_origin,
     read_traceback,
     shorten_path,
     working_directory,
 )
+from dokimos._runtime.code_origin import CodeOrigin, find_code_origin
 from dokimos._runtime.redaction import secret_redactor
 from dokimos.errors import DokimosError
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final, Self
 
+from dokimos._runtime.code_origin import CodeOrigin, find_code_origin
 from dokimos._runtime.concurrency import start_in_thread
 from dokimos._runtime.interrupts import active_interrupts
 from dokimos._runtime.terminal_text import print_line
@@ -28,17 +28,11 @@ STALL_SECONDS: Final = 3.0
 LATE_SECONDS: Final = 1.0
 """A watch that wakes so much too late was stopped itself, with the whole process, and judges nobody."""
 
-MOST_ERRORS: Final = 2
+MAX_ERRORS: Final = 2
 """How often an error is raised where the loop is held up before the whole run is ended."""
 
-OURS: Final = 2
-"""Where dokimos stands among users' code (0), other packages (1) and the standard library (3)."""
-
-_PACKAGES: Final = str(Path(__file__).parents[1])
-_STANDARD_LIBRARY: Final = str(Path(os.__file__).parent)
-_LOOP_STEP: Final = asyncio.Handle._run.__code__
-"""What is outside of it has called the event loop, and is not called by it."""
-_INSTALLED: Final = ("site-packages", "dist-packages")
+BLAME_ORDER: Final = (CodeOrigin.USERS, CodeOrigin.LIBRARY, CodeOrigin.OURS, CodeOrigin.STANDARD)
+"""Of the code that holds the loop up together, the first of these is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +51,26 @@ class BlockedLocation:
         return f"{self.function} ({self.file}, line {self.line})"
 
 
+@dataclass(slots=True)
+class _Stall:
+    """A time in which the event loop has not answered, and the call that holds it up by now."""
+
+    stalled_since: float
+    call_since: float
+    """When the call began to hold the loop up, or last got an error."""
+    call: FrameType | None = None
+    errors: int = 0
+    """How often the call got an error."""
+
+    def restart(self, now: float) -> None:
+        self.stalled_since = self.call_since = now
+
+    def follow(self, call: FrameType | None, now: float) -> None:
+        """Count anew for another call: many that block for a short while are not one that blocks for long."""
+        if call is not self.call:
+            self.call, self.call_since, self.errors = call, now, 0
+
+
 class LoopWatch:
     """Watches the event loop that is running, from a thread, as long as it is entered.
 
@@ -70,12 +84,14 @@ class LoopWatch:
         self._give_up = give_up
         self._warnings: dict[tuple[str, str], str] = {}
         self._asked = self._answered = 0
+        self._loop_code: CodeType | None = None
         self._ended = False
         self._awake = threading.Event()
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
+        self._loop.call_soon(self._learn_loop_code)
         start_in_thread(self._watch)
         return self
 
@@ -85,6 +101,16 @@ class LoopWatch:
 
     def warnings(self) -> list[str]:
         return list(self._warnings.values())
+
+    def _learn_loop_code(self) -> None:
+        """Remember the code that runs the callbacks of the loop, by which it is found on a stack.
+
+        Frames outside this one belong to whoever started the loop. Asking who calls us works for loops of
+        every kind, also those written in C, and needs no private name of asyncio.
+        """
+        frame = inspect.currentframe()
+        if frame is not None and frame.f_back is not None:
+            self._loop_code = frame.f_back.f_code
 
     def _watch(self) -> None:
         while not self._ended:
@@ -108,37 +134,38 @@ class LoopWatch:
         return time.monotonic() - begun < TICK_SECONDS + LATE_SECONDS
 
     def _wait_for_answer(self) -> None:
-        begun = since = time.monotonic()
-        call, errors = None, 0
+        now = time.monotonic()
+        stall = _Stall(stalled_since=now, call_since=now)
         while not self._ended and self._answered < self._asked:
             if not self._pause() or not self._loop.is_running():
-                begun = since = time.monotonic()
+                stall.restart(time.monotonic())
             location = self._find_location()
             if location is None or self._answered == self._asked:
                 continue
             now = time.monotonic()
-            if now - begun >= STALL_SECONDS:
+            if now - stall.stalled_since >= STALL_SECONDS:
                 self._warn(location)
-            # Many that block for a short while each are not one that blocks for long.
-            if location.call is not call:
-                call, since, errors = location.call, now, 0
-            limit = None if call is None else self._limits[call.f_code.co_filename]
-            if limit is not None and now - since >= max(limit, STALL_SECONDS):
-                since, errors = now, errors + 1
-                self._end(location, errors, limit)
+            stall.follow(location.call, now)
+            limit = None if stall.call is None else self._limits[stall.call.f_code.co_filename]
+            if limit is not None and now - stall.call_since >= max(limit, STALL_SECONDS):
+                stall.call_since, stall.errors = now, stall.errors + 1
+                self._raise_or_give_up(location, stall.errors, limit)
 
     def _find_location(self) -> BlockedLocation | None:
         """Return where the loop is held up: in users' code, else in a package, else wherever it is."""
-        stack = _stack(sys._current_frames().get(self._thread_id))
-        frames = list(itertools.takewhile(lambda frame: frame.f_code is not _LOOP_STEP, stack))
+        # Documented in spite of its underscore, and the only way to the stack of a thread that does not
+        # answer. Read once per tick, and only while the loop is held up.
+        stack = _walk_stack(sys._current_frames().get(self._thread_id))
+        frames = list(itertools.takewhile(lambda frame: frame.f_code is not self._loop_code, stack))
         if not frames:
             return None
-        ranks = [_rank(frame.f_code.co_filename) for frame in frames]
-        best = min(ranks)
-        frame = frames[ranks.index(best)]
+        # The innermost of equals.
+        frame = min(frames, key=lambda each: BLAME_ORDER.index(_find_origin(each)))
         code = frame.f_code
         call = next((frame for frame in frames if frame.f_code.co_filename in self._limits), None)
-        return BlockedLocation(call, code.co_filename, frame.f_lineno, code.co_qualname, best >= OURS)
+        return BlockedLocation(
+            call, code.co_filename, frame.f_lineno, code.co_qualname, not _is_foreign(frame)
+        )
 
     def _warn(self, location: BlockedLocation) -> None:
         key = (location.file, location.function)
@@ -153,19 +180,19 @@ class LoopWatch:
         with contextlib.suppress(Exception):  # nobody may read it any more
             print_line(f"! {self._warnings[key]}")
 
-    def _end(self, location: BlockedLocation, errors: int, limit: float) -> None:
+    def _raise_or_give_up(self, location: BlockedLocation, errors: int, limit: float) -> None:
         message = f"{location} blocked the event loop for more than {max(limit, STALL_SECONDS):g} s"
-        if errors > MOST_ERRORS:
+        if errors > MAX_ERRORS:
             if self._give_up is not None:
                 self._give_up(message)
             return
         asked = self._asked
 
         def is_still_there(frame: FrameType | None) -> bool:
-            inside = list(itertools.takewhile(lambda each: each is not location.call, _stack(frame)))
-            is_in_call = any(each is location.call for each in _stack(frame))
+            inside = list(itertools.takewhile(lambda each: each is not location.call, _walk_stack(frame)))
+            is_in_call = any(each is location.call for each in _walk_stack(frame))
             # Not while something of ours is at work that is not called by theirs, such as the journal.
-            theirs = any(_rank(each.f_code.co_filename) < OURS for each in inside)
+            theirs = any(map(_is_foreign, inside))
             return self._answered < asked and is_in_call and theirs
 
         for interrupts in active_interrupts(self._loop):
@@ -174,16 +201,18 @@ class LoopWatch:
             )
 
 
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+def _walk_stack(frame: FrameType | None) -> Iterator[FrameType]:
     """Go through the frames of a thread, the innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
-def _rank(file: str) -> int:
-    if any(folder in file for folder in _INSTALLED):
-        return 1
-    if file.startswith(_PACKAGES):
-        return OURS
-    return OURS + 1 if file.startswith((_STANDARD_LIBRARY, "<frozen")) else 0
+def _find_origin(frame: FrameType) -> CodeOrigin:
+    module = frame.f_globals.get("__name__")
+    return find_code_origin(frame.f_code.co_filename, module if isinstance(module, str) else "")
+
+
+def _is_foreign(frame: FrameType) -> bool:
+    """Say whether a frame runs code of the user or of a library, which can be told to do otherwise."""
+    return _find_origin(frame) in (CodeOrigin.USERS, CodeOrigin.LIBRARY)

@@ -13,7 +13,6 @@ import threading
 import types
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -23,6 +22,7 @@ from dokimos._core.results import EvalResult
 from dokimos._core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, format_located_error
 from dokimos._core.wire import from_json, to_json
 from dokimos._runtime import redaction
+from dokimos._runtime.code_origin import find_code_origin
 from dokimos.errors import EvaluationError
 
 
@@ -30,7 +30,7 @@ from dokimos.errors import EvaluationError
 def app(tmp_path, monkeypatch):
     """A function that writes a module of a user's into the working directory and imports it."""
     monkeypatch.chdir(tmp_path)
-    traceback_entries.find_code_origin.cache_clear()
+    find_code_origin.cache_clear()
 
     def load(source, path="app.py"):
         file = tmp_path / path
@@ -531,17 +531,3 @@ def test_several_threads_describe_at_once(app):
     for thread in threads:
         thread.join()
     assert found == ["app.py:2 in answer"] * 1200
-
-
-def test_files_below_the_checkout_of_a_user_are_the_users():
-    assert traceback_entries.find_code_origin("/home/ada/app/main.py") is traceback_entries.CodeOrigin.USERS
-    assert traceback_entries.find_code_origin(str(Path(os.__file__))) is traceback_entries.CodeOrigin.STANDARD
-    assert traceback_entries.find_code_origin(traceback_entries.__file__) is traceback_entries.CodeOrigin.OURS
-    assert (
-        traceback_entries.find_code_origin("<frozen importlib._bootstrap>", "importlib")
-        is traceback_entries.CodeOrigin.STANDARD
-    )
-    assert (
-        traceback_entries.find_code_origin("/x/.venv/lib/python3.12/site-packages/lib/api.py")
-        is traceback_entries.CodeOrigin.LIBRARY
-    )

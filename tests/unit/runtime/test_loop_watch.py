@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+import dokimos
 from dokimos._core.example import Example
 from dokimos._runtime import loop_watch
+from dokimos._runtime.code_origin import CodeOrigin, find_code_origin
 from dokimos._runtime.concurrency import run_sync
 from dokimos.datasets._dataset import Dataset
 from dokimos.evaluators._function import evaluator
@@ -169,9 +171,11 @@ def test_where_it_is_ours_that_blocks_nobody_else_is_named(monkeypatch: pytest.M
     from dokimos.evaluators._text import Levenshtein
 
     score = Levenshtein.score
-    rank = loop_watch._rank
-    ours = loop_watch.OURS  # as if the next function came with dokimos
-    monkeypatch.setattr(loop_watch, "_rank", lambda file: ours if file == __file__ else rank(file))
+
+    def find_origin(file: str, module: str) -> CodeOrigin:  # as if the next function came with dokimos
+        return CodeOrigin.OURS if file == __file__ else find_code_origin(file, module)
+
+    monkeypatch.setattr(loop_watch, "find_code_origin", find_origin)
 
     def slow(self: Any, case: Any) -> Any:
         time.sleep(0.6)
@@ -205,3 +209,41 @@ def test_what_swallows_its_error_is_handed_on() -> None:
     assert told
     assert told[0].endswith("blocked the event loop for more than 0.2 s")
     assert "stubborn" in told[0]
+
+
+def compile_in(file: str, source: str) -> dict[str, Any]:
+    """Return what a source defines; by its file, it is of whoever wrote that file."""
+    namespace: dict[str, Any] = {"__name__": "compiled"}
+    exec(compile(source, file, "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        f"{Path(dokimos.__file__).parent}_app/x.py",  # beside dokimos, and beginning as its folder does
+        "/home/ada/my-site-packages-mirror/x.py",
+    ],
+)
+def test_a_file_of_the_users_is_named_whatever_its_path_resembles(file: str) -> None:
+    block = compile_in(file, "import time\ndef block():\n    time.sleep(0.6)\n")["block"]
+
+    async def task(question: str) -> str:
+        block()
+        return "a"
+
+    assert any("block (" in text and file in text for text in run(task).warnings)
+
+
+def test_whoever_started_the_loop_is_not_named() -> None:
+    ours = compile_in(
+        str(Path(dokimos.__file__).parent / "x.py"),
+        "import asyncio\n"
+        "async def look(watch):\n"
+        "    with watch:\n"
+        "        await asyncio.sleep(0)\n"
+        "        return watch._find_location()\n",
+    )
+    location = asyncio.run(ours["look"](loop_watch.LoopWatch({})))
+    assert location is not None
+    assert location.is_built_in
