@@ -560,3 +560,73 @@ def test_evaluators_that_are_known_at_the_end_only_are_sent_then(live_server, re
     assert (info["name"], info["threshold"], info["direction"]) == ("Exact Match", 0.9, "HIGHER_IS_BETTER")
     assert info["fingerprint"] == result.evaluators[0].fingerprint
     assert info["scoreCount"] == 2
+
+
+def test_full_spool_loses_items_loudly_and_keeps_what_it_has(serve, live_server, read, tmp_path, caplog):
+    with serve(FakeServer()) as server:
+        url = server.url
+    reporter = reporter_for(url, spool_directory=tmp_path, max_spool_bytes=5000)
+    first, second = run_with(reporter, 3), run_with(reporter, 40)
+
+    kept = [item["ordinal"] for line in spooled(tmp_path) for item in line.get("items", ())]
+    assert kept == [0, 1, 2]
+    assert reporter.failed_item_count == 43
+    assert "lost" not in first.warnings[0]
+    assert sum("Items are being lost" in text for text in caplog.messages) == 1
+    assert f"40 of them are lost. The spool {tmp_path} has reached its limit" in second.warnings[0]
+    assert "max_spool_bytes" in second.warnings[0]
+
+    done = replay_spool(tmp_path, server_url=live_server)
+
+    assert (done.sent_items, done.ended_runs) == (3, 2)
+    again = run_with(reporter, 2)  # there is room again
+    assert "lost" not in again.warnings[0]
+
+
+def test_spool_without_room_for_anything_still_ends(serve, tmp_path):
+    with serve(FakeServer()) as server:
+        url = server.url
+    reporter = reporter_for(url, spool_directory=tmp_path, max_spool_bytes=0)
+    result = run_with(reporter)
+    assert reporter.failed_item_count == 3
+    assert "3 of them are lost" in result.warnings[0]
+    assert not any("items" in line for line in spooled(tmp_path))
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1.5"])
+def test_limit_of_the_spool_that_cannot_be_used_is_refused(monkeypatch, value):
+    monkeypatch.setenv("DOKIMOS_MAX_SPOOL_MIB", value)
+    with pytest.raises(ConfigurationError, match="DOKIMOS_MAX_SPOOL_MIB must be a whole number"):
+        reporter_for("http://localhost:1")
+
+
+def test_limit_of_the_spool_comes_from_the_environment(monkeypatch):
+    assert reporter_for("http://localhost:1")._delivery.most_spool_bytes == 2**30
+    monkeypatch.setenv("DOKIMOS_MAX_SPOOL_MIB", "5")
+    assert reporter_for("http://localhost:1")._delivery.most_spool_bytes == 5 * 2**20
+
+
+def test_score_without_a_verdict_is_one_on_the_server(serve, live_server, read):
+    @evaluator
+    def length(actual_output):
+        return float(len(actual_output)) / 10
+
+    with reporter_for(live_server) as reporter:
+        result = evaluate(
+            examples(3), str.upper, [length], name="length", reporters=[reporter], quiet=True, journal=False
+        )
+    run = read(f"/runs/{result.server_run_ids[0]}")
+    assert result.pass_rate is None
+    assert (run["totalItems"], run["passedItems"], run["passRate"], run["informationalCount"]) == (
+        3,
+        0,
+        None,
+        3,
+    )
+    assert [item["evalResults"][0]["success"] for item in run["items"]["content"]] == [None] * 3
+
+    fake = FakeServer()
+    with serve(fake) as server, reporter_for(server.url) as reporter:
+        evaluate(examples(1), str.upper, [length], reporters=[reporter], quiet=True, journal=False)
+    score = fake.items[0]["evalResults"][0]
+    assert (score["success"], score["judged"]) == (True, False)  # a server that knows only `success`

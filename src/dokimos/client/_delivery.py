@@ -21,7 +21,14 @@ from dokimos._http.server_api import open_server_api
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.client._run_api import post_items, set_status
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun, WaitingItem
-from dokimos.client._spool import append_lines, end_line, items_line, start_line
+from dokimos.client._spool import (
+    SpoolFullError,
+    append_lines,
+    describe_full_spool,
+    end_line,
+    items_line,
+    start_line,
+)
 from dokimos.errors import DokimosError, ReporterError, ServerRefusedError
 
 BATCH: Final = 10
@@ -66,6 +73,7 @@ class Delivery:
     attempts: int
     spool: Path | None
     on_failure: Callable[[ItemDeliveryFailure], None] | None
+    most_spool_bytes: int | None = None
     failed_count: int = 0
     """Items that the server has not got."""
     delivered_count: int = 0
@@ -73,6 +81,8 @@ class Delivery:
     _bytes: int = 0
     _current: _Batch | None = None
     _flushing: int = 0
+    _lost: int = 0
+    """Items since the last flush that the spool had no room for."""
     _stopped: bool = False
     _last_sent: float = -math.inf
     _stalled: bool = False
@@ -301,7 +311,7 @@ class Delivery:
         with self._changed:
             self.failed_count += len(items)
             self._changed.notify_all()
-        self._spool(run, items_line(run.id, items, key or uuid.uuid4().hex))
+        self._spool(run, items_line(run.id, items, key or uuid.uuid4().hex), item_count=len(items))
         if self.on_failure is None:
             return
         try:
@@ -319,18 +329,30 @@ class Delivery:
         self._note(str(run.problem), 0)
         self._spool(run)
 
-    def _spool(self, run: ServerRun, *lines: bytes) -> None:
+    def _spool(self, run: ServerRun, *lines: bytes, item_count: int = 0) -> None:
         if self.spool is None:
             return
-        if run.start is not None and not run.is_start_spooled:
-            run.is_start_spooled = True
-            start = run.start
+        start = None if run.is_start_spooled else run.start
+        if start is not None:
             first = start_line(run.id, start["projectName"], start["idempotencyKey"], start["run"])
             lines = (first, *lines)
         try:
-            append_lines(self.spool, lines)
+            # Starts and ends of runs are small, and without them items that were kept could not be sent.
+            append_lines(self.spool, lines, self.most_spool_bytes if item_count else None)
+        except SpoolFullError:
+            self._lose(item_count)
         except OSError as error:
             self._note(f"the spool {self.spool} cannot be written: {error}", 0)
+        else:
+            run.is_start_spooled = True
+
+    def _lose(self, count: int) -> None:
+        """Count items that the spool has no room for; the first time, say so at once."""
+        with self._changed:
+            is_first, self._lost = not self._lost, self._lost + count
+        if is_first:
+            full = describe_full_spool(self.spool, self.most_spool_bytes)
+            _log.warning(escape_control_characters(f"{full} Items are being lost."))
 
     def _note(self, reason: str, count: int) -> None:
         with self._changed:
@@ -342,12 +364,15 @@ class Delivery:
         more = f" (and {len(problems) - 1} more reasons)" if len(problems) > 1 else ""
         if not failed:
             return f"{self.server_url}: {reason}{more}."
-        remedy = (
-            "give spool_directory=... to keep such items"
-            if self.spool is None
-            else f"to send them later: dokimos spool replay {self.spool}"
-        )
+        remedy = f"to send them later: dokimos spool replay {self.spool}"
+        if self.spool is None:
+            remedy = "give spool_directory=... to keep such items"
         noun = "item was" if failed == 1 else "items were"
+        with self._changed:
+            lost, self._lost = self._lost, 0
+        if lost:
+            are, full = "is" if lost == 1 else "are", describe_full_spool(self.spool, self.most_spool_bytes)
+            remedy = f"{lost:,} of them {are} lost. {full[:-1]}"
         return f"{failed:,} {noun} not recorded by {self.server_url}: {reason}{more}; {remedy}."
 
 

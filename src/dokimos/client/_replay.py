@@ -18,7 +18,7 @@ from dokimos._http.server_api import open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos._runtime.file_lock import hold_exclusively, hold_lock
 from dokimos.client._run_api import CONFLICT, create_run, post_items, set_status
-from dokimos.client._spool import FILE, append_lines, lock_path
+from dokimos.client._spool import FILE, REPLAYED, append_lines, lock_path
 from dokimos.errors import (
     DokimosError,
     ReporterError,
@@ -112,7 +112,7 @@ class _Replay:
             # Moved away first, so that reporters go on writing; one that is left from a replay that was
             # killed is read again.
             self._take_spool()
-            for path in sorted(self._folder.glob("replaying-*.ndjson")):
+            for path in sorted(self._folder.glob(REPLAYED)):
                 await self._replay_file(path)
         return self._done
 

@@ -21,6 +21,7 @@ from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_b
 from dokimos.client._delivery import Delivery
 from dokimos.client._run_api import NOT_FOUND, create_run, set_status
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun
+from dokimos.client._spool import MAX_SPOOL_MIB
 from dokimos.errors import (
     ConfigurationError,
     DokimosError,
@@ -33,6 +34,7 @@ PROJECT_NAME: Final = "DOKIMOS_PROJECT_NAME"
 START_SECONDS: Final = 10.0
 """How long a run waits for the server when it begins."""
 EXIT_SECONDS: Final = 2.0
+DEFAULT_SPOOL_BYTES: Final = 2**30
 _OPENED: Final = "started"
 _RUN_ID: Final = "run id"
 _LATEST_LOCK: Final = threading.Lock()
@@ -52,6 +54,8 @@ class ServerReporter(BaseReporter):
         api_key: A key that may write; None for that of DOKIMOS_API_KEY, if set.
         api_version: The version of the API.
         spool_directory: A folder for what could not be sent; None keeps nothing.
+        max_spool_bytes: How large the spool may become; items beyond that are lost, which is logged at once
+            and said in the result's warnings. None for DOKIMOS_MAX_SPOOL_MIB, else 1 GiB.
         on_item_delivery_failure: Called with an `ItemDeliveryFailure` for each batch that failed, from the
             reporter's thread: it must not call the reporter.
         attempts: How often a request is sent at most. A server that is busy (429) or fails (5xx) is asked
@@ -74,6 +78,7 @@ class ServerReporter(BaseReporter):
         api_key: str | Secret | None = None,
         api_version: str = DEFAULT_VERSION,
         spool_directory: str | os.PathLike[str] | None = None,
+        max_spool_bytes: int | None = None,
         on_item_delivery_failure: Callable[[ItemDeliveryFailure], None] | None = None,
         attempts: int = ATTEMPTS,
     ) -> None:
@@ -94,6 +99,7 @@ class ServerReporter(BaseReporter):
             api_version=api_version,
             attempts=attempts,
             spool=None if spool_directory is None else Path(spool_directory),
+            most_spool_bytes=_spool_limit(max_spool_bytes),
             on_failure=on_item_delivery_failure,
         )
         self._escapes = Escapes()
@@ -123,7 +129,7 @@ class ServerReporter(BaseReporter):
 
     @property
     def failed_item_count(self) -> int:
-        """How many items the server has not got after all attempts, those in the spool included."""
+        """How many items the server has not got after all attempts: those in the spool, and lost ones."""
         return self._delivery.failed_count
 
     def begin(self, start: RunStart) -> RunHandle:
@@ -222,6 +228,24 @@ class ServerReporter(BaseReporter):
     def _describe_start(self, start: RunStart) -> dict[str, Any]:
         body = run_body(start, self._escapes)
         return {"projectName": self.project_name, "idempotencyKey": uuid.uuid4().hex, "run": body}
+
+
+def _spool_limit(given: int | None) -> int:
+    """Return how many bytes a spool may have."""
+    if given is not None:
+        if given < 0:
+            raise ConfigurationError(f"max_spool_bytes must be 0 or more, not {given}.")
+        return given
+    text = os.environ.get(MAX_SPOOL_MIB, "").strip()
+    if not text:
+        return DEFAULT_SPOOL_BYTES
+    try:
+        mebibytes = int(text)
+    except ValueError:
+        mebibytes = -1
+    if mebibytes < 0:
+        raise ConfigurationError(f"{MAX_SPOOL_MIB} must be a whole number of 0 or more, not {text!r}.")
+    return mebibytes * 2**20
 
 
 def _local_id() -> str:

@@ -14,7 +14,7 @@ so
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
 
@@ -333,19 +333,20 @@ SESSIONS: Final = Table(
 )
 
 
+def _index_where(condition: str, name: str, *columns: Column[Any], unique: bool = False) -> None:
+    """Index the rows that meet a condition, which is spelled as queries spell it, or it would not be used."""
+    where = text(condition)
+    Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
 def _unique_name(table: Table, *columns: str) -> None:
     """A name is unique per tenant, and among the rows that are shared, as long as its row is not deleted."""
     for suffix, condition, keys in (
         ("tenant", "tenant_id IS NOT NULL AND deleted_at IS NULL", ("tenant_id", *columns)),
         ("shared", "tenant_id IS NULL AND deleted_at IS NULL", columns),
     ):
-        Index(
-            f"uq_{table.name}_{'_'.join(columns)}_{suffix}",
-            *(table.c[key] for key in keys),
-            unique=True,
-            sqlite_where=text(condition),
-            postgresql_where=text(condition),
-        )
+        name = f"uq_{table.name}_{'_'.join(columns)}_{suffix}"
+        _index_where(condition, name, *(table.c[key] for key in keys), unique=True)
 
 
 _unique_name(PROJECTS, "name")
@@ -356,56 +357,30 @@ Index(None, SESSIONS.c.api_key_id)
 Index(None, RUNS.c.experiment_id, RUNS.c.started_at)
 Index(None, RUNS.c.project_id)
 Index(None, RUNS.c.dataset_version_id)
-Index(
-    "ix_runs_running",
-    RUNS.c.last_activity_at,
-    sqlite_where=text("status = 'RUNNING' AND deleted_at IS NULL"),
-    postgresql_where=text("status = 'RUNNING' AND deleted_at IS NULL"),
-)
-Index(
+_index_where("status = 'RUNNING' AND deleted_at IS NULL", "ix_runs_running", RUNS.c.last_activity_at)
+_index_where(
+    "idempotency_key IS NOT NULL",
     "uq_runs_idempotency_key",
     RUNS.c.project_id,
     RUNS.c.idempotency_scope,
     RUNS.c.idempotency_key,
     unique=True,
-    sqlite_where=text("idempotency_key IS NOT NULL"),
-    postgresql_where=text("idempotency_key IS NOT NULL"),
 )
 Index(None, ITEMS.c.dataset_item_id)
 Index(None, COMPARISONS.c.created_at, COMPARISONS.c.case_count)
-Index(
-    "ix_comparisons_discarded",
-    COMPARISONS.c.created_at,
-    sqlite_where=text("state = ''"),
-    postgresql_where=text("state = ''"),
-)
+_index_where("state = ''", "ix_comparisons_discarded", COMPARISONS.c.created_at)
 # Of the runs that ended, few wait for a verdict.
-Index(  # the runs that others do not see below a shared project; without tenants it is empty
+_index_where("verdict IS NULL AND completed_at IS NOT NULL", "ix_runs_without_verdict", RUNS.c.completed_at)
+_index_where(  # the runs that others do not see below a shared project; without tenants it is empty
+    "tenant_id IS NOT NULL AND deleted_at IS NULL",
     "ix_runs_of_tenants",
     *(RUNS.c.project_id, RUNS.c.experiment_id, RUNS.c.tenant_id),
-    sqlite_where=text("tenant_id IS NOT NULL AND deleted_at IS NULL"),
-    postgresql_where=text("tenant_id IS NOT NULL AND deleted_at IS NULL"),
-)
-Index(
-    "ix_runs_without_verdict",
-    RUNS.c.completed_at,
-    sqlite_where=text("verdict IS NULL AND completed_at IS NOT NULL"),
-    postgresql_where=text("verdict IS NULL AND completed_at IS NOT NULL"),
 )
 for _column in (DATASET_ITEMS.c.external_id, DATASET_ITEMS.c.source_item_id):
-    Index(
-        f"ix_dataset_items_{_column.name}",
-        DATASET_ITEMS.c.version_id,
-        _column,
-        sqlite_where=text(f"{_column.name} IS NOT NULL"),
-        postgresql_where=text(f"{_column.name} IS NOT NULL"),
+    _index_where(
+        f"{_column.name} IS NOT NULL", f"ix_dataset_items_{_column.name}", DATASET_ITEMS.c.version_id, _column
     )
-Index(
-    "ix_dataset_versions_unfinished",
-    DATASET_VERSIONS.c.created_at,
-    sqlite_where=text("version IS NULL"),
-    postgresql_where=text("version IS NULL"),
-)
+_index_where("version IS NULL", "ix_dataset_versions_unfinished", DATASET_VERSIONS.c.created_at)
 # Few items fail: the pages of those that did read this instead of a run of 100,000 items. The condition is
 # spelled as queries spell it, or the index would not be used.
 Index(
@@ -417,9 +392,4 @@ Index(
     postgresql_where=text("passed IS false"),
 )
 for _table in (PROJECTS, EXPERIMENTS, RUNS, DATASETS):
-    Index(
-        f"ix_{_table.name}_deleted",
-        _table.c.deleted_at,
-        sqlite_where=text("deleted_at IS NOT NULL"),
-        postgresql_where=text("deleted_at IS NOT NULL"),
-    )
+    _index_where("deleted_at IS NOT NULL", f"ix_{_table.name}_deleted", _table.c.deleted_at)

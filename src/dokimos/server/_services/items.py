@@ -121,6 +121,13 @@ class Counts:
                 setattr(self, total, getattr(self, total) + sign * value)
                 setattr(self, count, getattr(self, count) + sign)
 
+    def add_unjudged(self, item: NewItem) -> None:
+        """Count the scores of an item that have no verdict, which `add_score` took for successes."""
+        if item.unjudged:
+            self.informational_count += item.is_informational
+            for position in item.unjudged:
+                self.scores[item.evaluations[position].evaluator].success_count -= 1
+
     def add_score(self, evaluation: NewEvaluation | Row[Any], *, sign: int = 1) -> None:
         """Add a score of an item, or with `sign=-1` take one away."""
         counts = self.scores.get(evaluation.evaluator)
@@ -283,11 +290,8 @@ def _store(connection: Connection, run: Row[Any], items: Sequence[NewItem], coun
         for position, evaluation in enumerate(item.evaluations):
             scores.append((item_id, position, *evaluation))
             counts.add_score(evaluation)
-        if item.unjudged:
-            unjudged += [{"item": new, "place": position} for position in item.unjudged]
-            counts.informational_count += item.is_informational
-            for position in item.unjudged:
-                counts.scores[item.evaluations[position].evaluator].success_count -= 1
+        counts.add_unjudged(item)
+        unjudged += [{"item": new, "place": position} for position in item.unjudged]
     insert_rows(connection, ITEMS, rows)
     insert_rows(connection, EVALUATIONS, scores)
     if unjudged:
