@@ -160,21 +160,13 @@ def compare_datasets(before: Iterable[Example], after: Iterable[Example]) -> Dat
     sides = [[_Item.of(example) for example in examples] for examples in (before, after)]
     common = set.intersection(*({item.id for item in side} - {None} for side in sides))
     old, new = (_by_key(side, other, common) for side, other in (sides, reversed(sides)))
-    changed = []
-    unchanged = 0
-    for key, item in new.items():
-        if key not in old:
-            continue
-        parts = tuple(part for part, text in item.parts.items() if old[key].parts[part] != text)
-        if parts:
-            changed.append((_name(key, item, common), parts))
-        else:
-            unchanged += 1
+    in_both = [key for key in new if key in old]
+    changes = {key: new[key].differing_parts(old[key]) for key in in_both}
     return DatasetChanges(
-        added=tuple(_name(key, item, common) for key, item in new.items() if key not in old),
-        removed=tuple(_name(key, item, common) for key, item in old.items() if key not in new),
-        changed=tuple(changed),
-        unchanged_count=unchanged,
+        added=_without(new, old, common),
+        removed=_without(old, new, common),
+        changed=tuple((_name(key, new[key], common), parts) for key, parts in changes.items() if parts),
+        unchanged_count=sum(not parts for parts in changes.values()),
     )
 
 
@@ -193,6 +185,16 @@ class _Item:
                 "metadata": _canonical(example.metadata),
             },
         )
+
+    def differing_parts(self, other: _Item) -> tuple[str, ...]:
+        """The names of the parts that the other has otherwise."""
+        return tuple(name for name, text in self.parts.items() if other.parts[name] != text)
+
+
+def _without(
+    items: Mapping[str, _Item], others: Mapping[str, _Item], common: Collection[str | None]
+) -> tuple[str, ...]:
+    return tuple(_name(key, item, common) for key, item in items.items() if key not in others)
 
 
 def _by_key(
