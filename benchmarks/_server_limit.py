@@ -231,7 +231,8 @@ def application(store: SqliteStore | PostgresStore) -> Callable[..., Awaitable[N
 def main() -> None:
     kind, place = sys.argv[1:]
     store = SqliteStore(place) if kind == "sqlite" else PostgresStore(place)
-    config = uvicorn.Config(application(store), log_level="error", lifespan="on")
+    # Its connections wait while the other server has its turn.
+    config = uvicorn.Config(application(store), log_level="error", lifespan="on", timeout_keep_alive=120)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
         uvicorn.Server(config).run(sockets=[listening])

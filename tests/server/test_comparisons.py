@@ -392,7 +392,8 @@ async def simulate(database_settings, simulations, seed):
     from dokimos.server import ServerSettings
     from dokimos.server._db.database import open_database
     from dokimos.server._services.comparisons import ComparisonRequest, Comparisons, verdict_of
-    from dokimos.server._services.items import NewEvaluation, NewItem, add_items
+    from dokimos.server._services.items import add_items
+    from dokimos.server._services.new_items import NewEvaluation, NewItem
     from dokimos.server._services.principal import SYSTEM
     from dokimos.server._services.runs import NewRun, RunStatus, change_status, create_run, find_run
     from dokimos.server._workers.comparison_process import ComparisonProcess

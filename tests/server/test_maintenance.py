@@ -12,7 +12,8 @@ from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.tables import EVALUATIONS, EXPERIMENTS, ITEMS, METADATA, PROJECTS, RUNS
 from dokimos.server._services import maintenance, projects
 from dokimos.server._services.errors import NotFoundError
-from dokimos.server._services.items import NewEvaluation, NewItem, add_items
+from dokimos.server._services.items import add_items
+from dokimos.server._services.new_items import NewEvaluation, NewItem
 from dokimos.server._services.principal import SYSTEM
 from dokimos.server._services.projects import (
     delete_experiment,

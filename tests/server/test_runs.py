@@ -177,6 +177,28 @@ def test_a_batch_repeated_with_its_key_is_stored_once_also_after_the_run_ended(a
     assert read(api, run)["totalItems"] == 1
 
 
+def test_a_batch_that_is_not_stored_leaves_nothing_behind(api):
+    run = start(api)
+    assert send(api, run, ITEM, headers={"Idempotency-Key": "batch-1"}).status_code == 201
+    before = read(api, run)
+
+    refused = [
+        send(api, run, ITEM, headers={"Idempotency-Key": "batch-1"}),  # it is there already
+        send(api, run, ITEM, ITEM, headers={"Idempotency-Key": "batch-1"}),  # that of another batch
+        send(api, run, {**ITEM, "ordinal": 0}, headers={"Idempotency-Key": "batch-2"}),  # not its place
+    ]
+    api.patch(f"/api/v1/runs/{run}", json={"status": "SUCCESS"})
+    refused.append(send(api, run, ITEM, headers={"Idempotency-Key": "batch-2"}))
+    api.patch(f"/api/v1/runs/{run}", json={"status": "RUNNING"})
+
+    assert [answer.status_code for answer in refused] == [201, 409, 409, 409]
+    assert read(api, run) == before
+    assert send(api, run, ITEM, headers={"Idempotency-Key": "batch-2"}).status_code == 201
+    after = read(api, run)
+    assert [item["ordinal"] for item in after["items"]["content"]] == [0, 1]
+    assert after["evaluators"][0]["scoreCount"] == after["totalItems"] == 2
+
+
 def test_a_run_repeated_with_its_key_is_created_once(api):
     key = {"Idempotency-Key": "run-1"}
 

@@ -12,8 +12,8 @@ from dokimos.server._api.error_responses import describe_problem
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.errors import InvalidRequestError
-from dokimos.server._services.items import NewEvaluation, NewItem
 from dokimos.server._services.names import check_name
+from dokimos.server._services.new_items import NewEvaluation, NewItem
 
 _CONFIG: Final = ConfigDict(strict=True, allow_inf_nan=False)
 # Limits that keep the sums of a run within 64 bits.
@@ -114,17 +114,19 @@ def _round_numbers(value: object) -> bool:
 
 
 def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:
-    dataset_item_id = body.get("datasetItemId")
+    # Written out rather than with a helper for each field: this runs for each item and each score.
+    expected, metadata = body.get("expectedOutputs"), body.get("metadata")
+    error, dataset_item_id = body.get("error"), body.get("datasetItemId")
     results = body.get("evalResults") or ()
     try:
         return NewItem(
             ordinal=body.get("ordinal"),
             repetition=body.get("repetition") or 0,
             input=dump_json(body.get("inputs") or {}, "inputs"),
-            expected_output=_optional(body.get("expectedOutputs"), "expectedOutputs"),
+            expected_output=None if expected is None else dump_json(expected, "expectedOutputs"),
             actual_output=dump_json(body.get("actualOutputs") or {}, "actualOutputs"),
-            metadata=_optional(body.get("metadata"), "metadata"),
-            error=_optional(body.get("error"), "error"),
+            metadata=None if metadata is None else dump_json(metadata, "metadata"),
+            error=None if error is None else dump_json(error, "error"),
             dataset_item_id=None if dataset_item_id is None else parse_id(dataset_item_id),
             tokens_in=body.get("tokensIn"),
             tokens_out=body.get("tokensOut"),
@@ -140,12 +142,13 @@ def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:
                 if result["success"] is None or result.get("judged") is False
             ],
         )
-    except InvalidRequestError as error:
-        raise error.within(f"items[{index}]") from None
+    except InvalidRequestError as problem:
+        raise problem.within(f"items[{index}]") from None
 
 
 def _evaluation(body: EvalResultBody, position: int, checked_names: set[str]) -> NewEvaluation:
-    name = body["name"]
+    name, reason, label = body["name"], body.get("reason"), body.get("label")
+    metadata, detail = body.get("metadata"), body.get("errorDetail")
     try:
         if name not in checked_names:
             checked_names.add(check_name(name, "name"))
@@ -154,14 +157,10 @@ def _evaluation(body: EvalResultBody, position: int, checked_names: set[str]) ->
             body["score"],
             body.get("threshold"),
             body["success"] is not False or body.get("judged") is False,
-            _optional(body.get("reason"), "reason"),
-            _optional(body.get("label"), "label"),
-            _optional(body.get("metadata"), "metadata"),
-            _optional(body.get("errorDetail"), "errorDetail"),
+            None if reason is None else dump_json(reason, "reason"),
+            None if label is None else dump_json(label, "label"),
+            None if metadata is None else dump_json(metadata, "metadata"),
+            None if detail is None else dump_json(detail, "errorDetail"),
         )
-    except InvalidRequestError as error:
-        raise error.within(f"evalResults[{position}]") from None
-
-
-def _optional(value: object, path: str) -> str | None:
-    return None if value is None else dump_json(value, path)
+    except InvalidRequestError as problem:
+        raise problem.within(f"evalResults[{position}]") from None

@@ -9,6 +9,7 @@ function.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from fastapi.responses import Response
@@ -22,7 +23,7 @@ from dokimos.server._api.item_bodies import read_items
 from dokimos.server._api.json_body import read_json
 from dokimos.server._db.database import Database, DatabaseUnavailable
 from dokimos.server._services.errors import ServiceError
-from dokimos.server._services.items import add_items
+from dokimos.server._services.items import RepeatedBatchError, add_items
 from dokimos.server._services.principal import Principal
 
 _PATH: Final = re.compile(
@@ -58,9 +59,10 @@ async def store_items(request: Request, caller: Principal, run_id: str, key: str
     items = read_items(value)
     body_hash = "" if key is None else hash_body(value)
     database: Database = request.app.state.database
-    await database.write(
-        lambda connection: add_items(
-            connection, caller, run_id, items, idempotency_key=key, body_hash=body_hash
+    with suppress(RepeatedBatchError):
+        await database.write(
+            lambda connection: add_items(
+                connection, caller, run_id, items, idempotency_key=key, body_hash=body_hash
+            )
         )
-    )
     return Response(b'{"status":"ok"}', 201, media_type="application/json")

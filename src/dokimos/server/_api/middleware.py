@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -22,6 +23,7 @@ _HEADERS: Final = (
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
+_CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f]")
 _ANY_HOST: Final = "*"
 _HEALTH: Final = "/actuator/"
 
@@ -104,7 +106,7 @@ def _decode_path(raw: bytes) -> str | None:
         decoded = [unquote_to_bytes(part).decode() for part in parts]
     except UnicodeDecodeError:
         return None
-    if any(sign < " " or sign == "\x7f" for part in decoded for sign in part):
+    if any(_CONTROL.search(part) is not None for part in decoded):
         return None
     return "/".join(part.replace("/", ENCODED_SLASH) for part in decoded)
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from dokimos.server._db.clock import format_time
-from dokimos.server._services.items import LARGEST_SUMMED_SCORE
+from dokimos.server._services.item_counts import LARGEST_SUMMED_SCORE
 
 
 def pass_rate(row: Row[Any]) -> float | None:

@@ -1,20 +1,27 @@
 """Statements that are compiled once and given to the driver, with values as it takes them.
 
-For each execution SQLAlchemy builds a context and converts each value, which is half of what storing an item
-costs (`benchmarks/server_ingestion.py`). The hot route does without; all others use SQLAlchemy as it is.
+For each execution SQLAlchemy builds a context, converts each value and wraps the result, which is half of
+what storing a batch of ten items costs (`benchmarks/server_ingestion.py`). The hot route does without; all
+others use SQLAlchemy as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ClauseElement, Connection, CursorResult
+from sqlalchemy import ClauseElement, Connection, Table, insert
 from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import DBAPIError
+
+from dokimos.server._db.columns import Id
 
 
 class DriverStatement:
-    """A statement with named parameters that changes rows.
+    """A statement with named parameters.
 
     Args:
         build: Makes the statement for a dialect, `sqlite` or `postgresql`.
@@ -24,15 +31,26 @@ class DriverStatement:
         self._build: Final = build
         self._compiled: Final[dict[str, tuple[str, tuple[str, ...]]]] = {}
 
-    def execute(self, connection: Connection, values: Mapping[str, object]) -> CursorResult[Any]:
-        """Run it with a value for each parameter, as the driver takes it."""
+    def execute(self, connection: Connection, values: Mapping[str, object]) -> int:
+        """Run it with a value for each parameter, as the driver takes it; return how many rows it changed."""
         text, names = self._compile(connection.dialect)
-        return connection.exec_driver_sql(text, tuple([values[name] for name in names]))
+        with _cursor(connection, text) as cursor:
+            cursor.execute(text, tuple([values[name] for name in names]))
+            return cursor.rowcount
+
+    def first(self, connection: Connection, values: Mapping[str, object]) -> tuple[Any, ...] | None:
+        """Run it and return its first row, as the driver returns it, None where there is none."""
+        text, names = self._compile(connection.dialect)
+        with _cursor(connection, text) as cursor:
+            cursor.execute(text, tuple([values[name] for name in names]))
+            row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
 
     def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
         """Run it once for each row."""
         text, names = self._compile(connection.dialect)
-        connection.exec_driver_sql(text, [tuple([row[name] for name in names]) for row in rows])
+        with _cursor(connection, text) as cursor:
+            cursor.executemany(text, [tuple([row[name] for name in names]) for row in rows])
 
     def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
         known = self._compiled.get(dialect.name)
@@ -41,3 +59,40 @@ class DriverStatement:
             names = tuple(compiled.positiontup or ())  # type: ignore[attr-defined] # that of its subclass
             known = self._compiled[dialect.name] = (str(compiled), names)
         return known
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows that hold a value for each of the first columns of the table, as the driver takes it."""
+    if rows:
+        text = _insert(table, len(rows[0]), connection.dialect)
+        with _cursor(connection, text) as cursor:
+            cursor.executemany(text, rows)
+
+
+def driver_id(identifier: str | None, connection: Connection) -> str | bytes | None:
+    """Return an identifier as the driver of the connection takes it."""
+    return Id.to_driver(identifier, connection.dialect.name)
+
+
+@cache
+def _insert(table: Table, count: int, dialect: Dialect) -> str:
+    names = [column.name for column in table.columns][:count]
+    return str(insert(table).compile(dialect=dialect, column_keys=names))
+
+
+@contextmanager
+def _cursor(connection: Connection, text: str) -> Iterator[DBAPICursor]:
+    """A cursor of the driver in the transaction of the connection; its errors are raised as SQLAlchemy's."""
+    cursor = connection.connection.cursor()
+    try:
+        yield cursor
+    except Exception as error:
+        driver = connection.dialect.loaded_dbapi
+        if not isinstance(error, driver.Error):
+            raise
+        is_lost = connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor)
+        if is_lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(text, None, error, driver.Error, True, is_lost) from error
+    finally:
+        cursor.close()

@@ -48,6 +48,7 @@ class PostgresDatabase:
             url,
             pool_size=self._settings.pool_size,
             max_overflow=0,
+            pool_use_lifo=True,  # few connections stay warm, and know their statements
             pool_timeout=self._settings.pool_timeout,
         )
         _ping_idle_connections(self._engine)

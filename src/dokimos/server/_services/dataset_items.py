@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.bulk_insert import driver_id, insert_rows
+from dokimos.server._db.driver_statements import driver_id, insert_rows
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.tables import DATASET_ITEMS
 from dokimos.server._services.list_pages import ListPage, SortKeys, find_place
