@@ -198,3 +198,37 @@ def test_each_operation_says_who_may_call_it_and_what_errors_it_has(described):
     assert {"Error", "AccessError", "RunDetails", "ItemsBody", "EvalResultBody"} <= set(schemas)
     assert "HTTPValidationError" not in schemas
     assert "$defs" not in str(described.description)
+
+
+def undescribed(value, schema, schemas, path=""):
+    """The fields of an answer that its schema does not name."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    for option in schema.get("anyOf", ()):
+        if option.get("type") != "null":
+            return undescribed(value, option, schemas, path)
+    if isinstance(value, list):
+        return [each for part in value for each in undescribed(part, schema.get("items", {}), schemas, path)]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return []
+    found = [f"{path}.{name}" for name in value.keys() - schema["properties"].keys()]
+    for name in value.keys() & schema["properties"].keys():
+        found += undescribed(value[name], schema["properties"][name], schemas, f"{path}.{name}")
+    return found
+
+
+def test_no_answer_has_a_field_that_is_not_described(described):
+    known = {name: values[0] for name, values in described.fill().items()}
+    candidate = {**known, "candidateRunId": described.fill()["runId"][0]}
+    schemas = described.description["components"]["schemas"]
+    seen = 0
+    for path, operations in described.description["paths"].items():
+        if "get" not in operations or path.endswith(("/events", "/export")) or not path.startswith(ROOT):
+            continue
+        values = candidate if path.endswith("/diff") else known
+        query = f"?baselineRunId={known['runId']}" if "candidateRunId" in path else ""
+        answer = described.call("GET", path.format(**values) + query)
+        schema = operations["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert undescribed(answer, schema, schemas, path) == []
+        seen += 1
+    assert seen > 15

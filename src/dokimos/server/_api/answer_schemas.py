@@ -65,7 +65,7 @@ class EvalResultAnswer(WireModel):
     evaluator_name: str
     score: float
     threshold: float | None
-    success: bool
+    success: bool | None
     reason: str | None
     label: str | None
     metadata: dict[str, Any] | None
