@@ -123,22 +123,26 @@ def api(serve):
 
 
 @pytest.fixture
-def listen_with():
+def listen_on_database(database_settings):
     """A function that starts a server which listens on a socket, with settings, and returns its port."""
+    # It has ended before the database is removed, which it would miss.
     with ExitStack() as running:
-        yield lambda **settings: running.enter_context(_listening_server(**settings))
+        yield lambda **settings: running.enter_context(_listening_server(**database_settings, **settings))
 
 
 @pytest.fixture
-def listening(tmp_path, listen_with):
-    """A function that starts a real server on SQLite with settings, and returns its port."""
-    return lambda **settings: listen_with(**{"data_dir": tmp_path, **settings})
+def listening(tmp_path):
+    """The same on SQLite alone, where the database does not matter."""
+    with ExitStack() as running:
+        yield lambda **settings: running.enter_context(
+            _listening_server(**{"data_dir": tmp_path, **settings})
+        )
 
 
 @pytest.fixture
-def port(listen_with, database_settings):
+def port(listen_on_database):
     """The port of an open server that listens."""
-    return listen_with(**database_settings)
+    return listen_on_database()
 
 
 @contextmanager

@@ -98,11 +98,11 @@ class Server:
 
 
 @pytest.fixture(params=MODES if IS_LONG else [None])
-def described(request, listen_with, database_settings):
+def described(request, listen_on_database, database_settings):
     """A server on each database: open on one, with keys on the other; in long tests each with both."""
     mode = request.param or ("open" if "data_dir" in database_settings else "keys")
     key = None if mode == "open" else "admin"
-    return Server(listen_with(**database_settings, api_key=key), key)
+    return Server(listen_on_database(api_key=key), key)
 
 
 def use_known(case, known, choice):

@@ -171,8 +171,8 @@ def test_what_ends_the_retries_of_a_reporter(port, connect):
     assert reporter.call("GET", f"/runs/{run}")[1]["totalItems"] == 0
 
 
-def test_a_reporter_with_a_key_and_one_with_a_wrong_one(listen_with, database_settings, connect):
-    connection = connect(listen_with(**database_settings, api_key="sesame"))
+def test_a_reporter_with_a_key_and_one_with_a_wrong_one(listen_on_database, connect):
+    connection = connect(listen_on_database(api_key="sesame"))
 
     wrong = Reporter(connection, "wrong")
     assert wrong.call("POST", "/projects/p/runs", {"experimentName": "e", "metadata": {}}) == (

@@ -158,8 +158,8 @@ def test_a_page_that_takes_too_long_is_503_and_says_when_to_try_again(slow_run, 
     )
 
 
-def test_a_client_that_hangs_up_gives_its_reader_back(listen_with, database_settings, monkeypatch):
-    port = listen_with(read_timeout=0, **database_settings)
+def test_a_client_that_hangs_up_gives_its_reader_back(listen_on_database, monkeypatch):
+    port = listen_on_database(read_timeout=0)
     run = (
         send(port, "POST", "/api/v1/projects/chat/runs", b'{"experimentName":"qa"}').split(b'"')[-2].decode()
     )
