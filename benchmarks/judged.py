@@ -37,8 +37,8 @@ ITEMS: Final = 1000
 LATENCY: Final = 0.02
 ROUNDS: Final = 9
 CPU_BUDGET: Final = 0.8
-RATIO_BUDGET: Final = 2.5
-"""It is 1.9 to 2.2 on a quiet machine, and more where others use the cores: more code needs more of their
+RATIO_BUDGET: Final = 2.0
+"""For a quiet machine: where others use the cores it is a tenth more, since more code needs more of their
 caches. `judged_layers.py` shows where the time goes; no single function has more than a twentieth of it.
 """
 FLOOR: Final = ITEMS / CONCURRENCY * LATENCY

@@ -49,8 +49,7 @@ class CallMetrics:
     @property
     def tokens(self) -> int | None:
         """Tokens in and out together, None if neither is known."""
-        counts = [count for count in (self.tokens_in, self.tokens_out) if count is not None]
-        return sum(counts) if counts else None
+        return _total(self.tokens_in, self.tokens_out)
 
     def __add__(self, other: CallMetrics) -> CallMetrics:
         """Add what is known on either side; the model and first chunk are kept where both agree on one."""

@@ -99,14 +99,19 @@ class TaskCaller:
             self._arguments = arguments
             self._task = replace(self._task, call=arguments.bind(self._function))
 
-    async def call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+    def call(self, example: Example, sink: ItemSink | None) -> Coroutine[Any, Any, TaskOutcome]:
         """Call the task for an example, with retries, until it succeeds or no attempts are left.
 
         Raises `BudgetExceededError` if the budget does not allow the call, or a judge call inside it.
         """
         if self._ledger is None:
-            return await self._call_with_retries(example, sink)
-        reservation = await self._ledger.reserve(TASK)
+            return self._call_with_retries(example, sink)
+        return self._call_within_budget(self._ledger, example, sink)
+
+    async def _call_within_budget(
+        self, ledger: Ledger, example: Example, sink: ItemSink | None
+    ) -> TaskOutcome:
+        reservation = await ledger.reserve(TASK)
         outcome = None
         try:
             outcome = await self._call_with_retries(example, sink)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -104,9 +104,9 @@ _json: Final = json.JSONEncoder().encode
 _schema_texts: dict[int, tuple[JsonSchemaDict | None, str]] = {}
 
 
-async def complete(
+def complete(
     judge: JudgeLM, prompt: str, *, schema: JsonSchemaDict | None = None, sample: int = 0
-) -> JudgeReply:
+) -> Coroutine[Any, Any, JudgeReply]:
     """Ask a judge through its own and the run's call stores, and count what the call costs.
 
     A call that is in a store is not made again. Identical calls that are made at the same time are coalesced
@@ -121,9 +121,9 @@ async def complete(
     scope = current_scope()
     request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
     if scope.in_flight is None:
-        return await _look_up_or_call(judge, request, scope)
+        return _look_up_or_call(judge, request, scope)
     flight_key = request.flight_key()
-    return await coalesce(scope.in_flight, flight_key, _look_up_or_call, judge, request, scope, flight_key)
+    return coalesce(scope.in_flight, flight_key, _look_up_or_call, judge, request, scope, flight_key)
 
 
 async def reject(
@@ -160,7 +160,8 @@ async def _look_up_or_call(
             await _reject(stores, request, unusable)
             raise
         else:
-            await store_reply(stores, request, reply)
+            if stores:
+                await store_reply(stores, request, reply)
             return reply
         finally:
             if request.is_retry:

@@ -72,7 +72,8 @@ class ChatCompletions(HttpJudge):
         if type(message) is not dict:
             raise no_answer_in(data, self.label)
         refusal = message.get("refusal")
-        called = [part(call, "function", "arguments") for call in parts(message, "tool_calls")]
+        calls = parts(message, "tool_calls") if "tool_calls" in message else ()
+        called = [part(call, "function", "arguments") for call in calls]
         # In the mode of tools the arguments are the answer, whatever stands beside them.
         content = called[0] if called and called[0] else message.get("content")
         likely = choices[0].get("logprobs")
@@ -238,11 +239,13 @@ def _plain(content: object) -> str:
 
 def _tokens(usage: object, read: str, written: str) -> TokenCounts:
     """Read the usage of either protocol: they differ in what they call the tokens read and written."""
+    if type(usage) is not dict:
+        return TokenCounts()
     return TokenCounts(
-        tokens_in=count(part(usage, read)),
-        tokens_out=count(part(usage, written)),
-        cached=count(part(usage, f"{read}_details", "cached_tokens")),
-        reasoning=count(part(usage, f"{written}_details", "reasoning_tokens")),
+        tokens_in=count(usage.get(read)),
+        tokens_out=count(usage.get(written)),
+        cached=count(part(usage.get(f"{read}_details"), "cached_tokens")),
+        reasoning=count(part(usage.get(f"{written}_details"), "reasoning_tokens")),
     )
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Self
@@ -38,6 +38,7 @@ from dokimos.judges._protocol import JsonSchemaDict, JudgeReply
 MAX_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
 """Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
+_to_json: Final = json.JSONEncoder(check_circular=False).encode
 _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
 
 
@@ -157,15 +158,15 @@ class HttpJudge(ABC):
             raise JudgeReplyError(f"{self.label}: {problem}", metrics=metrics)
         return JudgeReply(completion.text, metrics, completion.logprobs, self._is_held_to(schema))
 
-    async def answer(
+    def answer(
         self, prompt: str, *, schema: JsonSchemaDict | None = None
-    ) -> tuple[Completion, CallMetrics]:
+    ) -> Coroutine[Any, Any, tuple[Completion, CallMetrics]]:
         """Answer a prompt, also where the answer is cut off or declined, as `finish` says."""
         known = self._capabilities()
         if known.is_known_to_work(schema is not None):
-            return await self._answer_adapting(prompt, schema, known)
+            return self._answer_adapting(prompt, schema, known)
         call = partial(self._answer_adapting, prompt, schema, known)
-        return await known.probe_first(schema is not None, call)
+        return known.probe_first(schema is not None, call)
 
     def _is_held_to(self, schema: JsonSchemaDict | None) -> bool:
         """Say whether the server is known to hold replies to a schema."""
@@ -206,7 +207,7 @@ class HttpJudge(ABC):
         text, system = self._messages(prompt, known)
         body = self.body(ModelRequest(text, system, schema, mode, accepted))
         optional = (*accepted, *((SYSTEM,) if self.system else ()))
-        return json.dumps(body).encode(), Attempt(mode, optional, schema)
+        return _to_json(body).encode(), Attempt(mode, optional, schema)
 
     def _read(self, reply: Reply, prompt: str) -> tuple[Completion, CallMetrics]:
         metrics = self.metrics_of(self.tokens(reply.data), reply.latency_ms)
@@ -236,7 +237,7 @@ class HttpJudge(ABC):
             return f"{self.system}\n\n{prompt}", None
         return prompt, self.system or None
 
-    async def send(self, url: str, content: bytes, *, tokens: int) -> Reply:
+    def send(self, url: str, content: bytes, *, tokens: int) -> Coroutine[Any, Any, Reply]:
         """Post JSON to the endpoint with its key, as patiently as the settings say.
 
         Raises:
@@ -250,7 +251,7 @@ class HttpJudge(ABC):
             headers.update(self.authorization(key.reveal()))
         if self.headers:
             headers.update((name, Secret(value).reveal()) for name, value in self.headers.items())
-        return await post_json(
+        return post_json(
             self._target, url, content, headers=headers, secrets=self._secrets(key), tokens=tokens
         )
 
