@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypedDict
 from dokimos._core.results import ExperimentResult
 from dokimos._core.score_range import ScoreRange, share_of, width_of
 from dokimos.comparison._config import ComparisonConfig
-from dokimos.comparison._detectable_drop import Design
+from dokimos.comparison._detectable_drop import ComparisonDesign
 from dokimos.comparison._diff import (
     DIGITS,
     PASS_RATE,
@@ -161,7 +161,9 @@ class _ComparisonBuilder:
             change=self._change(p_values.adjusted, scores, facts),
             lower_is_better=facts.lower_is_better,
             deterministic=facts.deterministic,
-            design=Design.of(scores.with_equal_repeats.shares, alpha=self.config.alpha, tests=tests),
+            design=ComparisonDesign.of(
+                scores.with_equal_repeats.shares, alpha=self.config.alpha, tests=tests
+            ),
             config=self.config,
             score_range=scores.score_range,
         )

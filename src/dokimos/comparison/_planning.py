@@ -15,7 +15,7 @@ from dokimos._core.results import ExperimentResult
 from dokimos._core.score_range import share_of
 from dokimos.comparison._config import ComparisonConfig
 from dokimos.comparison._config import share as check_share
-from dokimos.comparison._detectable_drop import AFFECTED
+from dokimos.comparison._detectable_drop import AFFECTED_SHARE
 from dokimos.comparison._diff import PASS_RATE
 from dokimos.comparison._snapshot import Snapshot
 from dokimos.errors import ConfigurationError
@@ -50,7 +50,7 @@ class Assumption:
     verdicts: bool = True
     """Whether the scores are 0 or 1."""
     lower_is_better: bool = False
-    affected: float = AFFECTED
+    affected: float = AFFECTED_SHARE
     """Share of the items that a drop of the scores falls on, over 0 and at most 1."""
 
     def __post_init__(self) -> None:
@@ -297,7 +297,7 @@ def _check(assumptions: Sequence[Assumption], items: int | None, **shares: float
 
 
 def assumptions_of(
-    result: ExperimentResult, *, noise_share: float = NOISE, affected: float = AFFECTED
+    result: ExperimentResult, *, noise_share: float = NOISE, affected: float = AFFECTED_SHARE
 ) -> list[Assumption]:
     """Take the pass rate and the scores of each evaluator from a past result.
 

@@ -18,8 +18,8 @@ from dokimos.evaluators._base import Evaluator
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-_SHOWN_ERRORS: Final = 5
-_COMPILED_SCHEMAS: Final = 512
+_MAX_SHOWN_ERRORS: Final = 5
+_MAX_COMPILED_SCHEMAS: Final = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class JsonSchema(Evaluator):
     schema: Mapping[str, Any]
     """The schema, as a map."""
     check_formats: bool = True
-    """Check `format` too, such as "date" or "email", which newer drafts only take as a remark."""
+    """Check `format` too, such as "date" or "email", which newer drafts treat as an annotation."""
     threshold: float | None = 1.0
 
     def __post_init__(self) -> None:
@@ -60,10 +60,10 @@ class JsonSchema(Evaluator):
         )
         if not errors:
             return Score(1.0, "The output is valid under the schema.")
-        first = "; ".join(errors[:_SHOWN_ERRORS])
+        first = "; ".join(errors[:_MAX_SHOWN_ERRORS])
         more = (
-            f"; and {pluralize(len(errors) - _SHOWN_ERRORS, 'more error')}"
-            if len(errors) > _SHOWN_ERRORS
+            f"; and {pluralize(len(errors) - _MAX_SHOWN_ERRORS, 'more error')}"
+            if len(errors) > _MAX_SHOWN_ERRORS
             else ""
         )
         return Score(
@@ -76,12 +76,12 @@ class JsonSchema(Evaluator):
 
 
 def schema_text(schema: Mapping[str, Any] | bool) -> str:
-    """Return the JSON text of a schema, by which `compile_schema` knows it again."""
+    """Return the JSON text of a schema, the cache key of `compile_schema`."""
     # Sorted, so that equal schemas are compiled once.
     return json.dumps(jsonable(schema), sort_keys=True)
 
 
-@lru_cache(maxsize=_COMPILED_SCHEMAS)
+@lru_cache(maxsize=_MAX_COMPILED_SCHEMAS)
 def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
     """Compile a schema, given as JSON text, once.
 
@@ -93,7 +93,7 @@ def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
     try:
         # Schemas come with data sets: none of them may make the process fetch an address or read a file.
         return jsonschema_rs.validator_for(
-            json.loads(schema), validate_formats=check_formats, retriever=_refuse
+            json.loads(schema), validate_formats=check_formats, retriever=_refuse_external_reference
         )
     except jsonschema_rs.ValidationError as error:
         raise ValueError(f"{_describe_error(error)}.") from None
@@ -123,7 +123,7 @@ def _describe_error(error: ValidationError) -> str:
     return f"{path}: {shorten(error.message, 200)}"
 
 
-def _refuse(uri: str) -> Any:
+def _refuse_external_reference(uri: str) -> Any:
     raise ValueError(f"{uri} is outside the schema, and schemas are never fetched")
 
 

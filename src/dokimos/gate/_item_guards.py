@@ -12,7 +12,7 @@ from typing import Any, Final
 from dokimos._core.number_format import format_score as score_text
 from dokimos._core.score_range import share_of
 from dokimos._core.text import pluralize
-from dokimos.comparison._detectable_drop import smallest_p
+from dokimos.comparison._detectable_drop import find_smallest_p
 from dokimos.comparison._diff import MetricChange, RunComparison, ScoreChange
 from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison._wording import points
@@ -225,7 +225,7 @@ class _Chooser:
     def _is_blind(self, items: int) -> bool:
         """Say whether guard 1 would not see that so many items fall and no other changes."""
         tests = 1 + len(self.comparison.evaluators)
-        return smallest_p(items, tests, self.comparison.config) >= self.config.alpha
+        return find_smallest_p(items, tests, self.comparison.config) >= self.config.alpha
 
     def _has_collapsed(self, metric: MetricChange) -> bool:
         """Say whether all items that could fall did and none rose, unseen by guard 1 and no likely chance.

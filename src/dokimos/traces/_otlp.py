@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.errors import TraceError
+from dokimos.traces._json_tree import as_map, iterate_maps, to_plain
 from dokimos.traces._protobuf_wire import Signal
-from dokimos.traces._sdk_spans import is_printed, parse_printed_span
+from dokimos.traces._sdk_spans import is_console_span, parse_console_span
 from dokimos.traces._span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
 
 Encoding: TypeAlias = Literal["json", "protobuf"]
@@ -73,7 +74,7 @@ def load_spans(*paths: str | Path) -> tuple[Span, ...]:
     Files may hold traces, logs or both. Log records that name a span become its events, from whichever file
     they are. Raises `TraceError`.
     """
-    batch = _sum(_from_file(Path(path)) for path in paths)
+    batch = _merge_batches(_from_file(Path(path)) for path in paths)
     return with_logs(batch.spans, batch.logs)
 
 
@@ -132,7 +133,7 @@ def _from_lines(data: bytes, cause: Exception) -> SpanBatch:
     lines = [line for line in data.splitlines() if line.strip()]
     if len(lines) < 2:
         raise TraceError(f"The export is not JSON: {cause}.") from cause
-    return _sum(_from_line(number, line) for number, line in enumerate(lines, 1))
+    return _merge_batches(_from_line(number, line) for number, line in enumerate(lines, 1))
 
 
 def _from_line(number: int, line: bytes) -> SpanBatch:
@@ -143,18 +144,18 @@ def _from_line(number: int, line: bytes) -> SpanBatch:
 
 
 def _from_tree(tree: object) -> SpanBatch:
-    return _sum(map(_from_map, tree)) if isinstance(tree, list) else _from_map(tree)
+    return _merge_batches(map(_from_map, tree)) if isinstance(tree, list) else _from_map(tree)
 
 
 def _from_map(tree: object) -> SpanBatch:
     if not isinstance(tree, Mapping):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    parsed = [parse_printed_span(tree)] if is_printed(tree) else list(_spans(tree))
+    parsed = [parse_console_span(tree)] if is_console_span(tree) else list(_parse_spans(tree))
     spans = tuple(span for span in parsed if span is not None)
-    return SpanBatch(spans, tuple(_logs(tree)), len(parsed) - len(spans))
+    return SpanBatch(spans, tuple(_parse_logs(tree)), len(parsed) - len(spans))
 
 
-def _sum(batches: Iterable[SpanBatch]) -> SpanBatch:
+def _merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
     all_batches = list(batches)
     return SpanBatch(
         tuple(span for batch in all_batches for span in batch.spans),
@@ -169,73 +170,64 @@ def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
     return tree.get(other) if value is None else value
 
 
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _maps(value: object) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, list):
-        yield from (each for each in value if isinstance(each, Mapping))
-
-
-def _spans(tree: Mapping[str, Any]) -> Iterator[Span | None]:
-    for group in _maps(_get(tree, "resourceSpans", "resource_spans")):
-        resource = attributes_of(_map(group.get("resource")).get("attributes"))
-        for part in _maps(
+def _parse_spans(tree: Mapping[str, Any]) -> Iterator[Span | None]:
+    for group in iterate_maps(_get(tree, "resourceSpans", "resource_spans")):
+        resource = _parse_attributes(as_map(group.get("resource")).get("attributes"))
+        for part in iterate_maps(
             _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
         ):
-            scope = str(_map(part.get("scope")).get("name") or "")
-            for span in _maps(part.get("spans")):
-                yield _span(span, resource, scope)
+            scope = str(as_map(part.get("scope")).get("name") or "")
+            for span in iterate_maps(part.get("spans")):
+                yield _parse_span(span, resource, scope)
 
 
-def _span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span | None:
-    trace_id = parse_id(_get(data, "traceId", "trace_id"), 16)
-    span_id = parse_id(_get(data, "spanId", "span_id"), 8)
+def _parse_span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span | None:
+    trace_id = _parse_id(_get(data, "traceId", "trace_id"), 16)
+    span_id = _parse_id(_get(data, "spanId", "span_id"), 8)
     name = data.get("name")
     if not (trace_id and span_id and isinstance(name, str) and name.strip()):
         return None
-    status = _map(data.get("status"))
+    status = as_map(data.get("status"))
     return Span(
         trace_id,
         span_id,
         name=name,
-        parent_id=parse_id(_get(data, "parentSpanId", "parent_span_id"), 8) or None,
-        kind=_kind(data.get("kind")),
-        start_ns=nanoseconds(_get(data, "startTimeUnixNano", "start_time_unix_nano")),
-        end_ns=nanoseconds(_get(data, "endTimeUnixNano", "end_time_unix_nano")),
-        status=_status(status.get("code")),
+        parent_id=_parse_id(_get(data, "parentSpanId", "parent_span_id"), 8) or None,
+        kind=_parse_kind(data.get("kind")),
+        start_ns=_parse_nanoseconds(_get(data, "startTimeUnixNano", "start_time_unix_nano")),
+        end_ns=_parse_nanoseconds(_get(data, "endTimeUnixNano", "end_time_unix_nano")),
+        status=_parse_status(status.get("code")),
         status_message=str(status.get("message") or ""),
-        attributes=attributes_of(data.get("attributes")),
-        events=tuple(_event(event) for event in _maps(data.get("events"))),
+        attributes=_parse_attributes(data.get("attributes")),
+        events=tuple(_parse_event(event) for event in iterate_maps(data.get("events"))),
         resource=resource,
         scope=scope,
     )
 
 
-def _event(data: Mapping[str, Any]) -> SpanEvent:
-    time = nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
-    return SpanEvent(str(data.get("name") or ""), attributes_of(data.get("attributes")), time_ns=time)
+def _parse_event(data: Mapping[str, Any]) -> SpanEvent:
+    time = _parse_nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
+    return SpanEvent(str(data.get("name") or ""), _parse_attributes(data.get("attributes")), time_ns=time)
 
 
-def _logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
-    for group in _maps(_get(tree, "resourceLogs", "resource_logs")):
-        for part in _maps(_get(group, "scopeLogs", "scope_logs")):
-            yield from map(_log, _maps(_get(part, "logRecords", "log_records")))
+def _parse_logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
+    for group in iterate_maps(_get(tree, "resourceLogs", "resource_logs")):
+        for part in iterate_maps(_get(group, "scopeLogs", "scope_logs")):
+            yield from map(_parse_log, iterate_maps(_get(part, "logRecords", "log_records")))
 
 
-def _log(data: Mapping[str, Any]) -> LogRecord:
-    attributes = attributes_of(data.get("attributes"))
-    time = nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
-    time = time or nanoseconds(_get(data, "observedTimeUnixNano", "observed_time_unix_nano"))
+def _parse_log(data: Mapping[str, Any]) -> LogRecord:
+    attributes = _parse_attributes(data.get("attributes"))
+    time = _parse_nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
+    time = time or _parse_nanoseconds(_get(data, "observedTimeUnixNano", "observed_time_unix_nano"))
     name = _get(data, "eventName", "event_name") or attributes.get("event.name") or ""
     body = data.get("body")
-    event = SpanEvent(str(name), attributes, time_ns=time, body=_any(body) if body else None)
-    trace_id = parse_id(_get(data, "traceId", "trace_id"), 16)
-    return LogRecord(event, trace_id, parse_id(_get(data, "spanId", "span_id"), 8))
+    event = SpanEvent(str(name), attributes, time_ns=time, body=_parse_value(body) if body else None)
+    trace_id = _parse_id(_get(data, "traceId", "trace_id"), 16)
+    return LogRecord(event, trace_id, _parse_id(_get(data, "spanId", "span_id"), 8))
 
 
-def parse_id(value: object, size: int) -> str:
+def _parse_id(value: object, size: int) -> str:
     """Return an id as lower-case hexadecimal; some JSON encoders write base64. All zeros mean none."""
     if not isinstance(value, str):
         return ""
@@ -247,88 +239,82 @@ def parse_id(value: object, size: int) -> str:
     return "" if not text.strip("0") else text.lower()
 
 
-def nanoseconds(value: object) -> int | None:
+def _parse_nanoseconds(value: object) -> int | None:
     """Return nanoseconds, which JSON has as text; None for 0 and for anything that is not a number."""
-    number = _integer(value)
+    number = _parse_integer(value)
     return number if number is not None and 0 < number < 1 << 64 else None
 
 
-def _kind(value: object) -> str | None:
+def _parse_kind(value: object) -> str | None:
     if isinstance(value, str) and not value.isdecimal():
         name = value.removeprefix("SPAN_KIND_").lower()
         return name if name in _KINDS and name else None
-    number = nanoseconds(value) or 0
+    number = _parse_nanoseconds(value) or 0
     return (_KINDS[number] or None) if number < len(_KINDS) else None
 
 
-def _status(value: object) -> SpanStatus:
+def _parse_status(value: object) -> SpanStatus:
     if isinstance(value, str) and not value.isdecimal():
         text = value.removeprefix("STATUS_CODE_").lower()
         return next((status for status in _STATUSES if status == text), "unset")
-    number = nanoseconds(value) or 0
+    number = _parse_nanoseconds(value) or 0
     return _STATUSES[number] if number < len(_STATUSES) else "unset"
 
 
-def attributes_of(value: object) -> dict[str, Any]:
+def _parse_attributes(value: object) -> dict[str, Any]:
     """Return attributes, which OTLP has as a list of keys and values, as a map."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return _entries(value)
+    return dict(to_plain(value)) if isinstance(value, Mapping) else _parse_entries(value)
 
 
-def _any(value: object, depth: int = 0) -> Any:
+def _parse_value(value: object, depth: int = 0) -> Any:
     """Return the content of an OTLP value, which is a map with its type as the only key.
 
     Content nested deeper than `MAX_DEPTH` is ignored.
     """
     if not isinstance(value, Mapping):
-        return value
+        return to_plain(value, depth)
     for name, content in value.items():
         if name in _ARRAYS:
-            values = _map(content).get("values")
+            values = as_map(content).get("values")
             nested = values if isinstance(values, list) and depth < MAX_DEPTH else ()
-            return [_any(each, depth + 1) for each in nested]
+            return [_parse_value(each, depth + 1) for each in nested]
         if name in _MAPS:
-            return _entries(_map(content).get("values"), depth + 1) if depth < MAX_DEPTH else {}
+            return _parse_entries(as_map(content).get("values"), depth + 1) if depth < MAX_DEPTH else {}
         parse = _VALUE_PARSERS.get(name)
         if parse is not None:
             return parse(content)
     return None
 
 
-def _entries(value: object, depth: int = 0) -> dict[str, Any]:
-    return {str(each.get("key")): _any(each.get("value"), depth) for each in _maps(value)}
+def _parse_entries(value: object, depth: int = 0) -> dict[str, Any]:
+    return {str(each.get("key")): _parse_value(each.get("value"), depth) for each in iterate_maps(value)}
 
 
-def _integer(value: Any) -> int | None:
+def _parse_integer(value: Any) -> int | None:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _double(value: Any) -> float | None:
+def _parse_double(value: Any) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _as_it_is(value: object) -> Any:
-    return value
-
-
 _ARRAYS: Final = ("arrayValue", "array_value")
 _MAPS: Final = ("kvlistValue", "kvlist_value")
 _VALUE_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "stringValue": _as_it_is,
-    "string_value": _as_it_is,
-    "boolValue": _as_it_is,
-    "bool_value": _as_it_is,
-    "intValue": _integer,
-    "int_value": _integer,
-    "doubleValue": _double,
-    "double_value": _double,
-    "bytesValue": _as_it_is,
-    "bytes_value": _as_it_is,
+    "stringValue": to_plain,
+    "string_value": to_plain,
+    "boolValue": to_plain,
+    "bool_value": to_plain,
+    "intValue": _parse_integer,
+    "int_value": _parse_integer,
+    "doubleValue": _parse_double,
+    "double_value": _parse_double,
+    "bytesValue": to_plain,
+    "bytes_value": to_plain,
 }

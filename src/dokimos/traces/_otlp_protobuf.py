@@ -35,9 +35,9 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
         parts = ((signal, export),) if signal is not None else sort_by_signal(export)
         for kind, part in parts:
             if kind == "logs":
-                logs += _logs(_parse_request(part, kind))
+                logs += _parse_logs(_parse_request(part, kind))
             else:
-                spans += _spans(_parse_request(part, kind))
+                spans += _parse_spans(_parse_request(part, kind))
     valid = tuple(span for span in spans if span is not None)
     return SpanBatch(valid, tuple(logs), len(spans) - len(valid))
 
@@ -52,15 +52,15 @@ def _parse_request(data: bytes, signal: Signal) -> Any:
     return request
 
 
-def _spans(request: Any) -> Iterator[Span | None]:
+def _parse_spans(request: Any) -> Iterator[Span | None]:
     for group in request.resource_spans:
-        resource = _attributes(group.resource.attributes)
+        resource = _parse_attributes(group.resource.attributes)
         for part in group.scope_spans:
             for span in part.spans:
-                yield _span(span, resource, part.scope.name)
+                yield _parse_span(span, resource, part.scope.name)
 
 
-def _span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
+def _parse_span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
     trace_id, span_id = _identity(span.trace_id), _identity(span.span_id)
     if not (trace_id and span_id and span.name.strip()):
         return None
@@ -74,9 +74,9 @@ def _span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
         end_ns=span.end_time_unix_nano or None,
         status=_STATUSES[span.status.code] if 0 <= span.status.code < len(_STATUSES) else "unset",
         status_message=span.status.message,
-        attributes=_attributes(span.attributes),
+        attributes=_parse_attributes(span.attributes),
         events=tuple(
-            SpanEvent(event.name, _attributes(event.attributes), time_ns=event.time_unix_nano or None)
+            SpanEvent(event.name, _parse_attributes(event.attributes), time_ns=event.time_unix_nano or None)
             for event in span.events
         ),
         resource=resource,
@@ -84,16 +84,16 @@ def _span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
     )
 
 
-def _logs(request: Any) -> Iterator[LogRecord]:
+def _parse_logs(request: Any) -> Iterator[LogRecord]:
     for group in request.resource_logs:
         for part in group.scope_logs:
             for record in part.log_records:
-                attributes = _attributes(record.attributes)
+                attributes = _parse_attributes(record.attributes)
                 event = SpanEvent(
                     record.event_name or attributes.get("event.name") or "",
                     attributes,
                     time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
-                    body=_any(record.body),
+                    body=_parse_value(record.body),
                 )
                 yield LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
 
@@ -102,15 +102,15 @@ def _identity(value: bytes) -> str:
     return value.hex() if any(value) else ""
 
 
-def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    return {pair.key: _any(pair.value) for pair in pairs}
+def _parse_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    return {pair.key: _parse_value(pair.value) for pair in pairs}
 
 
-def _any(value: Any) -> Any:
+def _parse_value(value: Any) -> Any:
     kind = value.WhichOneof("value")
     if kind is None:
         return None
     content = getattr(value, kind)
     if kind == "array_value":
-        return [_any(each) for each in content.values]
-    return _attributes(content.values) if kind == "kvlist_value" else content
+        return [_parse_value(each) for each in content.values]
+    return _parse_attributes(content.values) if kind == "kvlist_value" else content

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dokimos.traces._span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
+from dokimos.traces._json_tree import as_map, iterate_maps, to_plain
+from dokimos.traces._span import LogRecord, Span, SpanEvent, SpanStatus, with_logs
 
 _STATUSES: Final[dict[str, SpanStatus]] = {"OK": "ok", "ERROR": "error"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,10 +19,39 @@ def spans_from_sdk(spans: Iterable[Any], logs: Iterable[Any] = ()) -> tuple[Span
     `spans` are `ReadableSpan`s, as `InMemorySpanExporter.get_finished_spans()` gives them; `logs` what
     `InMemoryLogRecordExporter.get_finished_logs()` gives. The SDK itself is not imported.
     """
-    return with_logs(tuple(map(_span, spans)), tuple(map(_log, logs)))
+    return with_logs(tuple(map(_convert_span, spans)), tuple(map(_convert_log, logs)))
 
 
-def _span(span: Any) -> Span:
+def is_console_span(tree: Mapping[str, Any]) -> bool:
+    """Say whether JSON is one span as the console exporter prints it, by `ReadableSpan.to_json()`."""
+    context = tree.get("context")
+    return isinstance(context, Mapping) and "trace_id" in context and "span_id" in context and "name" in tree
+
+
+def parse_console_span(tree: Mapping[str, Any]) -> Span | None:
+    """Parse a span as the console exporter prints it; None for one without ids or name."""
+    context, status = tree["context"], as_map(tree.get("status"))
+    trace_id, span_id = _parse_hex_id(context["trace_id"]), _parse_hex_id(context["span_id"])
+    name = tree["name"]
+    if not (trace_id and span_id and isinstance(name, str) and name.strip()):
+        return None
+    return Span(
+        trace_id,
+        span_id,
+        name=name,
+        parent_id=_parse_hex_id(tree.get("parent_id")) or None,
+        kind=str(tree.get("kind") or "").removeprefix("SpanKind.").lower() or None,
+        start_ns=_parse_iso_time(tree.get("start_time")),
+        end_ns=_parse_iso_time(tree.get("end_time")),
+        status=_STATUSES.get(str(status.get("status_code")), "unset"),
+        status_message=str(status.get("description") or ""),
+        attributes=to_plain(as_map(tree.get("attributes"))),
+        events=tuple(_parse_console_event(event) for event in iterate_maps(tree.get("events"))),
+        resource=to_plain(as_map(as_map(tree.get("resource")).get("attributes"))),
+    )
+
+
+def _convert_span(span: Any) -> Span:
     scope, status = span.instrumentation_scope, span.status
     return Span(
         f"{span.context.trace_id:032x}",
@@ -33,89 +63,41 @@ def _span(span: Any) -> Span:
         end_ns=span.end_time,
         status=_STATUSES.get(status.status_code.name, "unset"),
         status_message=status.description or "",
-        attributes=_to_plain(span.attributes or {}),
+        attributes=to_plain(span.attributes or {}),
         events=tuple(
-            SpanEvent(event.name, _to_plain(event.attributes or {}), time_ns=event.timestamp)
+            SpanEvent(event.name, to_plain(event.attributes or {}), time_ns=event.timestamp)
             for event in span.events
         ),
-        resource=_to_plain(span.resource.attributes),
+        resource=to_plain(span.resource.attributes),
         scope=scope.name if scope else "",
     )
 
 
-def _log(record: Any) -> LogRecord:
+def _convert_log(record: Any) -> LogRecord:
     # Versions of the SDK differ in whether a finished log is the record or holds it.
     record = getattr(record, "log_record", record)
-    attributes = _to_plain(record.attributes or {})
+    attributes = to_plain(record.attributes or {})
     event = SpanEvent(
         getattr(record, "event_name", None) or attributes.get("event.name") or "",
         attributes,
         time_ns=record.timestamp or record.observed_timestamp,
-        body=_to_plain(record.body),
+        body=to_plain(record.body),
     )
     return LogRecord(event, f"{record.trace_id or 0:032x}", f"{record.span_id or 0:016x}")
 
 
-def _to_plain(value: object, depth: int = 0) -> Any:
-    """Return a value with maps and sequences of the SDK's own as dicts and lists."""
-    if depth > MAX_DEPTH:
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): _to_plain(each, depth + 1) for key, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_to_plain(each, depth + 1) for each in value]
-    return value
+def _parse_console_event(event: Mapping[str, Any]) -> SpanEvent:
+    time = _parse_iso_time(event.get("timestamp"))
+    return SpanEvent(str(event.get("name") or ""), to_plain(as_map(event.get("attributes"))), time_ns=time)
 
 
-def is_printed(tree: Mapping[str, Any]) -> bool:
-    """Say whether JSON is one span as `ReadableSpan.to_json()` writes it."""
-    context = tree.get("context")
-    return isinstance(context, Mapping) and "trace_id" in context and "span_id" in context and "name" in tree
-
-
-def parse_printed_span(tree: Mapping[str, Any]) -> Span | None:
-    """Parse a span as `ReadableSpan.to_json()` writes it; None for one without ids or name."""
-    context, status = tree["context"], _map(tree.get("status"))
-    trace_id, span_id = _hexadecimal(context["trace_id"]), _hexadecimal(context["span_id"])
-    name = tree["name"]
-    if not (trace_id and span_id and isinstance(name, str) and name.strip()):
-        return None
-    return Span(
-        trace_id,
-        span_id,
-        name=name,
-        parent_id=_hexadecimal(tree.get("parent_id")) or None,
-        kind=str(tree.get("kind") or "").removeprefix("SpanKind.").lower() or None,
-        start_ns=_nanoseconds(tree.get("start_time")),
-        end_ns=_nanoseconds(tree.get("end_time")),
-        status=_STATUSES.get(str(status.get("status_code")), "unset"),
-        status_message=str(status.get("description") or ""),
-        attributes=_to_plain(_map(tree.get("attributes"))),
-        events=tuple(_parse_printed_event(event) for event in _maps(tree.get("events"))),
-        resource=_map(_map(tree.get("resource")).get("attributes")),
-    )
-
-
-def _parse_printed_event(event: Mapping[str, Any]) -> SpanEvent:
-    time = _nanoseconds(event.get("timestamp"))
-    return SpanEvent(str(event.get("name") or ""), _to_plain(_map(event.get("attributes"))), time_ns=time)
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _maps(value: object) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-
-
-def _hexadecimal(value: object) -> str:
+def _parse_hex_id(value: object) -> str:
     text = value.lower().removeprefix("0x") if isinstance(value, str) else ""
     return text if text.strip("0") else ""
 
 
-def _nanoseconds(text: Any) -> int | None:
-    """Parse a time as ISO 8601, which has microseconds at most."""
+def _parse_iso_time(text: Any) -> int | None:
+    """Parse a time as ISO 8601, which has microseconds at most, to nanoseconds since 1970."""
     try:
         since = datetime.fromisoformat(text) - _EPOCH
     except (TypeError, ValueError):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dokimos.comparison import ComparisonConfig, Snapshot
-from dokimos.comparison._detectable_drop import smallest_p
+from dokimos.comparison._detectable_drop import find_smallest_p
 from dokimos.comparison._snapshot import EvaluatorFacts, ItemSnapshot
 from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
@@ -366,7 +366,7 @@ class TestFewItems:
         ],
     )
     def test_the_smallest_p_knows_the_correction_and_the_draws(self, items, tests, options, p):
-        assert smallest_p(items, tests, ComparisonConfig(**options)) == pytest.approx(p)
+        assert find_smallest_p(items, tests, ComparisonConfig(**options)) == pytest.approx(p)
 
 
 class TestForeignBaseline:

@@ -22,6 +22,7 @@ from dokimos.traces import (
     to_examples,
     with_logs,
 )
+from dokimos.traces._span import MAX_DEPTH
 
 TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -525,3 +526,48 @@ def test_spans_may_be_nested_as_deeply_as_there_are_spans(span):
         spans.append(span(parent=spans[-1]))
 
     assert call_metrics(spans).tokens_in == 1
+
+
+def nest(depth):
+    value = "the innermost"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def measure_depth(value):
+    depth = 0
+    while isinstance(value, list) and value:
+        value, depth = value[0], depth + 1
+    return depth
+
+
+@pytest.mark.parametrize("part", ["attributes", "resource"])
+def test_a_span_of_the_console_is_nested_no_deeper_than_allowed(part):
+    deep = {"deep": nest(500)}
+    span = {
+        "name": "a",
+        "context": {"trace_id": "0x" + "1" * 32, "span_id": "0x" + "2" * 16},
+        "attributes": deep if part == "attributes" else {},
+        "resource": {"attributes": deep if part == "resource" else {}},
+    }
+    [parsed] = read_otlp(json.dumps(span)).spans
+    assert (
+        measure_depth(getattr(parsed, part)["deep"]) <= MAX_DEPTH + 1
+    )  # the list that held what is too deep
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"deep": nest(500)},
+        [{"key": "deep", "value": nest(500)}],
+        [{"key": "deep", "value": {"stringValue": nest(500)}}],
+        [{"key": "deep", "value": {"boolValue": nest(500)}}],
+    ],
+    ids=["plain map", "plain value", "text", "boolean"],
+)
+def test_values_of_the_wrong_type_are_nested_no_deeper_than_allowed(attributes):
+    span = {"name": "a", "traceId": "1" * 32, "spanId": "2" * 16, "attributes": attributes}
+    [parsed] = read_otlp(export(span)).spans
+    assert measure_depth(parsed.attributes["deep"]) <= MAX_DEPTH + 1  # the list that held what is too deep

@@ -27,12 +27,12 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])((?:\s*\[[^\[\]\n]{1,100}\])*)\s+(
 
 
 @dataclass(frozen=True, slots=True)
-class CitingSentence:
-    """A sentence of the output and what it cites."""
+class Sentence:
+    """A sentence of the output and what it cites, if anything."""
 
     text: str
     """Without its citations."""
-    chunks: tuple[int, ...]
+    cited_chunks: tuple[int, ...]
     """1-based numbers of the chunks it cites; 0 for one that does not exist."""
 
 
@@ -61,24 +61,28 @@ class CitationFaithfulness(ContextEvaluator):
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         retrieved = self.chunks(case)
         chunks = [chunk.text for chunk in retrieved]
-        sentences = citing_sentences(case.actual_output or "", _numbers(retrieved))
-        counting = [s for s in sentences if s.chunks or self.require_citations]
+        sentences = parse_sentences(case.actual_output or "", _number_chunks(retrieved))
+        judged_sentences = [s for s in sentences if s.cited_chunks or self.require_citations]
         # An answer without citations cannot be supported by them: 0, without a call.
-        if not any(s.chunks for s in sentences):
+        if not any(s.cited_chunks for s in sentences):
             reason = build_reason("The output cites nothing", (), but="", enabled=self.include_reason)
             return Score(0.0, reason, metadata={"sentences": [], "uncited": len(sentences)})
-        verdicts = await self._verdicts(chunks, counting, sample)
-        failed = [s.text for s, entry in zip(counting, verdicts, strict=True) if entry.verdict == "no"]
-        supported = len(counting) - len(failed)
-        share = f"The citations support {supported} of {pluralize(len(counting), 'sentence')}"
+        verdicts = await self._judge_sentences(chunks, judged_sentences, sample)
+        failed = [
+            s.text for s, entry in zip(judged_sentences, verdicts, strict=True) if entry.verdict == "no"
+        ]
+        supported = len(judged_sentences) - len(failed)
+        share = f"The citations support {supported} of {pluralize(len(judged_sentences), 'sentence')}"
         return Score(
-            supported / len(counting),
+            supported / len(judged_sentences),
             build_reason(share, failed, but="not", enabled=self.include_reason),
-            metadata=_metadata(counting, verdicts, uncited=sum(not s.chunks for s in sentences)),
+            metadata=_metadata(
+                judged_sentences, verdicts, uncited=sum(not s.cited_chunks for s in sentences)
+            ),
         )
 
-    async def _verdicts(
-        self, chunks: Sequence[str], sentences: Sequence[CitingSentence], sample: int
+    async def _judge_sentences(
+        self, chunks: Sequence[str], sentences: Sequence[Sentence], sample: int
     ) -> Sequence[Verdict]:
         verdicts = [_verdict_without_judge(sentence) for sentence in sentences]
         undecided = [
@@ -92,18 +96,18 @@ class CitationFaithfulness(ContextEvaluator):
         return [next(answers) if entry is None else entry for entry in verdicts]
 
 
-def citing_sentences(text: str, numbers: Mapping[str, int]) -> list[CitingSentence]:
+def parse_sentences(text: str, numbers: Mapping[str, int]) -> list[Sentence]:
     """Return the sentences of a text and the chunks they cite.
 
     Brackets that hold neither numbers nor known ids are not citations.
     """
-    return [sentence for part in _sentences(text) if (sentence := _parse_sentence(part, numbers)).text]
+    return [sentence for part in _split_sentences(text) if (sentence := _parse_sentence(part, numbers)).text]
 
 
-def citations_prompt(chunks: Sequence[str], sentences: Sequence[CitingSentence]) -> str:
+def citations_prompt(chunks: Sequence[str], sentences: Sequence[Sentence]) -> str:
     """Return the question whether the chunks that each sentence cites support it."""
-    cited = sorted({number for sentence in sentences for number in sentence.chunks})
-    lines = [f"{s.text} (cites {', '.join(f'chunk [{n}]' for n in s.chunks)})" for s in sentences]
+    cited = sorted({number for sentence in sentences for number in sentence.cited_chunks})
+    lines = [f"{s.text} (cites {', '.join(f'chunk [{n}]' for n in s.cited_chunks)})" for s in sentences]
     return verdict_prompt(
         "For each sentence, say whether the chunks that it cites support it. Other chunks and what you "
         "know do not count.\n"
@@ -116,7 +120,7 @@ def citations_prompt(chunks: Sequence[str], sentences: Sequence[CitingSentence])
     )
 
 
-def _sentences(text: str) -> list[str]:
+def _split_sentences(text: str) -> list[str]:
     """Split a text; citations after a full stop belong to the sentence before it."""
     parts, start = [], 0
     for end in _SENTENCE_END.finditer(text):
@@ -125,7 +129,7 @@ def _sentences(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _parse_sentence(sentence: str, numbers: Mapping[str, int]) -> CitingSentence:
+def _parse_sentence(sentence: str, numbers: Mapping[str, int]) -> Sentence:
     cited: list[int] = []
 
     def collect(bracket: re.Match[str]) -> str:
@@ -136,28 +140,27 @@ def _parse_sentence(sentence: str, numbers: Mapping[str, int]) -> CitingSentence
         return ""
 
     text = _CITATION.sub(collect, sentence)
-    return CitingSentence(" ".join(text.split()), tuple(dict.fromkeys(cited)))
+    return Sentence(" ".join(text.split()), tuple(dict.fromkeys(cited)))
 
 
-def _numbers(chunks: Sequence[Chunk]) -> Mapping[str, int]:
+def _number_chunks(chunks: Sequence[Chunk]) -> Mapping[str, int]:
     """Return the number of each chunk by what it may be called."""
     numbers = {str(number): number for number in range(1, len(chunks) + 1)}
     return numbers | {chunk.id: number for number, chunk in enumerate(chunks, 1) if chunk.id is not None}
 
 
-def _verdict_without_judge(sentence: CitingSentence) -> Verdict | None:
-    if not sentence.chunks:
+def _verdict_without_judge(sentence: Sentence) -> Verdict | None:
+    if not sentence.cited_chunks:
         return Verdict(reason="It cites nothing.", verdict="no")
-    if 0 in sentence.chunks:
+    if 0 in sentence.cited_chunks:
         return Verdict(reason="It cites a chunk that does not exist.", verdict="no")
     return None
 
 
-def _metadata(
-    sentences: Sequence[CitingSentence], verdicts: Sequence[Verdict], *, uncited: int
-) -> dict[str, Any]:
+def _metadata(sentences: Sequence[Sentence], verdicts: Sequence[Verdict], *, uncited: int) -> dict[str, Any]:
     entries = verdicts_metadata("sentence", [sentence.text for sentence in sentences], verdicts)
     with_chunks = [
-        {**entry, "chunks": list(sentence.chunks)} for entry, sentence in zip(entries, sentences, strict=True)
+        {**entry, "chunks": list(sentence.cited_chunks)}
+        for entry, sentence in zip(entries, sentences, strict=True)
     ]
     return {"sentences": with_chunks, "uncited": uncited}

@@ -7,7 +7,7 @@ import pytest
 from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._rag.answer_relevancy import AnswerRelevancy
-from dokimos.evaluators._rag.citation_faithfulness import CitationFaithfulness, citing_sentences
+from dokimos.evaluators._rag.citation_faithfulness import CitationFaithfulness, parse_sentences
 from dokimos.evaluators._rag.hallucination import Hallucination
 from dokimos.evaluators._rag.noise_sensitivity import NoiseSensitivity
 
@@ -188,5 +188,5 @@ class TestCitationFaithfulness:
         ],
     )
     def test_sentences_are_found_with_their_citations(self, text, expected):
-        found = citing_sentences(text, {"1": 1, "2": 2, "3": 3})
+        found = parse_sentences(text, {"1": 1, "2": 2, "3": 3})
         assert [(sentence.text, sentence.chunks) for sentence in found] == expected
