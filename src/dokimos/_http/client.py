@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -378,7 +378,7 @@ def is_offline_for(url: str) -> bool:
     return not is_local(url) and os.environ.get(OFFLINE, "") not in ("", "0")
 
 
-@cache
+@lru_cache(1024)
 def is_local(url: str) -> bool:
     """Say whether a URL stays on this machine."""
     host = urlsplit(url).hostname or ""

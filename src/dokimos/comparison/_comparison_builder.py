@@ -233,9 +233,9 @@ class _Scores:
         """
         if all(len(its) == len(self.now[key]) for key, its in self.before.items()):
             return self
-        fewest = {key: min(len(its), len(self.now[key])) for key, its in self.before.items()}
+        counts = {key: min(len(its), len(self.now[key])) for key, its in self.before.items()}
         return _Scores(
-            _truncate_repeats(self.before, fewest), _truncate_repeats(self.now, fewest), self.score_range
+            _truncate_repeats(self.before, counts), _truncate_repeats(self.now, counts), self.score_range
         )
 
 

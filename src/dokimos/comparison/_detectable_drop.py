@@ -17,7 +17,7 @@ from dokimos.stats._power import (
     mcnemar_detectable_drop,
     mcnemar_items_needed,
 )
-from dokimos.stats._search import smallest
+from dokimos.stats._search import find_smallest_effect
 from dokimos.stats._uneven_power import UnevenDrop, uneven_power
 
 AFFECTED_SHARE: Final = 0.1
@@ -121,7 +121,7 @@ def _uneven_detectable(n: int, deviation: float, alpha: float, power: float) -> 
         uneven = UnevenDrop(mean=drop, affected=max(AFFECTED_SHARE, drop))
         return uneven_power(n, uneven, deviation, alpha=alpha, simulations=_SIMULATIONS)
 
-    return smallest(power_at, 1.0, power)
+    return find_smallest_effect(power_at, 1.0, power)
 
 
 @lru_cache(1024)

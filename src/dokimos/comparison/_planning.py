@@ -21,7 +21,7 @@ from dokimos.comparison._snapshot import Snapshot
 from dokimos.errors import ConfigurationError
 from dokimos.stats._multiplicity import sidak_level
 from dokimos.stats._power import Spread, mcnemar_power
-from dokimos.stats._search import fewest, smallest
+from dokimos.stats._search import find_fewest_items, find_smallest_effect
 from dokimos.stats._uneven_power import UnevenDrop, uneven_power
 from dokimos.stats._verdict_power import VerdictDesign, verdict_power
 
@@ -275,12 +275,14 @@ class _Goal:
         items = self.items
         if items is None or not one.room:
             return None
-        return smallest(
+        return find_smallest_effect(
             lambda drop: one.power(items, drop, repeats, self.level, even=even), one.room, self.power
         )
 
     def _items_needed(self, one: Assumption, repeats: int, *, even: bool = False) -> int | None:
-        return fewest(lambda n: one.power(n, self.drop, repeats, self.level, even=even), self.power)
+        return find_fewest_items(
+            lambda n: one.power(n, self.drop, repeats, self.level, even=even), self.power
+        )
 
 
 def _smaller(one: float | None, other: float | None) -> float | None:

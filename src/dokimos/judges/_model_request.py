@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -63,13 +63,13 @@ class Home:
         return self.key_variable if trusted and os.environ.get(self.key_variable) else None
 
 
-@cache
+@lru_cache(1024)
 def is_within(url: str, domain: str) -> bool:
     """Say whether a URL is at a domain, or below it."""
     return f".{host_of(url)}".endswith(f".{domain}")
 
 
-@cache
+@lru_cache(1024)
 def host_of(url: str) -> str:
     """Return the host of a URL, "" if the URL cannot be called."""
     try:

@@ -15,7 +15,7 @@ from statistics import NormalDist, fmean, variance
 from typing import Final, Self
 
 from dokimos.stats._intervals import beta_cdf
-from dokimos.stats._search import fewest, smallest
+from dokimos.stats._search import find_fewest_items, find_smallest_effect
 from dokimos.stats._student_t import noncentral_t_cdf, t_quantile
 
 POWER: Final = 0.8
@@ -116,7 +116,7 @@ def mcnemar_detectable_drop(
     def power_at(drop: float) -> float:
         return mcnemar_power(n, worse=flips + drop, better=flips, alpha=alpha)
 
-    return smallest(power_at, 1 - 2 * flips, power)
+    return find_smallest_effect(power_at, 1 - 2 * flips, power)
 
 
 def detectable_effect(n: int, deviation: float, *, alpha: float = 0.05, power: float = POWER) -> float | None:
@@ -128,7 +128,7 @@ def detectable_effect(n: int, deviation: float, *, alpha: float = 0.05, power: f
     most = 1.0
     while paired_power(n, most * deviation, deviation, alpha=alpha) < power:
         most *= 2
-    effect_size = smallest(
+    effect_size = find_smallest_effect(
         lambda size: paired_power(n, size * deviation, deviation, alpha=alpha), most, power
     )
     return None if effect_size is None else effect_size * deviation
@@ -138,12 +138,12 @@ def mcnemar_items_needed(
     drop: float, *, flips: float = 0.0, alpha: float = 0.05, power: float = POWER
 ) -> int | None:
     """Return how many items McNemar's test needs to see a drop; None for more than a million."""
-    return fewest(lambda n: mcnemar_power(n, worse=flips + drop, better=flips, alpha=alpha), power)
+    return find_fewest_items(lambda n: mcnemar_power(n, worse=flips + drop, better=flips, alpha=alpha), power)
 
 
 def items_needed(effect: float, deviation: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
     """Return how many items show a mean difference with `power`; None for more than a million."""
-    return fewest(lambda n: paired_power(n, effect, deviation, alpha=alpha), power)
+    return find_fewest_items(lambda n: paired_power(n, effect, deviation, alpha=alpha), power)
 
 
 def _noise(items: Sequence[Sequence[float]]) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final
 _MOST_ITEMS: Final = 1_000_000
 
 
-def smallest(power_at: Callable[[float], float], most: float, target: float) -> float | None:
+def find_smallest_effect(power_at: Callable[[float], float], most: float, target: float) -> float | None:
     """Return the smallest effect up to `most` that has the target power, nearly; None without one."""
     if power_at(most) < target:
         return None
@@ -23,7 +23,7 @@ def smallest(power_at: Callable[[float], float], most: float, target: float) -> 
     return high
 
 
-def fewest(power_at: Callable[[int], float], target: float) -> int | None:
+def find_fewest_items(power_at: Callable[[int], float], target: float) -> int | None:
     """Return the smallest number that has the target power; None where a million are too few."""
     # Doubled first, so that a power that needs 30 items is not computed for a million.
     low, high = 1, 2

@@ -12,7 +12,7 @@ from statistics import NormalDist
 from typing import Final
 
 from dokimos.stats._power import POWER, paired_power, stratified_counts
-from dokimos.stats._search import fewest, smallest
+from dokimos.stats._search import find_fewest_items, find_smallest_effect
 
 SIMULATIONS: Final = 2_000
 _MANY_ITEMS: Final = 2_000
@@ -113,14 +113,14 @@ def detectable_verdict_drop(
     n: int, design: VerdictDesign, *, alpha: float = 0.05, power: float = POWER
 ) -> float | None:
     """Return the smallest drop of the pass rate that `n` items show with `power`; None where none is."""
-    return smallest(lambda drop: verdict_power(n, drop, design, alpha=alpha), design.rate, power)
+    return find_smallest_effect(lambda drop: verdict_power(n, drop, design, alpha=alpha), design.rate, power)
 
 
 def verdict_items_needed(
     drop: float, design: VerdictDesign, *, alpha: float = 0.05, power: float = POWER
 ) -> int | None:
     """Return how many items show a drop of the pass rate with `power`; None for more than a million."""
-    return fewest(lambda n: verdict_power(n, drop, design, alpha=alpha), power)
+    return find_fewest_items(lambda n: verdict_power(n, drop, design, alpha=alpha), power)
 
 
 def _significant_drop(sample: Mapping[int, int], alpha: float) -> bool:

@@ -536,6 +536,7 @@ def nest(depth):
 
 
 def measure_depth(value):
+    """Count the lists in each other; the last of them held what was too deep."""
     depth = 0
     while isinstance(value, list) and value:
         value, depth = value[0], depth + 1
@@ -570,4 +571,4 @@ def test_a_span_of_the_console_is_nested_no_deeper_than_allowed(part):
 def test_values_of_the_wrong_type_are_nested_no_deeper_than_allowed(attributes):
     span = {"name": "a", "traceId": "1" * 32, "spanId": "2" * 16, "attributes": attributes}
     [parsed] = read_otlp(export(span)).spans
-    assert measure_depth(parsed.attributes["deep"]) <= MAX_DEPTH + 1  # the list that held what is too deep
+    assert measure_depth(parsed.attributes["deep"]) <= MAX_DEPTH + 1

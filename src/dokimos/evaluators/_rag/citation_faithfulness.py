@@ -69,16 +69,17 @@ class CitationFaithfulness(ContextEvaluator):
             return Score(0.0, reason, metadata={"sentences": [], "uncited": len(sentences)})
         verdicts = await self._judge_sentences(chunks, judged_sentences, sample)
         failed = [
-            s.text for s, entry in zip(judged_sentences, verdicts, strict=True) if entry.verdict == "no"
+            sentence.text
+            for sentence, verdict in zip(judged_sentences, verdicts, strict=True)
+            if verdict.verdict == "no"
         ]
         supported = len(judged_sentences) - len(failed)
         share = f"The citations support {supported} of {pluralize(len(judged_sentences), 'sentence')}"
+        uncited = sum(not sentence.cited_chunks for sentence in sentences)
         return Score(
             supported / len(judged_sentences),
             build_reason(share, failed, but="not", enabled=self.include_reason),
-            metadata=_metadata(
-                judged_sentences, verdicts, uncited=sum(not s.cited_chunks for s in sentences)
-            ),
+            metadata=_metadata(judged_sentences, verdicts, uncited=uncited),
         )
 
     async def _judge_sentences(
