@@ -87,7 +87,7 @@ def find_smallest_p(items: int, tests: int, config: ComparisonConfig) -> float:
     return min(1.0, p * tests) if config.correction in ("holm", "bh") else p
 
 
-def find_fewest_items(tests: int, config: ComparisonConfig) -> int | None:
+def find_fewest_significant_items(tests: int, config: ComparisonConfig) -> int | None:
     """Return how many items a change needs at least to be significant; None where no number is enough."""
     # With more items than these, the number of draws bounds the p-value instead.
     counts = range(2, EXACT_ITEMS + 1)

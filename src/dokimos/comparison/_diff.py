@@ -12,7 +12,11 @@ from dokimos._core.data_frames import frame_of
 from dokimos._core.printable import Printable
 from dokimos._core.score_range import ScoreRange, width_of
 from dokimos.comparison._config import ComparisonConfig, Pairing
-from dokimos.comparison._detectable_drop import ComparisonDesign, find_fewest_items, find_smallest_p
+from dokimos.comparison._detectable_drop import (
+    ComparisonDesign,
+    find_fewest_significant_items,
+    find_smallest_p,
+)
 from dokimos.comparison._rows import rows_of
 from dokimos.comparison._snapshot import ItemSnapshot
 from dokimos.stats._bootstrap import bootstrap_mean_interval
@@ -308,7 +312,7 @@ class RunComparison(Printable):
 
         Never fewer than it takes to be significant at all, which the rougher calculation of power may allow.
         """
-        significant = find_fewest_items(len(self.metrics), self.config)
+        significant = find_fewest_significant_items(len(self.metrics), self.config)
         powerful = None if self.leading is None else self.leading.items_needed(1.0)
         return None if significant is None or powerful is None else max(significant, powerful)
 

@@ -189,4 +189,4 @@ class TestCitationFaithfulness:
     )
     def test_sentences_are_found_with_their_citations(self, text, expected):
         found = parse_sentences(text, {"1": 1, "2": 2, "3": 3})
-        assert [(sentence.text, sentence.chunks) for sentence in found] == expected
+        assert [(sentence.text, sentence.cited_chunks) for sentence in found] == expected
