@@ -5,7 +5,8 @@
 Prints CPU seconds of a comparison that nobody asked for before (in the process that compares, and in the
 server), of `compare_runs` on the same two results in memory, and their ratio (budget 1.3); the time of a page
 of the stored comparison (budget 50 ms); and the p95 of another request while a comparison runs beside that
-without one (budget 1.5 times).
+without one (budget 1.5 times). The same beside a process that only computes shows what of that is the
+machine: two processors that are threads of one core take from each other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import argparse
 import asyncio
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -28,8 +31,9 @@ from dokimos.server import ServerSettings
 from dokimos.server._db.database import Database, open_database
 from dokimos.server._services.comparisons import ComparisonRequest, Comparisons
 from dokimos.server._services.gate_options import GateOptions
-from dokimos.server._services.item_pages import ItemFilter, read_item_page
+from dokimos.server._services.item_pages import ITEM_ORDERS, ItemFilter, read_item_page
 from dokimos.server._services.items import NewEvaluation, NewItem, add_items
+from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.principal import SYSTEM
 from dokimos.server._services.runs import NewRun, RunStatus, change_status, create_run, find_run
 from dokimos.server._services.stored_comparisons import read_cases
@@ -37,6 +41,9 @@ from dokimos.server._workers.comparison_process import ComparisonProcess
 
 METRICS = 5
 REPEATS = 3
+ROUNDS = 6
+COMPUTE = "import os; os.nice(19)\nwhile True: sum(range(10_000))"
+"""What takes a processor as the process that compares does, and neither memory nor the database."""
 THRESHOLD = 0.2
 
 
@@ -95,10 +102,10 @@ def cpu_of(pid: int) -> float:
 
 async def measure_pages(database: Database, run: str, until: asyncio.Future[object]) -> list[float]:
     """Milliseconds of one page of items after the other, until something is done."""
-    times = []
+    times, page = [], ListPage(ITEM_ORDERS.parse(None))
     while not until.done():
         start = time.perf_counter()
-        await database.read(lambda c: read_item_page(c, run, ItemFilter(), offset=0, limit=50))
+        await database.read(lambda c: read_item_page(c, run, ItemFilter(), page, offset=0, limit=50))
         times.append(1000 * (time.perf_counter() - start))
         await asyncio.sleep(0.005)
     return times
@@ -147,7 +154,7 @@ async def main(items: int) -> None:
         print(f"compare_runs {min(alone):.2f} CPU s; cold {min(cold)[0]:.2f} + {min(cold)[1]:.2f} CPU s")
         print(f"ratio {statistics.median(ratios):.2f} (budget 1.3)")
         await _measure_warm(engine, database, ask(runs, 0), items)
-        await _measure_others(engine, database, runs, [ask(runs, seed) for seed in (100, 101, 102)])
+        await _measure_others(engine, database, runs, [ask(runs, seed) for seed in range(100, 100 + ROUNDS)])
         await engine.close()
         await database.close()
 
@@ -171,16 +178,31 @@ async def _measure_warm(
 async def _measure_others(
     engine: Comparisons, database: Database, runs: Sequence[str], requests: Sequence[ComparisonRequest]
 ) -> None:
-    quiet: asyncio.Future[object] = asyncio.ensure_future(asyncio.sleep(3))
-    idle = p95(await measure_pages(database, runs[0], quiet))
-    busy: asyncio.Future[object] = asyncio.ensure_future(_compare_all(engine, requests))
-    beside = p95(await measure_pages(database, runs[0], busy))
-    print(f"p95 of a page of items: {idle:.1f} ms alone, {beside:.1f} ms beside comparisons")
-
-
-async def _compare_all(engine: Comparisons, requests: Sequence[ComparisonRequest]) -> None:
+    """Print the p95 of pages, in turns alone, beside a comparison and beside a process that only computes."""
+    alone: list[float] = []
+    beside: list[float] = []
+    control: list[float] = []
     for request in requests:
-        await engine.compare(SYSTEM, request)
+        start = time.perf_counter()
+        comparing: asyncio.Future[object] = asyncio.ensure_future(engine.compare(SYSTEM, request))
+        beside += await measure_pages(database, runs[0], comparing)
+        seconds = time.perf_counter() - start
+        alone += await measure_pages(database, runs[0], _wait(seconds))
+        computing = subprocess.Popen([sys.executable, "-c", COMPUTE])
+        control += await measure_pages(database, runs[0], _wait(seconds))
+        computing.kill()
+        computing.wait()
+    idle = p95(alone)
+    for name, times in (("a comparison", beside), ("a process that only computes", control)):
+        print(
+            f"p95 of a page of items: {idle:.1f} ms alone, {p95(times):.1f} ms beside {name}: "
+            f"{p95(times) / idle:.2f} times (budget 1.5); medians {statistics.median(alone):.1f} and "
+            f"{statistics.median(times):.1f} ms, {len(times)} pages"
+        )
+
+
+def _wait(seconds: float) -> asyncio.Future[object]:
+    return asyncio.ensure_future(asyncio.sleep(seconds))
 
 
 if __name__ == "__main__":
