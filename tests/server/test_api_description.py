@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 import requests
 
 IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
-EXAMPLES = 40 if IS_LONG else 4
+EXAMPLES = 40 if IS_LONG else 3
 SEQUENCES = 30 if IS_LONG else 1
 MODES = ["open", "keys"]
 CHECKS = [
