@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos import Evaluator, Example, Score, evaluate
+from dokimos import Dataset, Evaluator, Example, Score, evaluate
 from dokimos._cli.main import run_command
 from dokimos.client import push_result
 from dokimos.exporters._json import JsonExporter
@@ -31,6 +31,18 @@ class Stored(Evaluator):
         if isinstance(score, Exception):
             raise score
         return Score(score, "as stored")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing(Evaluator):
+    """Finds some answers wrong."""
+
+    requires = ("actual_output",)
+    failing: frozenset[str] = frozenset()
+    threshold: float | None = 0.5
+
+    def score(self, case):
+        return Score(float(case.actual_output not in self.failing), "as configured")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,3 +210,30 @@ def test_the_same_pair_gets_the_same_verdict_and_exit_code(server_url, case, cap
     assert verdicts[1] == verdicts[0]
     assert there == here
     assert printed_there.splitlines()[0] == printed_here.splitlines()[0]
+
+
+def test_runs_of_two_versions_of_a_data_set_get_the_same_verdict(server_url, monkeypatch):
+    monkeypatch.setenv("DOKIMOS_SERVER_URL", server_url)
+    first = [Example(inputs={"input": f"question {number}"}, id=f"case {number}") for number in range(20)]
+    second = [Example(inputs={"input": "a new question"}, id="new"), *first]
+    ids = []
+    for version, examples, wrong in ((1, first, 0), (2, second, 8)):
+        Dataset(examples, "versions").save("data.json")
+        assert run_command(["datasets", "push", "data.json"]) == 0
+        failing = {f"question {number}" for number in range(wrong)}
+        accuracy = Failing(name="accuracy", failing=frozenset(failing))
+        result = evaluate(
+            Dataset.load(f"dataset://versions@{version}"), str.strip, [accuracy], name="versions", quiet=True,
+            journal=False,
+        )  # fmt: skip
+        Path(f"{version}.json").write_text(JsonExporter().render(result), encoding="utf-8")
+        ids.append(push_result(result, server_url=server_url, project_name="parity"))
+
+    here = run_command(["gate", "2.json", "-b", "1.json", "-o", "here.json"])
+    there = run_command(["gate", ids[1], "--server", "-b", ids[0], "-o", "there.json"])
+
+    own, of_server = (json.loads(Path(name).read_text("utf-8")) for name in ("here.json", "there.json"))
+    assert (there, here) == (1, 1)
+    assert of_server["pairedBy"] == "lineage"
+    for name in ("status", "pairing", "reasons", "addedCount", "removedCount", "regressedCount"):
+        assert of_server[name] == own[name], name
