@@ -12,6 +12,7 @@ import os
 import secrets as random_names
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
@@ -24,7 +25,7 @@ from dokimos._http.backoff import retry_after
 from dokimos._http.body import max_reply_bytes
 from dokimos._http.client import OFFLINE, is_offline_for
 from dokimos._http.credentials import Secret, redact, redact_url, secrets_of_headers, words_of
-from dokimos._http.refusal import UNREADABLE, excerpt_of_content, find_complaint, format_status
+from dokimos._http.refusal import JSON_ERRORS, excerpt_of_content, find_error_reply, format_status
 from dokimos.errors import (
     AddressRefusedError,
     ConfigurationError,
@@ -43,10 +44,8 @@ LONGEST_WAIT: Final = 60.0
 MOST_DOWNLOAD_BYTES: Final = 2**30
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 _KEY_HEADER: Final = "idempotency-key"
-_NOT_PROCESSED: Final = frozenset({429, 503})
+_NOT_PROCESSED: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """What a server answers before it has done anything: also a POST can be sent again."""
-_NOT_IMPLEMENTED: Final = 501
-_RATE_LIMITED: Final = 429
 _FIRST_GOOD, _FIRST_ELSEWHERE, _FIRST_REFUSED, _FIRST_FAILED = 200, 300, 400, 500
 _JSON: Final = "application/json"
 _ACCEPT: Final = {"Accept": _JSON}
@@ -73,7 +72,7 @@ class ApiReply(NamedTuple):
             return None
         try:
             return json.loads(self.content)
-        except UNREADABLE:
+        except JSON_ERRORS:
             found = excerpt_of_content(self.content)
             raise ServerReplyError(f"{self.url}: the answer is not JSON: {found}") from None
 
@@ -335,7 +334,8 @@ def _read(call: _Call, answer: Answer, hints: Mapping[int, str]) -> ApiReply | _
         return ApiReply(status, answer.headers, answer.content, call.shown)
     details, words = _read_problem(answer.content)
     problem = f"{format_status(status)}{f': {words}' if words else ''}"
-    if status == _RATE_LIMITED or (status >= _FIRST_FAILED and status != _NOT_IMPLEMENTED):
+    is_failure = status >= _FIRST_FAILED and status != HTTPStatus.NOT_IMPLEMENTED
+    if is_failure or status == HTTPStatus.TOO_MANY_REQUESTS:
         may_retry = call.repeatable or status in _NOT_PROCESSED
         return _Failure(problem, may_retry, retry_after(answer.headers))
     if status < _FIRST_REFUSED and "Location" in answer.headers:
@@ -350,12 +350,12 @@ def _read_problem(content: bytes) -> tuple[object, str]:
     """Return the JSON of an error, None where it is not JSON, and what it says."""
     try:
         tree = json.loads(content)
-    except UNREADABLE:
+    except JSON_ERRORS:
         return None, excerpt_of_content(content)
     message = tree.get("message") if isinstance(tree, Mapping) else None
     if isinstance(message, str) and message:
         return tree, excerpt_of_content(message.encode("utf-8", "replace"))
-    return tree, find_complaint(tree).message
+    return tree, find_error_reply(tree).message
 
 
 def _merge_headers(*several: Mapping[str, str | Secret]) -> dict[str, str | Secret]:

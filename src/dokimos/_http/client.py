@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -26,14 +27,14 @@ from dokimos._http.body import LIMIT_VARIABLE, max_reply_bytes
 from dokimos._http.breaker import Breaker, FailureKind, current_breakers
 from dokimos._http.credentials import Secret, redact, redact_credentials, redact_url
 from dokimos._http.refusal import (
-    UNREADABLE,
-    Complaint,
+    JSON_ERRORS,
+    ErrorReply,
     RequestRefused,
     excerpt_of_content,
-    find_complaint,
+    find_error_reply,
     find_status,
     format_status,
-    parse_complaint,
+    parse_error_reply,
 )
 from dokimos._http.retries import ATTEMPTS, Retries
 from dokimos._http.throttle import Limits, Throttle
@@ -43,11 +44,9 @@ if TYPE_CHECKING:
     from dokimos._http.session import Session
 
 OFFLINE: Final = "DOKIMOS_OFFLINE"
-_DENIED: Final = frozenset({401, 403})
-_RATE_LIMITED: Final = 429
-_FAILED: Final = 500
-_OVERLOADED: Final = frozenset({503, 529})
-_ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
+_DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_OVERLOADED: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, 529})
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +100,11 @@ async def post_json(
     refuse_when_offline(target.base_url, target.label)
     endpoint = _find_endpoint(target) or await _open_endpoint(target)
     breaker = _breaker_of(target, secrets)
-    sending = _Sending(endpoint, breaker, target, url, content, headers, secrets, tokens)
+    call = _ModelCall(endpoint, breaker, target, url, content, headers, secrets, tokens)
     while True:
         if breaker.is_failing:
             await breaker.admit()
-        outcome = await sending.attempt()
+        outcome = await call.attempt()
         if isinstance(outcome, Reply):
             return outcome
         if outcome:
@@ -153,8 +152,8 @@ async def close_sessions() -> None:
             await endpoint.close()
 
 
-class _Sending:
-    """The attempts of one request."""
+class _ModelCall:
+    """One call, from its first attempt to its last."""
 
     __slots__ = (
         "_breaker",
@@ -236,7 +235,7 @@ class _Sending:
         if 200 <= answer.status < 300:
             try:
                 data = json.loads(answer.content)
-            except UNREADABLE:
+            except JSON_ERRORS:
                 content_excerpt = excerpt_of_content(answer.content) or "it is empty"
                 return self._retry_delay(
                     f"the answer is not JSON: {content_excerpt}", FailureKind.SERVER_ERROR
@@ -247,15 +246,15 @@ class _Sending:
                 self._breaker.record_success()
                 self._look_ahead(answer.headers)
                 return Reply(data, latency_ms)
-            return self._retry_refusal(status, find_complaint(data), answer.headers, round_sent)
-        return self._retry_refusal(answer.status, self._complaint(answer), answer.headers, round_sent)
+            return self._retry_refusal(status, find_error_reply(data), answer.headers, round_sent)
+        return self._retry_refusal(answer.status, self._parse_refusal(answer), answer.headers, round_sent)
 
-    def _complaint(self, answer: Answer) -> Complaint:
-        if answer.status in _ELSEWHERE and "Location" in answer.headers:
+    def _parse_refusal(self, answer: Answer) -> ErrorReply:
+        if answer.status in _REDIRECTS and "Location" in answer.headers:
             with contextlib.suppress(ValueError):  # it is not a URL
                 new_url = redact_url(urljoin(self._url, answer.headers["Location"]))
-                return Complaint(f"the API is at {new_url} instead; give the base_url that leads there")
-        return parse_complaint(answer.content)
+                return ErrorReply(f"the API is at {new_url} instead; give the base_url that leads there")
+        return parse_error_reply(answer.content)
 
     def _look_ahead(self, headers: Mapping[str, str]) -> None:
         pause = rate_limit_pause(headers, self._endpoint.throttle.in_flight)
@@ -263,19 +262,19 @@ class _Sending:
             self._endpoint.throttle.pace.pause(pause)
 
     def _retry_refusal(
-        self, status: int, complaint: Complaint, headers: Mapping[str, str], round_sent: int
+        self, status: int, error_reply: ErrorReply, headers: Mapping[str, str], round_sent: int
     ) -> float:
-        reason = f"{format_status(status)}: {complaint.message or 'no message'}"
-        if not complaint.is_retryable(status):
+        reason = f"{format_status(status)}: {error_reply.message or 'no message'}"
+        if not error_reply.is_retryable(status):
             raise RequestRefused(
-                self._message(reason), status=status, complaint=complaint, sent_at=self._retries.sent_at
+                self._message(reason), status=status, error_reply=error_reply, sent_at=self._retries.sent_at
             )
         # Of an application under test, a 500 is an answer to this request, and a retry would hide its bug.
-        if status == _FAILED and self._target.is_application:
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR and self._target.is_application:
             self._breaker.record_contact()
             raise JudgeUnavailableError(self._message(reason))
         wait = retry_after(headers)
-        limited = status == _RATE_LIMITED
+        limited = status == HTTPStatus.TOO_MANY_REQUESTS
         if limited or status in _OVERLOADED:
             self._endpoint.throttle.on_overload(round_sent, retry_after=wait, rate_limited=limited)
         return self._retry_delay(

@@ -2,7 +2,7 @@
 
 A refusal for a rate limit (429) is retried longer than a failing server (5xx, a cut connection, a timeout):
 `ATTEMPTS` and `RATE_LIMITED_ATTEMPTS`. Which status codes are retried at all is decided by
-`Complaint.is_retryable`, when an endpoint counts as down by its `Breaker`, and how many calls go out at once
+`ErrorReply.is_retryable`, when an endpoint counts as down by its `Breaker`, and how many calls go out at once
 by its `Throttle`.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from dokimos._core.example import Example
@@ -17,7 +18,6 @@ from dokimos.errors import ServerRefusedError, ServerReplyError
 
 MOST_JSON_BYTES: Final = 12 * 2**20
 """Larger versions are sent as a file, which a server stores as it arrives."""
-_CONFLICT: Final = 409
 _CREATED: Final = 201
 
 
@@ -120,7 +120,7 @@ async def _create_dataset(api: ApiClient, name: str, description: str) -> None:
         # Sent twice, it is refused the second time, which is as good.
         await api.request("POST", "/datasets", json=body, repeatable=True)
     except ServerRefusedError as refusal:
-        if refusal.status != _CONFLICT:
+        if refusal.status != HTTPStatus.CONFLICT:
             raise
 
 

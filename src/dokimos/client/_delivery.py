@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,8 +46,11 @@ STALLED_SECONDS: Final = 10.0
 FLUSH_SECONDS: Final = 30.0
 _WAKING: Final = (1, BATCH, MOST_IN_BATCH)
 """How many items are in a queue when there is something for the thread to decide."""
-_BAD_REQUEST: Final = 400
-_DIVISIBLE: Final = (_BAD_REQUEST, 413, 422)
+_DIVISIBLE: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
 """Refusals that may be about one item of a batch only."""
 _NAMED_ITEM: Final = re.compile(r"items\[(\d+)\]")
 _log: Final = logging.getLogger("dokimos")
@@ -392,7 +396,7 @@ def _is_divisible(error: DokimosError) -> bool:
 
 def _find_culprit(error: DokimosError, count: int) -> int | None:
     """Return the place of the item that a refusal names, None where it names none."""
-    if not isinstance(error, ServerRefusedError) or error.status != _BAD_REQUEST:
+    if not isinstance(error, ServerRefusedError) or error.status != HTTPStatus.BAD_REQUEST:
         return None
     message = error.details.get("message") if isinstance(error.details, dict) else None
     match = _NAMED_ITEM.match(message) if isinstance(message, str) else None

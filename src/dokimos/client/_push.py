@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Final
 
 from dokimos._core.results import ExperimentResult, RunStatus
@@ -14,7 +15,7 @@ from dokimos._http.server_api import DEFAULT_VERSION, open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos.client._bodies import Escapes, encode_item, run_body
 from dokimos.client._delivery import Delivery
-from dokimos.client._run_api import NOT_FOUND, create_run, set_status
+from dokimos.client._run_api import create_run, set_status
 from dokimos.client._server_run import ServerRun
 from dokimos.errors import ServerRefusedError
 from dokimos.reporting._reported_run import ReportedStatus, RunStart
@@ -82,7 +83,7 @@ async def _open_run(api: ApiClient, result: ExperimentResult, project: str, esca
             try:
                 await api.request("GET", f"/runs/{encode_segment(known)}", query={"size": 1})
             except ServerRefusedError as refusal:
-                if refusal.status != NOT_FOUND:
+                if refusal.status != HTTPStatus.NOT_FOUND:
                     raise
                 continue  # it is on another server
             await set_status(api, known, "RUNNING")

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from dokimos._http.credentials import Secret
 from dokimos._http.server_api import open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos._runtime.file_lock import hold_exclusively, hold_lock
-from dokimos.client._run_api import CONFLICT, create_run, post_items, set_status
+from dokimos.client._run_api import create_run, post_items, set_status
 from dokimos.client._spool import FILE, REPLAYED, append_lines, lock_path
 from dokimos.errors import (
     DokimosError,
@@ -192,7 +193,7 @@ class _Replay:
             try:
                 await post_items(self._api, run_id, part, part_key)
             except ServerRefusedError as refusal:
-                if refusal.status != CONFLICT or not await self._reopen(run_id, path):
+                if refusal.status != HTTPStatus.CONFLICT or not await self._reopen(run_id, path):
                     raise
                 await post_items(self._api, run_id, part, part_key)
 

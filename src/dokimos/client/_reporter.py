@@ -10,6 +10,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -19,7 +20,7 @@ from dokimos._http.server_api import API_KEY, API_VERSION, DEFAULT_VERSION, SERV
 from dokimos._runtime.concurrency import run_sync
 from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_body
 from dokimos.client._delivery import Delivery
-from dokimos.client._run_api import NOT_FOUND, create_run, set_status
+from dokimos.client._run_api import create_run, set_status
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun
 from dokimos.client._spool import MAX_SPOOL_MIB
 from dokimos.errors import (
@@ -209,7 +210,7 @@ class ServerReporter(BaseReporter):
                 try:
                     await set_status(api, known, "RUNNING")  # it has ended when the run was interrupted
                 except ServerRefusedError as refusal:
-                    if refusal.status != NOT_FOUND:
+                    if refusal.status != HTTPStatus.NOT_FOUND:
                         raise
                 else:
                     return str(known)

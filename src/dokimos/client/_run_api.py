@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any
 
 from dokimos._http.api_client import ApiClient, encode_segment
 from dokimos.errors import ServerRefusedError, ServerReplyError
-
-NOT_FOUND: Final = 404
-CONFLICT: Final = 409
 
 
 async def create_run(
@@ -25,7 +23,7 @@ async def create_run(
     try:
         return await _post_run(api, opened)
     except ServerRefusedError as refusal:
-        if refusal.status != NOT_FOUND or "datasetName" not in opened["run"]:
+        if refusal.status != HTTPStatus.NOT_FOUND or "datasetName" not in opened["run"]:
             raise
         # The data set is of another server, or was deleted there: a run is worth more than its link.
         if note is not None:

@@ -12,9 +12,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from http import HTTPStatus
 from typing import Final, NamedTuple, TypeVar
 
-from dokimos._http.refusal import Complaint, RequestRefused
+from dokimos._http.refusal import ErrorReply, RequestRefused
 from dokimos._runtime.time_limits import give_extra_time
 from dokimos.judges._protocol import JsonSchemaDict
 
@@ -62,7 +63,6 @@ _ABOUT_SYSTEM: Final = re.compile(
 _LOOK_SECONDS: Final = 0.5
 _SAYS_NOTHING: Final = frozenset({"", "bad request", "invalid request", "unprocessable entity", "no message"})
 _REFUSALS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
-_FORBIDDEN: Final = 403
 """Also the status of models without token probabilities; it counts only if it names a parameter."""
 
 
@@ -132,24 +132,24 @@ class Capabilities:
 
     def learn(self, refusal: RequestRefused, attempt: Attempt) -> Concession | None:
         """Remember what a refusal is about and return the fallback, None if there is none."""
-        if refusal.status not in (*_REFUSALS, _FORBIDDEN):
+        if refusal.status not in (*_REFUSALS, HTTPStatus.FORBIDDEN):
             return None
-        complaint = refusal.complaint
-        parameter = _find_refused_parameter(complaint, attempt.optional)
+        reply = refusal.error_reply
+        parameter = _find_refused_parameter(reply, attempt.optional)
         if parameter is not None:
             group = _LOGPROBS if parameter in _LOGPROBS else (parameter,)
             was_known = self.refused.issuperset(group)  # by another call that was sent at the same time
             self.refused |= frozenset(group)
             return Concession("" if was_known else group[0])
-        if refusal.status == _FORBIDDEN:
+        if refusal.status == HTTPStatus.FORBIDDEN:
             return None
-        if attempt.mode is not Mode.TEXT and _is_about_shape(complaint):
-            self._step_down(complaint, attempt)
+        if attempt.mode is not Mode.TEXT and _is_about_shape(reply):
+            self._step_down(reply, attempt)
             return Concession()
         return None
 
-    def _step_down(self, complaint: Complaint, attempt: Attempt) -> None:
-        text = f"{complaint.message} {complaint.code}"
+    def _step_down(self, reply: ErrorReply, attempt: Attempt) -> None:
+        text = f"{reply.message} {reply.code}"
         following = Mode(attempt.mode + 1)
         if attempt.schema is not None and _ABOUT_ONE_SCHEMA.search(text):
             self._floor_of[_key(attempt.schema)] = following
@@ -174,22 +174,22 @@ def forget_capabilities() -> None:
     _capabilities.clear()
 
 
-def _find_refused_parameter(complaint: Complaint, optional: Iterable[str]) -> str | None:
-    text = f"{complaint.message} {complaint.code}"
+def _find_refused_parameter(reply: ErrorReply, optional: Iterable[str]) -> str | None:
+    text = f"{reply.message} {reply.code}"
     if not _UNSUPPORTED.search(text):
         return None
     for name in optional:
-        if complaint.param == name or re.search(rf"\b{name}\b", complaint.message, re.IGNORECASE):
+        if reply.param == name or re.search(rf"\b{name}\b", reply.message, re.IGNORECASE):
             return name
-        if name == SYSTEM and (_ABOUT_SYSTEM.search(f"{complaint.param} {complaint.message}")):
+        if name == SYSTEM and (_ABOUT_SYSTEM.search(f"{reply.param} {reply.message}")):
             return name
     return None
 
 
-def _is_about_shape(complaint: Complaint) -> bool:
-    if complaint.message.lower().strip(" .") in _SAYS_NOTHING:
+def _is_about_shape(reply: ErrorReply) -> bool:
+    if reply.message.lower().strip(" .") in _SAYS_NOTHING:
         return True  # of all parts of a request, servers most often lack the schema
-    return _ABOUT_SHAPE.search(f"{complaint.message} {complaint.param} {complaint.code}") is not None
+    return _ABOUT_SHAPE.search(f"{reply.message} {reply.param} {reply.code}") is not None
 
 
 def _key(schema: JsonSchemaDict) -> str:

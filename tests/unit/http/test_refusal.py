@@ -2,7 +2,7 @@ import pytest
 
 from dokimos._http.client import is_local
 from dokimos._http.credentials import Secret, redact, redact_credentials, redact_url
-from dokimos._http.refusal import Complaint, find_status, format_status, parse_complaint
+from dokimos._http.refusal import ErrorReply, find_status, format_status, parse_error_reply
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from dokimos._http.refusal import Complaint, find_status, format_status, parse_c
     ],
 )
 def test_the_provider_s_own_words_are_found(content, message):
-    assert parse_complaint(content).message == message
+    assert parse_error_reply(content).message == message
 
 
 def test_a_long_message_is_cut():
-    assert len(parse_complaint(b"x" * 10_000).message) < 400
+    assert len(parse_error_reply(b"x" * 10_000).message) < 400
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_what_stays_on_this_machine(url, local):
     ],
 )
 def test_rate_limits_and_failures_are_retryable_and_wrong_requests_are_not(status, message, retryable):
-    assert Complaint(message).is_retryable(status) is retryable
+    assert ErrorReply(message).is_retryable(status) is retryable
 
 
 def test_an_exhausted_quota_is_not_retryable():
-    assert not Complaint("", code="insufficient_quota").is_retryable(429)
+    assert not ErrorReply("", code="insufficient_quota").is_retryable(429)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from dokimos import Example, judge, model_task
 from dokimos._core.jsonable import jsonable
 from dokimos._core.metrics import CallMetrics
-from dokimos._http.refusal import Complaint, RequestRefused
+from dokimos._http.refusal import ErrorReply, RequestRefused
 from dokimos.errors import ConfigurationError, EvaluationError, MissingExtraError
 from dokimos.judges import _factory as factory
 from dokimos.judges._anthropic import AnthropicMessages
@@ -232,7 +232,7 @@ SCHEMA = {"type": "object"}
 
 
 def learn(known, message, *, mode=Mode.SCHEMA, optional=(), param="", code="", status=400):
-    refusal = RequestRefused("refused", status=status, complaint=Complaint(message, param, code))
+    refusal = RequestRefused("refused", status=status, error_reply=ErrorReply(message, param, code))
     return known.learn(refusal, Attempt(mode, optional, SCHEMA))
 
 

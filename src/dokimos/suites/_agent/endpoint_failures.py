@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 from dokimos._core.error_chain import error_chain
 from dokimos._http.breaker import FailureKind
+from dokimos._http.refusal import QUOTA_CODES, TRANSIENT_REFUSALS
 
 _NO_CONNECTION: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
 """Errors of the HTTP clients below those of providers, for requests that were not sent."""
@@ -15,11 +17,7 @@ _NO_REPLY: Final = frozenset(
     {"APIConnectionError", "APITimeoutError", "ModelConnectionError", "ModelTimeoutError", "NetworkError",
      "ReadError", "ReadTimeout", "RemoteProtocolError", "TransportError", "WriteError"}
 )  # fmt: skip
-_DENIED: Final = frozenset({401, 403})
-_LIMITED: Final = 429
-# Providers' own clients repeat these, too.
-_FAILING: Final = frozenset({408, 409, 425})
-_SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
+_DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 def classify_failure(error: BaseException) -> FailureKind | None:
@@ -34,9 +32,11 @@ def classify_failure(error: BaseException) -> FailureKind | None:
         return FailureKind.SERVER_ERROR if names & _NO_REPLY else None
     if status in _DENIED:
         return FailureKind.DENIED
-    if status == _LIMITED:
-        return None if _is_spent(error) else FailureKind.RATE_LIMITED
-    return FailureKind.SERVER_ERROR if status in _FAILING or status >= 500 else None
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return None if _is_quota_exhausted(error) else FailureKind.RATE_LIMITED
+    # Providers' own clients retry transient refusals, too.
+    is_failing = status in TRANSIENT_REFUSALS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return FailureKind.SERVER_ERROR if is_failing else None
 
 
 def find_status(error: BaseException) -> int | None:
@@ -57,13 +57,13 @@ def describe_connection_error(error: BaseException) -> str:
     return f"cannot connect ({str(last) or type(last).__name__})"
 
 
-def _is_spent(error: BaseException) -> bool:
+def _is_quota_exhausted(error: BaseException) -> bool:
     """Whether there is no money left, so that waiting does not help."""
     for each in error_chain(error):
         body = getattr(each, "body", None)
         if isinstance(body, Mapping):
             inner = body.get("error")
             details = inner if isinstance(inner, Mapping) else body
-            if details.get("code") in _SPENT or details.get("type") in _SPENT:
+            if details.get("code") in QUOTA_CODES or details.get("type") in QUOTA_CODES:
                 return True
     return False
