@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 from sqlalchemy import Row
 
 from dokimos.server._db.clock import format_time
 from dokimos.server._services.item_counts import LARGEST_SUMMED_SCORE
 
+RunRow: TypeAlias = Row[Any] | SimpleNamespace
 
-def pass_rate(row: Row[Any]) -> float | None:
+
+def pass_rate(row: RunRow) -> float | None:
     """Return the share of items that passed, None for a run without items.
 
     Items of which no score has a verdict are left out: they neither passed nor did they not.
@@ -20,7 +23,7 @@ def pass_rate(row: Row[Any]) -> float | None:
     return row.passed_count / count if count else None
 
 
-def totals(row: Row[Any]) -> dict[str, Any]:
+def totals(row: RunRow) -> dict[str, Any]:
     """Return tokens, cost and latency; null where no item has them."""
     return {
         "totalTokensIn": row.tokens_in if row.tokens_in_count else None,
@@ -32,14 +35,16 @@ def totals(row: Row[Any]) -> dict[str, Any]:
 
 def run_summary(row: Row[Any], tags: list[str]) -> dict[str, Any]:
     """Return a run as the list of an experiment shows it."""
+    # Thirty attributes of a row take three times as long as copying it first, and lists have 1,000 runs.
+    run = SimpleNamespace(**dict(zip(row._fields, row, strict=True)))
     return {
-        "id": row.id,
-        "status": row.status,
-        "config": parse(row.config),
-        "itemCount": row.item_count,
-        "passedCount": row.passed_count,
-        "passRate": pass_rate(row),
-        **_common(row, tags),
+        "id": run.id,
+        "status": run.status,
+        "config": parse(run.config),
+        "itemCount": run.item_count,
+        "passedCount": run.passed_count,
+        "passRate": pass_rate(run),
+        **_common(run, tags),
     }
 
 
@@ -89,7 +94,7 @@ def _mean(total: float, count: int) -> float | None:
     return total / count if count and abs(total) < LARGEST_SUMMED_SCORE else None
 
 
-def _common(row: Row[Any], tags: list[str]) -> dict[str, Any]:
+def _common(row: RunRow, tags: list[str]) -> dict[str, Any]:
     return {
         "startedAt": format_time(row.started_at),
         "completedAt": format_time(row.completed_at),

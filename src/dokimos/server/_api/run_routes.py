@@ -207,7 +207,7 @@ def _run_page(
     if cursor.after is not None:
         page = PageRequest(0, page.size)
     items = read_item_page(connection, run_id, chosen, cursor, offset=page.offset, limit=page.size)
-    total = run.item_count if chosen.is_everything else count_items(connection, run_id, chosen)
+    total = count_items(connection, run, chosen)
     evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
     details = encode_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
     parts = page.envelope(total, len(items.items))

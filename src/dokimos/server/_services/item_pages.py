@@ -24,11 +24,6 @@ class ItemFilter:
     failed_evaluator: str | None = None
     """Items with which this evaluator is not content."""
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether it leaves out nothing."""
-        return not (self.search or self.outcome or self.failed_evaluator)
-
 
 ITEM_ORDERS: Final = SortKeys(
     {
@@ -69,8 +64,29 @@ def read_item_page(
     return ItemPage(items, evaluations_of(connection, [item.id for item in items]))
 
 
-def count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:
-    """Count the items of one run that a filter leaves; without a filter the run knows."""
+def count_items(connection: Connection, run: Row[Any], chosen: ItemFilter) -> int:
+    """Return how many items of a run a filter leaves: as the run keeps it, or else counted."""
+    if not (chosen.search or chosen.failed_evaluator):
+        kept = _kept_count(run, chosen.outcome)
+        if kept is not None:
+            return kept
+    return _count_items(connection, run.id, chosen)
+
+
+def _kept_count(run: Row[Any], outcome: str | None) -> int | None:
+    """What the run keeps; None where it does not tell, since an item with an error may be judged or not."""
+    kept: dict[str | None, int] = {
+        None: run.item_count,
+        "passed": run.passed_count,
+        "errored": run.errored_count,
+    }
+    if run.errored_count == 0:
+        kept["failed"] = run.judged_count - run.passed_count
+        kept["unjudged"] = run.item_count - run.judged_count
+    return kept.get(outcome)
+
+
+def _count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:
     query = _filter_items(select(func.count()).select_from(ITEMS), run_id, chosen)
     count: int = connection.execute(query).scalar_one()
     return count
@@ -93,17 +109,21 @@ def _filter_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select
     if chosen.outcome is not None:
         query = query.where(_OUTCOMES[chosen.outcome])
     if chosen.failed_evaluator is not None:
-        is_failed = (
-            select(EVALUATIONS.c.item_id)
+        # Looked up for each item. PostgreSQL would turn `EXISTS` into a join, and read the failed scores of
+        # all runs for it.
+        failed = (
+            select(EVALUATIONS.c.position)
             .where(
                 EVALUATIONS.c.item_id == ITEMS.c.id,
                 EVALUATIONS.c.evaluator == chosen.failed_evaluator,
                 EVALUATIONS.c.success.is_(false()),
             )
-            .exists()
+            .limit(1)
+            .correlate(ITEMS)
+            .scalar_subquery()
         )
         # An item passed only where every evaluator is content, which leaves few to look at.
-        query = query.where(ITEMS.c.passed.is_(false()), is_failed)
+        query = query.where(ITEMS.c.passed.is_(false()), failed.is_not(None))
     return query
 
 
