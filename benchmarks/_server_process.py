@@ -1,4 +1,4 @@
-"""What the benchmarks of the server share: its process, a PostgreSQL of their own, requests, figures.
+"""What the benchmarks of the server share: its process, requests, figures.
 
 They start the server as a process of its own, as `dokimos serve` is, and read its CPU and its memory where
 the system keeps them; so they need Linux.
@@ -6,24 +6,16 @@ the system keeps them; so they need Linux.
 
 from __future__ import annotations
 
-import getpass
 import http.client
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-POSTGRES_URL: Final = "DOKIMOS_TEST_POSTGRES_URL"
-"""Names a PostgreSQL to create databases in; without it one of their own is started."""
 _PREFIXES: Final = ("DOKIMOS_", "DB_", "PYTHONDONTWRITEBYTECODE")
 
 
@@ -102,82 +94,3 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which a share of them lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-@contextmanager
-def postgres() -> Iterator[str | None]:
-    """The address of a PostgreSQL that keeps what it acknowledges; None where it is not installed."""
-    named = os.environ.get(POSTGRES_URL)
-    if named:
-        yield named.rstrip("/")
-        return
-    pg_ctl = shutil.which("pg_ctl")
-    folders = [Path(pg_ctl).resolve().parent] if pg_ctl else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    programs = next((folder for folder in folders if (folder / "initdb").exists()), None)
-    if programs is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield from _run_postgres(programs, Path(folder))
-
-
-def _run_postgres(programs: Path, folder: Path) -> Iterator[str]:
-    is_root = os.geteuid() == 0
-    if is_root:  # PostgreSQL refuses to run as root
-        shutil.chown(folder, "postgres")
-
-    def run(program: str, *arguments: str) -> None:
-        command = [str(programs / program), "-D", str(folder / "data"), *arguments]
-        user = ["runuser", "-u", "postgres", "--"] if is_root and getpass.getuser() == "root" else []
-        subprocess.run([*user, *command], check=True, stdout=subprocess.DEVNULL, cwd=folder)
-
-    port = free_port()
-    run("initdb", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", "postgres")
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
-    run("pg_ctl", "-o", options, "-l", str(folder / "log"), "-w", "start")
-    try:
-        yield f"postgresql://postgres@127.0.0.1:{port}"
-    finally:
-        run("pg_ctl", "-m", "fast", "stop")
-
-
-@contextmanager
-def postgres_database(server: str) -> Iterator[str]:
-    """The address of a new database, removed afterwards."""
-    import asyncio
-
-    import asyncpg
-
-    name = f"dokimos_bench_{time.time_ns()}"
-
-    async def execute(statement: str) -> None:
-        connection = await asyncpg.connect(f"{server}/postgres")
-        await connection.execute(statement)
-        await connection.close()
-
-    asyncio.run(execute(f"CREATE DATABASE {name}"))
-    try:
-        yield f"{server}/{name}"
-    finally:
-        asyncio.run(execute(f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-def database_variables(url: str) -> dict[str, str]:
-    """Return the environment variables that name a database to the server."""
-    parts = urlsplit(url)
-    return {
-        "DB_HOST": parts.hostname or "127.0.0.1",
-        "DB_PORT": str(parts.port or 5432),
-        "DB_NAME": parts.path.strip("/"),
-        "DB_USERNAME": parts.username or "postgres",
-        "DB_PASSWORD": parts.password or "none",
-    }
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -32,8 +32,9 @@ from dokimos.server._db.database import Database, open_database
 from dokimos.server._services.comparisons import ComparisonRequest, Comparisons
 from dokimos.server._services.gate_options import GateOptions
 from dokimos.server._services.item_pages import ITEM_ORDERS, ItemFilter, read_item_page
-from dokimos.server._services.items import NewEvaluation, NewItem, add_items
+from dokimos.server._services.items import add_items
 from dokimos.server._services.list_pages import ListPage
+from dokimos.server._services.new_items import NewEvaluation, NewItem
 from dokimos.server._services.principal import SYSTEM
 from dokimos.server._services.runs import NewRun, RunStatus, change_status, create_run, find_run
 from dokimos.server._services.stored_comparisons import read_cases

@@ -15,21 +15,12 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from _server_process import (
-    POSTGRES_URL,
-    ServerProcess,
-    database_variables,
-    percentile,
-    postgres,
-    postgres_database,
-    request,
-    start_dokimos,
-)
+from _server_databases import add_database_option, make_places
+from _server_process import ServerProcess, percentile, request, start_dokimos
 
 SECONDS_BUDGET: Final = 100
 """For an upload of a million rows, on a machine that does nothing else."""
@@ -186,44 +177,21 @@ def measure(variables: Mapping[str, str], rows: int, kind: str, file: Path) -> N
         server.stop()
 
 
-@contextmanager
-def _sqlite() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield {"DOKIMOS_DATA_DIR": folder}
-
-
-@contextmanager
-def _postgresql(server: str) -> Iterator[dict[str, str]]:
-    with postgres_database(server) as address:
-        yield database_variables(address)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--format", choices=TYPES, default="jsonl")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="only this one")
+    add_database_option(parser)
     arguments = parser.parse_args()
-
-    def run(database: Callable[[], AbstractContextManager[dict[str, str]]]) -> None:
-        for rows in arguments.rows:
-            with database() as variables, tempfile.TemporaryDirectory() as folder:
-                measure(variables, rows, arguments.format, Path(folder) / "rows")
-
     print(
         f"budget: {SECONDS_BUDGET} s for a million rows, other writes p95 {P95_BUDGET} ms, "
         f"memory {MEMORY_BUDGET} MB"
     )
-    if arguments.database != "postgresql":
-        print("sqlite")
-        run(_sqlite)
-    if arguments.database != "sqlite":
-        with postgres() as server:
-            if server is None:
-                print(f"postgresql not measured: neither initdb is installed nor {POSTGRES_URL} set")
-                return
-            print("postgresql")
-            run(lambda: _postgresql(server))
+    for places in make_places(arguments.database, len(arguments.rows)):
+        print(places[0].kind)
+        for place, rows in zip(places, arguments.rows, strict=True):
+            with tempfile.TemporaryDirectory() as folder:
+                measure(place.variables, rows, arguments.format, Path(folder) / "rows")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ clients send batches of 10 items, as documented clients do, and of 100, to `doki
 `_server_limit.py` in turns: the same rows into the same tables, on disk before the answer. The figure is the
 CPU of the server's own process per 1,000 items; with PostgreSQL that is without what the database takes,
 which is the same for both. The ratio is taken for each pair of rounds, since a loaded machine slows
-both; the middle one has the budget.
+both; the middle one has the budget. The p95 is that of requests at the rate of the budget, one after another
+from each client at even times: at full speed it would only say how many clients wait for each other.
 """
 
 from __future__ import annotations
@@ -15,22 +16,13 @@ import http.client
 import json
 import socket
 import statistics
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from _server_process import (
-    POSTGRES_URL,
-    ServerProcess,
-    database_variables,
-    percentile,
-    postgres,
-    postgres_database,
-    request,
-    start_dokimos,
-)
+from _server_databases import Place, add_database_option, make_places
+from _server_process import ServerProcess, percentile, request, start_dokimos
 
 CLIENTS: Final = 4
 RATIO_BUDGET: Final = 1.5
@@ -42,6 +34,7 @@ P95_BUDGET: Final = 60
 MEMORY_BUDGET: Final = 250
 """Megabytes."""
 ITEMS_PER_ROUND: Final = 2000
+PACED_ITEMS: Final = 10_000
 LIMIT: Final = str(Path(__file__).with_name("_server_limit.py"))
 
 
@@ -70,17 +63,28 @@ class Clients:
         self._runs = runs
         self._sent = 0
 
-    def send(self, server: int, size: int, total: int) -> list[float]:
-        """Send items to a server; return how long each request took."""
+    def send(self, server: int, size: int, total: int, *, rate: float | None = None) -> list[float]:
+        """Send items to a server; return how long each request took.
+
+        Args:
+            size: Items of a request.
+            total: Items of all clients.
+            rate: Items per second of all clients; by default each sends the next request after the answer.
+                A request that could not be sent in time counts from when it should have been.
+        """
         times: list[float] = []
         self._sent += 1
         body = json.dumps({"items": [item(number) for number in range(size)]}).encode()
+        pause = 0.0 if rate is None else size * CLIENTS / rate
+        began = time.perf_counter()
 
         def work(client: int) -> None:
             connection = self._connections[client][server]
             path = f"/api/v1/runs/{self._runs[server][client]}/items"
             for number in range(total // size // CLIENTS):
-                start = time.perf_counter()
+                due = began + (number + client / CLIENTS) * pause
+                time.sleep(max(0.0, due - time.perf_counter()))
+                start = time.perf_counter() if rate is None else due
                 request(connection, "POST", path, body, key=f"{self._sent}-{number}")
                 times.append(time.perf_counter() - start)
 
@@ -101,26 +105,25 @@ def _open(server: ServerProcess) -> http.client.HTTPConnection:
     return connection
 
 
-def measure(kind: str, rounds: int, places: list[str]) -> None:
-    """Print the figures of one database.
+def measure(places: list[Place], rounds: int) -> None:
+    """Print the figures of one kind of database.
 
     Args:
-        kind: The database.
+        places: The databases of the limit script and of the server.
         rounds: How often both servers take their turn.
-        places: Two folders, or two addresses of databases: for the limit script, and for the server.
     """
-    variables = [_variables(kind, place) for place in places]
-    prepared = start_dokimos(**variables[0])
+    kind = places[0].kind
+    prepared = start_dokimos(**places[0].variables)
     runs = [start_runs(prepared)]
     prepared.stop()
-    place = f"{places[0]}/server.db" if kind == "sqlite" else places[0]
-    limit = ServerProcess(LIMIT, kind, place)
-    dokimos = start_dokimos(**variables[1])
+    limit = ServerProcess(LIMIT, kind, places[0].address)
+    dokimos = start_dokimos(**places[1].variables)
     runs.append(start_runs(dokimos))
     try:
         clients = Clients([limit, dokimos], runs)
         for size in (10, 100):
             _measure_size(kind, size, rounds, clients)
+            _measure_latency(size, clients)
     finally:
         limit.stop()
         dokimos.stop()
@@ -129,16 +132,15 @@ def measure(kind: str, rounds: int, places: list[str]) -> None:
 def _measure_size(kind: str, size: int, rounds: int, clients: Clients) -> None:
     for server in (0, 1):
         clients.send(server, size, 800)  # the first requests fill caches
-    pairs, times, rates = [], [], []
+    pairs, rates = [], []
     for _ in range(rounds):
         spent = []
         for server, process in enumerate(clients.servers):
             cpu, start = process.cpu(), time.perf_counter()
-            times_of_round = clients.send(server, size, ITEMS_PER_ROUND)
+            clients.send(server, size, ITEMS_PER_ROUND)
             rate = ITEMS_PER_ROUND / (time.perf_counter() - start)
             spent.append((process.cpu() - cpu) / ITEMS_PER_ROUND * 1e6)
         pairs.append(spent)
-        times += times_of_round
         rates.append(rate)
     ratio = statistics.median(ours / least for least, ours in pairs)
     least, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
@@ -146,8 +148,15 @@ def _measure_size(kind: str, size: int, rounds: int, clients: Clients) -> None:
         f"{kind:<10} batches of {size:>3}: {ours:.0f} ms of CPU per 1,000 items (budget {CPU_BUDGET[kind]}), "
         f"limit {least:.0f}, x{ratio:.2f} (budget {RATIO_BUDGET})\n"
         f"           {statistics.median(rates):,.0f} items/s (budget {RATE_BUDGET:,}), "
-        f"p95 of a request {percentile(times, 0.95) * 1000:.0f} ms (budget {P95_BUDGET}), "
         f"memory {clients.servers[1].megabytes():.0f} MB (budget {MEMORY_BUDGET})"
+    )
+
+
+def _measure_latency(size: int, clients: Clients) -> None:
+    times = clients.send(1, size, PACED_ITEMS, rate=RATE_BUDGET)
+    print(
+        f"           at {RATE_BUDGET:,} items/s: p95 of a request {percentile(times, 0.95) * 1000:.0f} ms "
+        f"(budget {P95_BUDGET})"
     )
 
 
@@ -159,25 +168,13 @@ def start_runs(dokimos: ServerProcess) -> list[str]:
     return [request(connection, "POST", path, body)["runId"] for _ in range(CLIENTS)]
 
 
-def _variables(kind: str, place: str) -> dict[str, str]:
-    return {"DOKIMOS_DATA_DIR": place} if kind == "sqlite" else database_variables(place)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="turns of both servers")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="only this one")
+    add_database_option(parser)
     arguments = parser.parse_args()
-    if arguments.database != "postgresql":
-        with tempfile.TemporaryDirectory() as limit, tempfile.TemporaryDirectory() as ours:
-            measure("sqlite", arguments.rounds, [limit, ours])
-    if arguments.database != "sqlite":
-        with postgres() as server:
-            if server is None:
-                print(f"postgresql not measured: neither initdb is installed nor {POSTGRES_URL} set")
-                return
-            with postgres_database(server) as limit, postgres_database(server) as ours:
-                measure("postgresql", arguments.rounds, [limit, ours])
+    for places in make_places(arguments.database, 2):
+        measure(places, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import tempfile
 import time
 from typing import Final
 
+from _server_databases import Place, add_database_option, make_places
 from _server_fill import LARGE_RUN, Filled, fill_postgres, fill_sqlite
-from _server_process import (
-    POSTGRES_URL,
-    ServerProcess,
-    database_variables,
-    percentile,
-    postgres,
-    postgres_database,
-    request,
-    start_dokimos,
-)
+from _server_process import ServerProcess, percentile, request, start_dokimos
 
 P95_BUDGET: Final = 80
 """Milliseconds."""
@@ -71,41 +62,26 @@ def measure(name: str, server: ServerProcess, filled: Filled) -> None:
         print(f"  {what:<26} p95 {p95:6.1f} ms (budget {P95_BUDGET}), {spent:6.1f} ms of CPU each")
 
 
-def measure_sqlite(items: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        start_dokimos(DOKIMOS_DATA_DIR=folder).stop()
-        filled = fill_sqlite(f"{folder}/server.db", items)
-        server = start_dokimos(DOKIMOS_DATA_DIR=folder)
-        try:
-            measure("sqlite", server, filled)
-        finally:
-            server.stop()
-
-
-def measure_postgres(items: int) -> None:
-    with postgres() as cluster:
-        if cluster is None:
-            print(f"postgresql not measured: neither initdb is installed nor {POSTGRES_URL} set")
-            return
-        with postgres_database(cluster) as url:
-            start_dokimos(**database_variables(url)).stop()
-            filled = asyncio.run(fill_postgres(url, items))
-            server = start_dokimos(**database_variables(url))
-            try:
-                measure("postgresql", server, filled)
-            finally:
-                server.stop()
+def fill(place: Place, items: int) -> Filled:
+    """Fill an empty database."""
+    start_dokimos(**place.variables).stop()
+    if place.kind == "sqlite":
+        return fill_sqlite(place.address, items)
+    return asyncio.run(fill_postgres(place.address, items))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=500_000, help="items in the store")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="only this one")
+    add_database_option(parser)
     arguments = parser.parse_args()
-    if arguments.database != "postgresql":
-        measure_sqlite(arguments.items)
-    if arguments.database != "sqlite":
-        measure_postgres(arguments.items)
+    for (place,) in make_places(arguments.database):
+        filled = fill(place, arguments.items)
+        server = start_dokimos(**place.variables)
+        try:
+            measure(place.kind, server, filled)
+        finally:
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -411,6 +411,25 @@ def test_the_filter_of_a_list_is_text_also_where_it_looks_like_a_pattern(api):
     assert names("'; DROP TABLE runs; --") == []
 
 
+def test_the_number_of_items_of_an_outcome_is_that_of_its_page(api):
+    failed = {**ITEM, "evalResults": [{"name": "tone", "score": 0, "success": False}]}
+    unjudged = {**ITEM, "evalResults": []}
+    run = start(api)
+    send(api, run, ITEM, failed, failed, unjudged)
+
+    def numbers():
+        pages = [
+            read(api, run, outcome=each)["items"] for each in ("passed", "failed", "unjudged", "errored")
+        ]
+        assert [len(page["content"]) for page in pages] == [page["totalElements"] for page in pages]
+        return [page["totalElements"] for page in pages]
+
+    assert numbers() == [1, 2, 1, 0]
+    # Judged or not, an item with an error is neither failed nor unjudged.
+    send(api, run, {**failed, "error": "timeout"}, {**unjudged, "error": "timeout"})
+    assert numbers() == [1, 2, 1, 2]
+
+
 def test_items_are_filtered_by_outcome_evaluator_and_text(api):
     run = start(api)
     failed = {
