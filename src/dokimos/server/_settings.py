@@ -88,7 +88,7 @@ class ServerSettings:
     comparison_retention_days: float = 30.0
     """Days after which a comparison that was asked for is removed; -1 keeps it."""
     max_comparison_cases: int = 10_000_000
-    """How many cases all stored comparisons may have: about 0.1 KB each on disk."""
+    """How many cases all stored comparisons may have: about 0.2 KB each on disk."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     sql_log_level: str = "WARNING"

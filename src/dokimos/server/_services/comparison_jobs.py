@@ -46,7 +46,7 @@ def pack_lines(lines: Sequence[str]) -> str:
     """Return lines of a comparison as they are stored: compressed, as text.
 
     A line is the id of an item, a tab, and the case as JSON. Cases are much alike: 10,000 of them are 8 MB
-    that the serving process would have to take over and write, and a tenth of that packed.
+    that the serving process would have to take over and write, and a fifth of that packed.
     """
     # Level 1: higher ones take twice as long and save a tenth.
     return base64.b64encode(zlib.compress("\n".join(lines).encode(), 1)).decode()
