@@ -105,7 +105,7 @@ class KeyRing:
 
         Raises:
             TooManyFailuresError: Too many wrong keys came from there. Keys that the server has made are
-                accepted all the same, since nobody can guess them.
+                still accepted, since nobody can guess them.
         """
         await self._refresh()
         if not self.is_keyed:

@@ -16,7 +16,7 @@ from dokimos.server._services.runs import RunStatus, find_run
 
 
 def read_item_events(connection: Connection, run_ids: Sequence[str]) -> list[Event]:
-    """Return what is told about runs that got items; nothing of those that have ended since then."""
+    """Return the events of runs that got items, without the runs that have ended since then."""
     events = []
     for batch in in_batches(run_ids):
         query = select(*RUN_COLUMNS).where(
