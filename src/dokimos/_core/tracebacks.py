@@ -1,4 +1,7 @@
-"""Describe where an exception came from, with its traceback; never raises, and costs little per item."""
+"""Describe where an exception came from, with its traceback; never raises, and costs little per item.
+
+Frames are filtered by whose code they run (`CodeOrigin`): user frames are shown, those of dokimos are not.
+"""
 
 from __future__ import annotations
 

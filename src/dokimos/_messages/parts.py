@@ -209,6 +209,7 @@ def _parse_function(call: Part, draft: Draft) -> None:
 
 
 def _parse_call(call: Part, draft: Draft) -> None:
+    """Read a call as OpenAI, Anthropic, Bedrock (`toolUse`) and Gemini (`functionCall`) have it."""
     call = next((call[key] for key in _WRAPPED_CALLS if isinstance(call.get(key), dict)), call)
     arguments = first_value(call, _ARGUMENT_KEYS)
     served = call.get("server_tool_call")

@@ -32,7 +32,7 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
     first = shards[0]
     for shard in shards:
         _check_has_items(shard)
-        _check_same(first, shard)
+        _check_same_run(first, shard)
     provenance = _merge_provenance([shard.provenance for shard in shards])
     size = provenance.dataset_size or 0
     status = _worst_status(shards)
@@ -66,7 +66,7 @@ def _merge_provenance(parts: Sequence[Provenance]) -> Provenance:
     )
 
 
-def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
+def _check_same_run(first: ExperimentResult, other: ExperimentResult) -> None:
     for what, left, right in (
         ("name", first.name, other.name),
         ("task", first.provenance.task_name, other.provenance.task_name),

@@ -93,8 +93,8 @@ class RunIdentity:
         ]
 
 
-def check_same(before: RunIdentity, now: RunIdentity, *, run: str, force: bool) -> frozenset[str]:
-    """Compare a run with the plan that resumes it.
+def check_same_run(before: RunIdentity, now: RunIdentity, *, run: str, force: bool) -> frozenset[str]:
+    """Refuse to resume a run with another task or other evaluators.
 
     Returns the names of evaluators whose stored results are void because `force` was given.
 

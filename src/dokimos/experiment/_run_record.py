@@ -20,7 +20,7 @@ from dokimos.experiment._redaction import Redaction
 from dokimos.experiment._reuse import resumes_same_code
 from dokimos.experiment._run_description import Launch, RunDescription
 from dokimos.experiment._run_folders import create_run_folder, find_run, new_run_id, runs_root
-from dokimos.experiment._run_identity import RunIdentity, check_examples, check_same
+from dokimos.experiment._run_identity import RunIdentity, check_examples, check_same_run
 from dokimos.experiment._run_journal import Journal, StoredRun, truncate_torn_line
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import MANIFEST_FILE, write_manifest
@@ -185,7 +185,7 @@ class RunRecord:
         manifest = stored.manifest
         earlier = RunIdentity.from_manifest(manifest)
         force = self._options.force
-        void = check_same(earlier, self.description.identity, run=stored.folder.name, force=force)
+        void = check_same_run(earlier, self.description.identity, run=stored.folder.name, force=force)
         self._check_shard(manifest)
         if not force:
             check_examples(self._plan.dataset, stored)

@@ -1,4 +1,4 @@
-"""The call store of one run: every reply is on disk before it is used, so that none is paid for twice."""
+"""The call store of one run: a cache of judge replies, on disk before they are used: none is paid for twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 
 
 class RunCallStore:
-    """An append-only file with one line per reply, and an index of it in memory.
+    """A cache of judge replies: an append-only file with one line per reply, and an index of it in memory.
 
     A reply is handed to the operating system as soon as it arrives, so that a killed process loses none;
     `put` returns once it is on disk. The first reply creates the file.

@@ -96,7 +96,7 @@ def optimize_suite(
         folder = _new_folder(Path(output_dir))
         _write_json(folder / SEARCH_FILE, plan.identity)
     else:
-        plan.check_same(stored, folder)
+        plan.check_same_search(stored, folder)
     # Two processes that continue one search would write into the same journal.
     lock = RunLock(folder)
     journal = SearchJournal(folder)
@@ -204,7 +204,7 @@ class _Plan:
     def identity(self) -> dict[str, Any]:
         """What must be the same where the search is gone on with."""
         tree = json.loads(json.dumps(jsonable(self.document.value)))
-        # Compared key by key in check_same, which allows another budget.
+        # Compared key by key in check_same_search, which allows another budget.
         (tree.get("evaluations") or {}).pop("optimizer", None)
         texts = {path: location.text for path, location in self.locations.texts.items()}
         content = json.dumps([tree, texts], sort_keys=True, ensure_ascii=True)
@@ -215,7 +215,7 @@ class _Plan:
             "optimizer": self.block.model_dump(mode="json"),
         }
 
-    def check_same(self, stored: Mapping[str, Any], folder: Path) -> None:
+    def check_same_search(self, stored: Mapping[str, Any], folder: Path) -> None:
         """Refuse to continue with another search than this one; only its budget may be another."""
         now = json.loads(json.dumps(self.identity))
         if stored.get("content") != now["content"]:

@@ -6,7 +6,7 @@ import pytest
 
 from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.evaluators._missing_parts import describe_path, missing_part, remedy
+from dokimos.evaluators._missing_parts import describe_path, describe_remedy, missing_part
 from dokimos.evaluators._rag.contextual_recall import ContextualRecall
 from dokimos.evaluators._rag.faithfulness import Faithfulness
 from dokimos.evaluators._retrieval.ranking_metrics import Precision
@@ -95,4 +95,4 @@ def test_a_missing_expected_output_says_how_to_supply_it():
 def test_every_requirement_of_every_evaluator_can_be_described_and_supplied(name):
     for path in registry.describe(name).requires:
         assert describe_path(path)
-        assert remedy(path).endswith(".")
+        assert describe_remedy(path).endswith(".")

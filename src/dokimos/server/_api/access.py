@@ -1,4 +1,4 @@
-"""Who may call a route: each declares its rule, and one dependency of the whole application enforces it.
+"""Who may call a route: each declares its role or rule, and one dependency of the application enforces it.
 
 The rule is looked up at the route that was matched, never from the text of the path: however a path is
 spelled, what runs is what is checked. A route without a rule is refused.

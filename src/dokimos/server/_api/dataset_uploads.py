@@ -1,4 +1,4 @@
-"""Items of a dataset from the body of a request: JSON, or a file of JSONL, CSV, TSV or Parquet.
+"""The upload of dataset items, from the body of a request: JSON, or a file of JSONL, CSV, TSV or Parquet.
 
 A file is first received whole, on disk: a slow or broken connection never holds up the database, and one that
 is cut off has stored nothing. Then it is read row by row.

@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` header."""
+"""The `Idempotency-Key` header: the replay of a request with the same key changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items of a run, taken in."""
+"""Items of a run, taken in: an upsert by ordinal; the replay of a batch adds nothing (`RepeatedBatchError`)."""
 
 from __future__ import annotations
 
