@@ -1,4 +1,4 @@
-"""The call store of one run: a cache of judge replies, on disk before they are used: none is paid for twice."""
+"""The call store of one run: a cache of judge replies, each on disk before it is used: none is paid twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items of a run, taken in: an upsert by ordinal; the replay of a batch adds nothing (`RepeatedBatchError`)."""
+"""Items of a run, taken in: an upsert by ordinal; the replay of a batch is a `RepeatedBatchError`."""
 
 from __future__ import annotations
 
