@@ -16,6 +16,8 @@ from tests.server.gate_runs import (
     verdict,
 )
 
+from dokimos.server._api.gate_schemas import ComparisonSummary, GateAnswer
+
 
 @pytest.fixture
 def api(shared_server):
@@ -69,6 +71,19 @@ def test_a_first_run_has_no_baseline_and_passes(api):
         "cases": [],
         "casesTruncated": False,
     }
+
+
+def test_every_answer_has_the_fields_that_are_described_and_no_others(api):
+    baseline, candidate = run_of(api, items_of([1.0, 0.0])), run_of(api, items_of([0.0, 0.0]))
+    described = {field.alias for field in GateAnswer.model_fields.values()}
+
+    compared = verdict(api, candidate, baselineRunId=baseline)
+    difference = diff(api, baseline, candidate).json()
+
+    assert verdict(api, baseline).keys() == described
+    assert compared.keys() == described
+    assert all("input" in case for case in compared["cases"])
+    assert difference["summary"].keys() == {field.alias for field in ComparisonSummary.model_fields.values()}
 
 
 def test_a_missing_baseline_can_be_made_to_fail(api):

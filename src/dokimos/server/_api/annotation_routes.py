@@ -13,6 +13,7 @@ from dokimos.server._api.dataset_answers import annotation_json, optional_json
 from dokimos.server._api.dataset_schemas import AnnotateBody
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.parameters import ItemId, RunId, Store
+from dokimos.server._api.spliced_json import json_response
 from dokimos.server._services.annotations import (
     NewAnnotation,
     annotate,
@@ -39,7 +40,7 @@ async def set_annotation(
         note=optional_json(body.note, "note"),
     )
     row = await store.write(lambda connection: annotate(connection, caller, run_id, item_id, new))
-    return Response(annotation_json(row), media_type="application/json")
+    return json_response(annotation_json(row))
 
 
 @ROUTER.get("", response_model=AnnotationAnswer)
@@ -47,7 +48,7 @@ async def set_annotation(
 async def get_annotation(caller: Caller, store: Store, run_id: RunId, item_id: ItemId) -> Response:
     """Return the annotation of an item."""
     row = await store.read(lambda connection: find_annotation(connection, caller, run_id, item_id))
-    return Response(annotation_json(row), media_type="application/json")
+    return json_response(annotation_json(row))
 
 
 @ROUTER.delete("", status_code=204)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, Response
+from sqlalchemy import Connection
 
 from dokimos.server._api.access import Access, Caller, access
 from dokimos.server._api.answer_schemas import DatasetDiffAnswer
@@ -24,10 +25,10 @@ from dokimos.server._api.dataset_schemas import (
     VersionAnswer,
 )
 from dokimos.server._api.json_body import describe_body, json_body
-from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.list_parameters import list_request
-from dokimos.server._api.paging import page_request
+from dokimos.server._api.paging import PageRequest, page_request
 from dokimos.server._api.parameters import PathName, Search, Store, lane_of
+from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
 from dokimos.server._db.database import Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.dataset_diff import CaseStatus, count_differences, list_differences
@@ -157,14 +158,22 @@ async def get_differences(
 
     A case is the same one in both where its lineage id is the same.
     """
-    return await store.read(
-        lambda connection: _differences(connection, caller, name, (before, after), status, page), Lane.WORK
+    return json_response(
+        await store.read(
+            lambda connection: _differences(connection, caller, name, (before, after), status, page),
+            Lane.WORK,
+        )
     )
 
 
 def _differences(
-    connection: Any, caller: Caller, name: str, chosen: tuple[str | None, str], status: Any, page: Any
-) -> Response:
+    connection: Connection,
+    caller: Caller,
+    name: str,
+    chosen: tuple[str | None, str],
+    status: CaseStatus | None,
+    page: PageRequest,
+) -> bytes:
     dataset = find_dataset(connection, caller, name)
     after = find_version(connection, caller, dataset, chosen[1])
     before_name = chosen[0]
@@ -186,19 +195,9 @@ def _differences(
         "unchanged": after.item_count - counts[CaseStatus.ADDED] - counts[CaseStatus.CHANGED],
         "isEqual": before.content_hash == after.content_hash,
     }
-    cases = splice_page(differences_json(rows), page.envelope(total, len(rows)))
-    return Response(splice({"summary": summary}, "cases", cases), media_type="application/json")
-
-
-def splice_page(content: str, envelope: dict[str, Any]) -> str:
-    """Return a page whose content is JSON text already."""
-    return splice(envelope, "content", content, first=True)
-
-
-def splice(value: dict[str, Any], name: str, text: str, *, first: bool = False) -> str:
-    """Return an object as JSON with one more member, which is JSON text already."""
-    rest = dump_json(value, "")
-    return f'{{"{name}":{text},{rest[1:]}' if first else f'{rest[:-1]},"{name}":{text}}}'
+    content = JsonText(differences_json(rows).encode())
+    cases = splice_json({"content": content, **page.envelope(total, len(rows))})
+    return splice_json({"summary": summary, "cases": JsonText(cases)})
 
 
 def _read_promotion(body: PromoteBody, mode: str | None, use_corrections: bool | None) -> Promotion:

@@ -14,7 +14,6 @@ from dokimos.server._api.admission import LongKind, slot_of
 from dokimos.server._api.answer_schemas import DatasetItemPage
 from dokimos.server._api.dataset_answers import dataset_path, describe_version, items_json, optional_json
 from dokimos.server._api.dataset_exports import EXPORT_CONTENT, ExportFormat, export_version
-from dokimos.server._api.dataset_routes import splice_page
 from dokimos.server._api.dataset_schemas import (
     CreateVersionBody,
     Description,
@@ -34,8 +33,9 @@ from dokimos.server._api.dataset_uploads import (
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json
 from dokimos.server._api.list_parameters import cursor_request
-from dokimos.server._api.paging import PageRequest, continued, page_request
+from dokimos.server._api.paging import PageRequest, continue_page, page_request
 from dokimos.server._api.parameters import PathName, Search, Store, lane_of
+from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
 from dokimos.server._services.dataset_edits import Edits, ItemChange, edit_version
 from dokimos.server._services.dataset_items import DATASET_ITEM_ORDERS, count_items, list_items
 from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
@@ -116,10 +116,10 @@ async def get_items(
     `after` continues behind an item; `page` is not looked at then.
     """
 
-    def read(connection: Connection) -> str:
+    def read(connection: Connection) -> bytes:
         return _items_page(connection, _find(connection, caller, name, version), search, page, cursor)
 
-    return Response(await store.read(read, lane_of(search)), media_type="application/json")
+    return json_response(await store.read(read, lane_of(search)))
 
 
 @ROUTER.get(
@@ -171,15 +171,15 @@ def _answer_version(name: str, written: WrittenVersion) -> Response:
 
 def _items_page(
     connection: Connection, version: Row[Any], search: str | None, page: PageRequest, cursor: ListPage
-) -> str:
+) -> bytes:
     if cursor.after is not None:
         page = PageRequest(0, page.size)
     items = list_items(connection, version.id, cursor, search=search, offset=page.offset, limit=page.size)
     total = count_items(connection, version.id, search) if search else version.item_count
     envelope = page.envelope(total, len(items))
     if cursor.after is not None:
-        envelope |= continued(page, len(items))
-    return splice_page(items_json(items), envelope)
+        envelope |= continue_page(page, len(items))
+    return splice_json({"content": JsonText(items_json(items).encode()), **envelope})
 
 
 def _find(connection: Connection, principal: Principal, name: str, version: str) -> Row[Any]:

@@ -10,16 +10,24 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 from pydantic.config import JsonDict
-from pydantic_core import to_json
+from sqlalchemy import Connection
 
 from dokimos._core.text import shorten
 from dokimos.server._api.access import Access, Caller, access
-from dokimos.server._api.gate_schemas import BaselineAnswer, DiffAnswer, GateAnswer, GateBody
+from dokimos.server._api.gate_schemas import (
+    BaselineAnswer,
+    ComparisonSummary,
+    DiffAnswer,
+    GateAnswer,
+    GateBody,
+    GuardAnswer,
+)
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import encode_json
 from dokimos.server._api.paging import PageRequest, page_request
 from dokimos.server._api.parameters import Engine, ExperimentId, Store
 from dokimos.server._api.run_answers import pass_rate
+from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.baselines import find_baseline, find_candidate
 from dokimos.server._services.comparison_turns import Lane
@@ -38,19 +46,9 @@ ROUTER = APIRouter(prefix="/api/v1/experiments/{experimentId}", tags=["Compariso
 _DIFF_PAGE = page_request(20)
 _STATUSES: Final = ("ALL", "REGRESSED", "IMPROVED", "CHANGED")
 _STATUS_SCHEMA: Final[JsonDict] = {"enum": list(_STATUSES)}
-_SHOWN_INPUT: Final = 200
-_ONLY_GATE: Final = (
-    "status",
-    "passed",
-    "regressedEvaluators",
-    "cases",
-    "casesTruncated",
-    "inconclusive",
-    "reasons",
-    "guards",
-    "evidence",
-    "itemGuardsInWords",
-)
+_MAX_INPUT_CHARACTERS: Final = 200
+_SUMMARY_KEYS: Final = {field.alias for field in ComparisonSummary.model_fields.values()}
+"""What of the gate's answer, as it is stored, the difference of two runs shows."""
 
 
 async def _read_candidate(candidate: Annotated[UUID, Path(alias="candidateRunId")]) -> str:
@@ -82,25 +80,24 @@ async def check_run(
     compared = await engine.compare(caller, request)
     if request.is_automatic and compared.candidate.verdict is None:
         engine.judge_soon(compared.candidate.id)
-    source = to_json({"baselineSource": compared.baseline.source, "baselineReason": compared.baseline.reason})
     if compared.comparison is None:
-        answer = to_json(_no_baseline(compared, request.options, body.on_no_baseline == "fail"))
-    else:
-        answer = await _name_inputs(store, compared.comparison.summary)
-    return Response(answer[:-1] + b"," + source[1:], media_type="application/json")
+        answer = _answer_without_baseline(compared, request.options, body.on_no_baseline == "fail")
+        return json_response(answer.model_dump_json(by_alias=True))
+    summary = json.loads(compared.comparison.summary)
+    await _add_inputs(store, summary["cases"])
+    baseline = compared.baseline
+    return json_response(
+        encode_json({**summary, "baselineSource": baseline.source, "baselineReason": baseline.reason})
+    )
 
 
-async def _name_inputs(store: Store, summary: str) -> bytes:
-    """Return the answer of the gate with the text of each case's input, by which people know an item."""
-    answer = json.loads(summary)
-    ids = [case["candidateItemId"] for case in answer["cases"] if case["candidateItemId"] is not None]
-    if not ids:
-        return summary.encode()
-    inputs = await store.read(lambda connection: read_inputs(connection, ids))
-    for case in answer["cases"]:
+async def _add_inputs(store: Store, cases: list[dict[str, Any]]) -> None:
+    """Add the text of each case's input, by which people know an item."""
+    ids = [case["candidateItemId"] for case in cases if case["candidateItemId"] is not None]
+    inputs = await store.read(lambda connection: read_inputs(connection, ids)) if ids else {}
+    for case in cases:
         text = inputs.get(case["candidateItemId"])
-        case["input"] = text and shorten(text, _SHOWN_INPUT)
-    return encode_json(answer)
+        case["input"] = text and shorten(text, _MAX_INPUT_CHARACTERS)
 
 
 @ROUTER.get("/runs/{candidateRunId}/diff", response_model=DiffAnswer)
@@ -140,7 +137,7 @@ async def get_baseline(
 ) -> dict[str, Any]:
     """Say which run the gate would compare this one with, and why."""
 
-    def read(connection: Any) -> dict[str, Any]:
+    def read(connection: Connection) -> dict[str, Any]:
         experiment, candidate = find_candidate(
             connection, caller, experiment_id, candidate_id, must_have_ended=False
         )
@@ -179,58 +176,70 @@ async def _diff_page(store: Store, comparison: StoredComparison, status: str, pa
     first = min(start + page.offset, end)
     last = min(first + page.size, end)
     content = await store.read(lambda connection: read_cases(connection, comparison.id, first, last))
-    envelope = to_json(page.envelope(end - start, len(content)))
-    shown = to_json({key: value for key, value in summary.items() if key not in _ONLY_GATE})
-    return Response(
-        b'{"summary":%b,"cases":{"content":[%b],%b}' % (shown, ",".join(content).encode(), envelope[1:]),
-        media_type="application/json",
+    cases = {
+        "content": JsonText(f"[{','.join(content)}]".encode()),
+        **page.envelope(end - start, len(content)),
+    }
+    public = {key: value for key, value in summary.items() if key in _SUMMARY_KEYS}
+    return json_response(splice_json({"summary": public, "cases": JsonText(splice_json(cases))}))
+
+
+def _answer_without_baseline(compared: ComparedRuns, options: GateOptions, is_failing: bool) -> GateAnswer:
+    """The answer where there is nothing to compare with: a first run cannot regress."""
+    run = compared.candidate
+    guards = _find_guards(compared, is_failing)
+    reasons = [guard.reason for guard in guards if guard.fails]
+    return GateAnswer(
+        status="FAIL" if reasons else "NO_BASELINE",
+        passed=not reasons,
+        inconclusive=False,
+        reasons=reasons,
+        warnings=[guard.reason for guard in guards if not guard.fails],
+        guards=guards,
+        evidence=None,
+        item_guards_in_words=[],
+        baseline_source=compared.baseline.source,
+        baseline_reason=compared.baseline.reason,
+        candidate_run_id=run.id,
+        baseline_run_id=None,
+        pairing="none",
+        candidate_pass_rate=pass_rate(run) or 0.0,
+        baseline_pass_rate=None,
+        pass_rate_delta=None,
+        significant=False,
+        improved_count=0,
+        regressed_count=0,
+        unchanged_count=0,
+        added_count=0,
+        removed_count=0,
+        paired_count=0,
+        not_judged_count=0,
+        paired_by=None,
+        paired_baseline_pass_rate=None,
+        paired_candidate_pass_rate=None,
+        paired_delta=None,
+        paired_delta_interval=None,
+        p_value=None,
+        rawPValue=None,
+        method=None,
+        powered=False,
+        minimum_detectable_drop=None,
+        metrics=[],
+        regressed_evaluators=[],
+        added_evaluators=[],
+        removed_evaluators=[],
+        evaluator_changes=[],
+        cases=[],
+        cases_truncated=False,
+        alpha=options.alpha,
+        correction=options.correction,
     )
 
 
-def _no_baseline(compared: ComparedRuns, options: GateOptions, is_failing: bool) -> dict[str, Any]:
-    """The answer where there is nothing to compare with: a first run cannot regress."""
-    reason, run = compared.baseline.reason, compared.candidate
-    guards = [{"guard": "no_baseline", "reason": reason, "fails": is_failing, "inconclusive": False}]
-    if run.status == RunStatus.FAILED:
-        failed = describe_failure(run)
-        guards.append({"guard": "incomplete", "reason": failed, "fails": True, "inconclusive": False})
-    reasons = [str(guard["reason"]) for guard in guards if guard["fails"]]
-    return {
-        "status": "FAIL" if reasons else "NO_BASELINE",
-        "passed": not reasons,
-        "candidateRunId": run.id,
-        "baselineRunId": None,
-        "pairing": "none",
-        "baselinePassRate": None,
-        "candidatePassRate": pass_rate(run) or 0.0,
-        "passRateDelta": None,
-        "significant": False,
-        **{f"{change}Count": 0 for change in ("improved", "regressed", "unchanged", "added", "removed")},
-        "regressedEvaluators": [],
-        "cases": [],
-        "casesTruncated": False,
-        "inconclusive": False,
-        "powered": False,
-        "minimumDetectableDrop": None,
-        "pValue": None,
-        "rawPValue": None,
-        "method": None,
-        "pairedCount": 0,
-        "notJudgedCount": 0,
-        "pairedBaselinePassRate": None,
-        "pairedCandidatePassRate": None,
-        "pairedDelta": None,
-        "pairedDeltaInterval": None,
-        "pairedBy": None,
-        "metrics": [],
-        "removedEvaluators": [],
-        "addedEvaluators": [],
-        "evaluatorChanges": [],
-        "reasons": reasons,
-        "warnings": [str(guard["reason"]) for guard in guards if not guard["fails"]],
-        "guards": guards,
-        "evidence": None,
-        "itemGuardsInWords": [],
-        "alpha": options.alpha,
-        "correction": options.correction,
-    }
+def _find_guards(compared: ComparedRuns, is_failing: bool) -> list[GuardAnswer]:
+    reason = compared.baseline.reason
+    guards = [GuardAnswer(guard="no_baseline", reason=reason, fails=is_failing, inconclusive=False)]
+    if compared.candidate.status == RunStatus.FAILED:
+        failed = describe_failure(compared.candidate)
+        guards.append(GuardAnswer(guard="incomplete", reason=failed, fails=True, inconclusive=False))
+    return guards

@@ -54,8 +54,8 @@ class PageRequest:
         }
 
 
-def continued(page: PageRequest, count: int) -> dict[str, Any]:
-    """Return what differs in the envelope of a page that goes on behind a row.
+def continue_page(page: PageRequest, count: int) -> dict[str, Any]:
+    """Return what differs in the envelope of a page that continues after a cursor.
 
     How many pages are before it is not known, and nobody who has a cursor asks.
     """

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic_core import to_json
+from sqlalchemy import Connection
 from starlette.requests import Request
 
 from dokimos.server._api.access import Access, Caller, access
@@ -19,7 +19,7 @@ from dokimos.server._api.items_endpoint import store_items
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import dump_json, encode_json
 from dokimos.server._api.list_parameters import cursor_request, list_request
-from dokimos.server._api.paging import PageRequest, page_request
+from dokimos.server._api.paging import PageRequest, continue_page, page_request
 from dokimos.server._api.parameters import Engine, ExperimentId, PathName, RunId, Search, Store, lane_of
 from dokimos.server._api.run_answers import evaluator_of_run, run_details, run_summary
 from dokimos.server._api.run_schemas import (
@@ -31,6 +31,7 @@ from dokimos.server._api.run_schemas import (
     RunSummary,
     StatusAnswer,
 )
+from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
 from dokimos.server._services.annotations import annotations_of
 from dokimos.server._services.item_pages import ITEM_ORDERS, ItemFilter, count_items, read_item_page
 from dokimos.server._services.list_pages import ListPage
@@ -195,13 +196,13 @@ async def remove_run(caller: Caller, store: Store, run_id: RunId) -> Response:
     return Response(status_code=204)
 
 
-def json_response(body: bytes, status: int = 200) -> Response:
-    """Return JSON that is text already."""
-    return Response(body, status, media_type="application/json")
-
-
 def _run_page(
-    connection: Any, caller: Caller, run_id: str, chosen: ItemFilter, page: PageRequest, cursor: ListPage
+    connection: Connection,
+    caller: Caller,
+    run_id: str,
+    chosen: ItemFilter,
+    page: PageRequest,
+    cursor: ListPage,
 ) -> bytes:
     run = find_described_run(connection, caller, run_id)
     if cursor.after is not None:
@@ -209,16 +210,13 @@ def _run_page(
     items = read_item_page(connection, run_id, chosen, cursor, offset=page.offset, limit=page.size)
     total = count_items(connection, run, chosen)
     evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
-    details = encode_json(run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators))
-    parts = page.envelope(total, len(items.items))
-    if (
-        cursor.after is not None
-    ):  # how many pages are before it is not known, and nobody who has a cursor asks
-        parts |= {"first": False, "last": len(items.items) < page.size}
-    envelope = to_json(parts)
+    details = run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators)
+    envelope = page.envelope(total, len(items.items))
+    if cursor.after is not None:
+        envelope |= continue_page(page, len(items.items))
     annotations = annotations_of(connection, caller, [item.id for item in items.items])
-    content = items_json(items, annotations).encode()
-    return details[:-1] + b',"items":{"content":' + content + b"," + envelope[1:] + b"}"
+    content = JsonText(items_json(items, annotations).encode())
+    return splice_json({**details, "items": JsonText(splice_json({"content": content, **envelope}))})
 
 
 def _new_run(body: CreateRunBody, key: str | None) -> NewRun:
