@@ -2,14 +2,13 @@
 
 Rules that hold for all of them:
 
-- Texts that are JSON (`input`, `metadata`, `reason`, ...) are kept as the JSON text itself and answered
-without
-  being parsed: what was sent comes back, also numbers beyond 64 bits, NUL and lone surrogates (escaped).
+- Texts that are JSON (`input`, `metadata`, `reason`, ...) are stored as the JSON text itself and answered
+  without being parsed: what was sent comes back, also numbers beyond 64 bits, NUL and lone surrogates
+  (escaped).
 - Counts are kept with the rows that they count, in the same transaction, and never recounted by a page.
 - `tenant_id` is None for rows that are shared.
-- A row with `deleted_at` is gone for every reader; a worker removes it and what is below it in small batches,
-so
-  that deleting a project of a million items holds up nobody.
+- A row with `deleted_at` is gone for every reader; a worker removes it and what is below it in small
+  batches, so that deleting a project of a million items holds up nobody.
 """
 
 from __future__ import annotations
@@ -52,9 +51,10 @@ EXPERIMENTS: Final = Table(
     Column("name", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("run_count", LONG, nullable=False, default=0),
-    Column("verdict_run_id", Id),  # the one that started last of those with a verdict
-    Column("latest_run_id", Id),  # the one that started last; no key, since runs refer to experiments
-    Column("baseline_run_id", Id),  # the pinned baseline; no key, so that deleting that run unpins it
+    # The ids of runs are not foreign keys: runs refer to experiments, and that would make a cycle.
+    Column("verdict_run_id", Id),  # the run that started last of those with a verdict
+    Column("latest_run_id", Id),  # the run that started last
+    Column("baseline_run_id", Id),  # the pinned run; once that is deleted, no run is pinned
     Column("deleted_at", TIME),
     sqlite_strict=True,
 )
@@ -156,9 +156,8 @@ ITEMS: Final = Table(
     Column("run_id", Id, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("ordinal", LONG, nullable=False),
     Column("repetition", LONG, nullable=False, default=0),
-    Column(
-        "ordinal_assigned", Flag, nullable=False, default=False
-    ),  # by the server: a client may not replace it
+    # Whether the server chose the ordinal; a client may not replace such an item.
+    Column("ordinal_assigned", Flag, nullable=False, default=False),
     Column("input", Text, nullable=False),
     Column("expected_output", Text),
     Column("actual_output", Text, nullable=False),
@@ -262,9 +261,8 @@ ANNOTATIONS: Final = Table(
     "annotations",
     METADATA,
     Column("item_id", Id, ForeignKey("items.id", ondelete="CASCADE"), primary_key=True),
-    Column(
-        "tenant_id", Text, primary_key=True, default=""
-    ),  # "" for shared: a tenant's annotations are its own
+    # "" for a shared annotation, since a column of a primary key cannot be NULL.
+    Column("tenant_id", Text, primary_key=True, default=""),
     Column("id", Id, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("overridden_expected_output", Text),  # JSON
@@ -322,10 +320,9 @@ SESSIONS: Final = Table(
     "sessions",
     METADATA,
     Column("token_hash", Text, primary_key=True),
-    Column(
-        "api_key_id", Id, ForeignKey("api_keys.id", ondelete="CASCADE")
-    ),  # None for the key of the environment
-    Column("own_key_proof", Text),  # for the key of the environment: that it was this one
+    # None for the key of the environment, whose own proof says which key that was.
+    Column("api_key_id", Id, ForeignKey("api_keys.id", ondelete="CASCADE")),
+    Column("own_key_proof", Text),
     Column("created_at", TIME, nullable=False),
     Column("expires_at", TIME, nullable=False),
     sqlite_strict=True,
@@ -371,7 +368,8 @@ Index(None, COMPARISONS.c.created_at, COMPARISONS.c.case_count)
 _index_where("state = ''", "ix_comparisons_discarded", COMPARISONS.c.created_at)
 # Of the runs that ended, few wait for a verdict.
 _index_where("verdict IS NULL AND completed_at IS NOT NULL", "ix_runs_without_verdict", RUNS.c.completed_at)
-_index_where(  # the runs that others do not see below a shared project; without tenants it is empty
+# Below a shared project, the runs of one tenant are hidden from the others; without tenants this is empty.
+_index_where(
     "tenant_id IS NOT NULL AND deleted_at IS NULL",
     "ix_runs_of_tenants",
     *(RUNS.c.project_id, RUNS.c.experiment_id, RUNS.c.tenant_id),
@@ -381,8 +379,8 @@ for _column in (DATASET_ITEMS.c.external_id, DATASET_ITEMS.c.source_item_id):
         f"{_column.name} IS NOT NULL", f"ix_dataset_items_{_column.name}", DATASET_ITEMS.c.version_id, _column
     )
 _index_where("version IS NULL", "ix_dataset_versions_unfinished", DATASET_VERSIONS.c.created_at)
-# Few items fail: the pages of those that did read this instead of a run of 100,000 items. The condition is
-# spelled as queries spell it, or the index would not be used.
+# Pages that list only failed items read this index, which is short, instead of all items of the run. SQLite
+# and PostgreSQL spell the condition differently, each as its queries do.
 Index(
     "ix_items_not_passed",
     ITEMS.c.run_id,

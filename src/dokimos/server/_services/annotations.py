@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, select
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.tables import ANNOTATIONS, ITEMS
-from dokimos.server._services.dataset_items import BATCH_ITEMS
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.events import EventKind, announce_run
 from dokimos.server._services.principal import Principal
@@ -108,8 +108,8 @@ def annotations_of(
     """
     own = principal.tenant or _SHARED
     found: dict[str, Row[Any]] = {}
-    for at in range(0, len(item_ids), BATCH_ITEMS):
-        query = select(ANNOTATIONS).where(ANNOTATIONS.c.item_id.in_(item_ids[at : at + BATCH_ITEMS]))
+    for batch in in_batches(item_ids):
+        query = select(ANNOTATIONS).where(ANNOTATIONS.c.item_id.in_(batch))
         if principal.is_restricted:
             query = query.where(ANNOTATIONS.c.tenant_id.in_((own, _SHARED)))
         for row in connection.execute(query.order_by(ANNOTATIONS.c.updated_at)):

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._db.tables import DATASET_ITEMS
 from dokimos.server._services.dataset_items import (
-    BATCH_ITEMS,
     NewDatasetItem,
     copy_item,
     find_items,
@@ -100,8 +100,8 @@ async def _edit_batches(
 ) -> AsyncIterator[list[NewDatasetItem]]:
     async for rows in read_batches(database, base_id):
         yield await asyncio.to_thread(_apply, rows, edits)
-    for at in range(0, len(edits.added), BATCH_ITEMS):
-        yield edits.added[at : at + BATCH_ITEMS]
+    for batch in in_batches(edits.added):
+        yield list(batch)
 
 
 async def read_batches(database: Database, version_id: str) -> AsyncIterator[Sequence[Row[Any]]]:

@@ -74,7 +74,10 @@ def find_runs_without_verdict(connection: Connection, quiet_seconds: float, seco
 
 
 def purge_deleted_rows(connection: Connection) -> int:
-    """Remove some rows that were deleted, the innermost first; return how many, 0 where none is left."""
+    """Do one step of the purge; return how many rows it touched, 0 when nothing is left.
+
+    The rows below a row go before it, `PURGE_ROWS` at once at most: a cascade would hold up other writers.
+    """
     comparisons = purge_comparisons(connection)
     if comparisons:
         return comparisons
@@ -96,17 +99,17 @@ def purge_deleted_rows(connection: Connection) -> int:
         versions = select(DATASET_VERSIONS.c.id).where(DATASET_VERSIONS.c.dataset_id == dataset)
         is_below = DATASET_ITEMS.c.version_id.in_(versions)
         return _delete_some(connection, DATASET_ITEMS, is_below) or _delete_row(connection, DATASETS, dataset)
-    left = _delete_left_rows(connection)
-    if left:
-        return left
-    for table, below, parent in (
+    orphans = _mark_orphans_deleted(connection)
+    if orphans:
+        return orphans
+    for table, below, belongs_to in (
         (EXPERIMENTS, RUNS, RUNS.c.experiment_id == EXPERIMENTS.c.id),
         (PROJECTS, EXPERIMENTS, EXPERIMENTS.c.project_id == PROJECTS.c.id),
     ):
-        is_empty = ~exists(select(below.c.id).where(parent))
-        gone = connection.execute(delete(table).where(table.c.deleted_at.is_not(None), is_empty)).rowcount
-        if gone:
-            return gone
+        is_empty = ~exists(select(below.c.id).where(belongs_to))
+        removed = connection.execute(delete(table).where(table.c.deleted_at.is_not(None), is_empty)).rowcount
+        if removed:
+            return removed
     return 0
 
 
@@ -121,17 +124,17 @@ def _first_unfinished_version(connection: Connection) -> str | None:
     return row_id
 
 
-def _delete_left_rows(connection: Connection) -> int:
+def _mark_orphans_deleted(connection: Connection) -> int:
     """Mark what is below deleted rows: on PostgreSQL, a run may start while its project is being deleted."""
-    left = 0
+    marked = 0
     for below, parent, key in (
         (EXPERIMENTS, PROJECTS, EXPERIMENTS.c.project_id),
         (RUNS, EXPERIMENTS, RUNS.c.experiment_id),
     ):
-        is_left = key.in_(select(parent.c.id).where(parent.c.deleted_at.is_not(None)))
-        change = update(below).where(below.c.deleted_at.is_(None), is_left).values(deleted_at=now())
-        left += connection.execute(change).rowcount
-    return left
+        is_orphan = key.in_(select(parent.c.id).where(parent.c.deleted_at.is_not(None)))
+        change = update(below).where(below.c.deleted_at.is_(None), is_orphan).values(deleted_at=now())
+        marked += connection.execute(change).rowcount
+    return marked
 
 
 def _first_deleted(connection: Connection, table: Table) -> str | None:

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, Row, Select, select
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.tables import DATASET_ITEMS, ITEMS, RUNS
 from dokimos.server._services.annotations import annotations_of
 from dokimos.server._services.dataset_edits import read_batches
 from dokimos.server._services.dataset_items import (
-    BATCH_ITEMS,
     NewDatasetItem,
     copy_item,
     find_items,
@@ -97,8 +97,8 @@ def _read_promoted(
     principal.check_may_write(dataset.tenant_id, f"The dataset '{promotion.dataset}'")
     ids = list(promotion.items)
     rows: dict[str, Row[Any]] = {}
-    for at in range(0, len(ids), BATCH_ITEMS):
-        rows.update((row.id, row) for row in _select_items(connection, principal, ids[at : at + BATCH_ITEMS]))
+    for batch in in_batches(ids):
+        rows.update((row.id, row) for row in _select_items(connection, principal, batch))
     for index, item_id in enumerate(ids):
         if item_id not in rows:
             raise NotFoundError(f"items[{index}].itemResultId: Item not found: {item_id}")
@@ -173,6 +173,5 @@ async def _merge(database: Database, base_id: str | None, plan: _Plan) -> AsyncI
     if base_id is not None:
         async for rows in read_batches(database, base_id):
             yield [waiting.pop(row.id) if row.id in waiting else copy_item(row) for row in rows]
-    rest = list(waiting.values())
-    for at in range(0, len(rest), BATCH_ITEMS):
-        yield rest[at : at + BATCH_ITEMS]
+    for batch in in_batches(list(waiting.values())):
+        yield list(batch)
