@@ -7,8 +7,7 @@ others use SQLAlchemy as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -34,23 +33,23 @@ class DriverStatement:
     def execute(self, connection: Connection, values: Mapping[str, object]) -> int:
         """Run it with a value for each parameter, as the driver takes it; return how many rows it changed."""
         text, names = self._compile(connection.dialect)
-        with _cursor(connection, text) as cursor:
-            cursor.execute(text, tuple([values[name] for name in names]))
-            return cursor.rowcount
+        cursor = _execute(connection, text, tuple([values[name] for name in names]))
+        count = cursor.rowcount
+        cursor.close()
+        return count
 
     def first(self, connection: Connection, values: Mapping[str, object]) -> tuple[Any, ...] | None:
         """Run it and return its first row, as the driver returns it, None where there is none."""
         text, names = self._compile(connection.dialect)
-        with _cursor(connection, text) as cursor:
-            cursor.execute(text, tuple([values[name] for name in names]))
-            row: tuple[Any, ...] | None = cursor.fetchone()
-            return row
+        cursor = _execute(connection, text, tuple([values[name] for name in names]))
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        cursor.close()
+        return row
 
     def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
         """Run it once for each row."""
         text, names = self._compile(connection.dialect)
-        with _cursor(connection, text) as cursor:
-            cursor.executemany(text, [tuple([row[name] for name in names]) for row in rows])
+        _execute(connection, text, [tuple([row[name] for name in names]) for row in rows]).close()
 
     def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
         known = self._compiled.get(dialect.name)
@@ -65,8 +64,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[objec
     """Insert rows that hold a value for each of the first columns of the table, as the driver takes it."""
     if rows:
         text = _insert(table, len(rows[0]), connection.dialect)
-        with _cursor(connection, text) as cursor:
-            cursor.executemany(text, rows)
+        _execute(connection, text, rows if isinstance(rows, list) else list(rows)).close()
 
 
 def driver_id(identifier: str | None, connection: Connection) -> str | bytes | None:
@@ -80,12 +78,19 @@ def _insert(table: Table, count: int, dialect: Dialect) -> str:
     return str(insert(table).compile(dialect=dialect, column_keys=names))
 
 
-@contextmanager
-def _cursor(connection: Connection, text: str) -> Iterator[DBAPICursor]:
-    """A cursor of the driver in the transaction of the connection; its errors are raised as SQLAlchemy's."""
+def _execute(
+    connection: Connection, text: str, values: tuple[object, ...] | list[tuple[object, ...]]
+) -> DBAPICursor:
+    """Run a statement in the transaction of the connection: once, or with a list once for each of its rows.
+
+    The errors of the driver are raised as SQLAlchemy's.
+    """
     cursor = connection.connection.cursor()
     try:
-        yield cursor
+        if isinstance(values, list):
+            cursor.executemany(text, values)
+        else:
+            cursor.execute(text, values)
     except Exception as error:
         driver = connection.dialect.loaded_dbapi
         if not isinstance(error, driver.Error):
@@ -94,5 +99,4 @@ def _cursor(connection: Connection, text: str) -> Iterator[DBAPICursor]:
         if is_lost:
             connection.invalidate(error)
         raise DBAPIError.instance(text, None, error, driver.Error, True, is_lost) from error
-    finally:
-        cursor.close()
+    return cursor

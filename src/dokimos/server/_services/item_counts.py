@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -72,7 +73,10 @@ class Counts:
         if counts is None:
             counts = self.scores[evaluation.evaluator] = ScoreCounts()
         counts.score_count += sign
-        counts.score_sum += sign * min(max(evaluation.score, -LARGEST_SUMMED_SCORE), LARGEST_SUMMED_SCORE)
+        score = evaluation.score
+        if not -LARGEST_SUMMED_SCORE <= score <= LARGEST_SUMMED_SCORE:
+            score = math.copysign(LARGEST_SUMMED_SCORE, score)
+        counts.score_sum += sign * score
         counts.success_count += sign * evaluation.success
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -43,17 +43,16 @@ class NewItem:
     unjudged: Sequence[int] = ()
     """Positions of the scores without a verdict, whose `success` says nothing and is true."""
 
-    @property
-    def judged(self) -> bool:
-        """Whether any evaluator gave a verdict on it."""
-        return len(self.evaluations) > len(self.unjudged)
+    judged: bool = field(init=False)
+    """Whether any evaluator gave a verdict on it."""
+    passed: bool = field(init=False)
+    """Whether it was judged without an error, and every evaluator is content."""
+
+    def __post_init__(self) -> None:
+        self.judged = len(self.evaluations) > len(self.unjudged)
+        self.passed = self.judged and self.error is None and all([each.success for each in self.evaluations])
 
     @property
     def is_informational(self) -> bool:
         """Whether it has scores, and none of them with a verdict."""
         return bool(self.unjudged) and not self.judged and self.error is None
-
-    @property
-    def passed(self) -> bool:
-        """Whether it was judged without an error, and every evaluator is content."""
-        return self.judged and self.error is None and all([each.success for each in self.evaluations])
