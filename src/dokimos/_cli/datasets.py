@@ -14,7 +14,7 @@ from dokimos._core.text import pluralize
 if TYPE_CHECKING:
     from dokimos.datasets._dataset import Dataset
 
-_MOST_SHOWN: Final = 20
+_MAX_LISTED_CHANGES: Final = 20
 _KEY: Final = 80
 
 
@@ -113,10 +113,10 @@ def diff(before: str, after: str, server: str | None) -> int:
 
 
 def _show(sign: str, lines: list[str]) -> None:
-    for line in lines[:_MOST_SHOWN]:
+    for line in lines[:_MAX_LISTED_CHANGES]:
         echo(f"{sign} {line}")
-    if len(lines) > _MOST_SHOWN:
-        echo(f"{sign} and {len(lines) - _MOST_SHOWN:,} more")
+    if len(lines) > _MAX_LISTED_CHANGES:
+        echo(f"{sign} and {len(lines) - _MAX_LISTED_CHANGES:,} more")
 
 
 def _shorten(key: str) -> str:

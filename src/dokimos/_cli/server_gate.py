@@ -40,7 +40,7 @@ ALWAYS: Final = {"failOnErrors": True}
 """What a gate on this machine does and has no option for."""
 NOT_ON_SERVER: Final = ("rerun", "noise", "confirm", "update_baseline", "allow_errors")
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_MOST_SHOWN: Final = 10
+_MAX_LISTED_EVALUATORS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
     about_baseline = verdict.get("baselineReason")
     if about_baseline and about_baseline not in warnings:
         yield f"  Baseline: {about_baseline}"
-    for entry in (verdict.get("regressedEvaluators") or ())[:_MOST_SHOWN]:
+    for entry in (verdict.get("regressedEvaluators") or ())[:_MAX_LISTED_EVALUATORS]:
         move = f"{format_score(entry.get('baselineMean'))} -> {format_score(entry.get('candidateMean'))}"
         yield f"  {entry.get('evaluator')}: {move}"
     if verdict.get("regressedCount"):

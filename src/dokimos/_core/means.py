@@ -18,7 +18,7 @@ _PLACES: Final = 350
 """Decimal places of a unit; the shortest spelling of a float has no more."""
 UNIT: Final = 10**_PLACES
 """Numbers are added as integers, in which 1 is this many units: sums do not depend on their order."""
-_SHORT: Final = 12
+_MAX_DECIMALS: Final = 12
 """Decimals up to which a number is taken for a decimal; those of 1/3 go on to the end."""
 _LARGEST_DENOMINATOR: Final = 10**6
 
@@ -39,7 +39,7 @@ def units_of(number: float) -> int:
         raise ValueError(f"There is no mean of numbers with {number!r} among them; leave it out.")
     digits, _, exponent = repr(value).partition("e")
     whole, _, rest = digits.partition(".")
-    if len(rest) > _SHORT and (terms := _small_terms(value)) is not None:
+    if len(rest) > _MAX_DECIMALS and (terms := _small_terms(value)) is not None:
         return terms[0] * UNIT // terms[1]
     return int(whole + rest) * _power_of_ten(_PLACES - len(rest) + int(exponent or 0))
 

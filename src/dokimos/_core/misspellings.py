@@ -13,7 +13,7 @@ KEYS: Final = (
     "expected_output", "expected_outputs", "ground_truth", "expected_tools", "retrieval_context",
     "actual_output", "actual_outputs", "tool_calls",
 )  # fmt: skip
-_LONG: Final = 10
+_TWO_TYPOS_FROM_LETTERS: Final = 10
 """Names of so many letters may differ by two edits."""
 _SPELLINGS: Final = frozenset(KEYS) | {camel_case(key) for key in KEYS}
 
@@ -44,7 +44,7 @@ def _resemblance(name: str) -> Resemblance | None:
     if name in _SPELLINGS:
         return None
     letters = _letters(name)
-    allowed = 2 if len(letters) >= _LONG else 1
+    allowed = 2 if len(letters) >= _TWO_TYPOS_FROM_LETTERS else 1
     distance, key = min((_distance(letters, _letters(key), allowed + 1), key) for key in KEYS)
     if distance > allowed + 1:
         return None

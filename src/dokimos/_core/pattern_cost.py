@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 MOST_STEPS: Final = 1e8
 """So many steps of backtracking take `re` about a second."""
-_LONGEST: Final = 2**40
+_MAX_LENGTH: Final = 2**40
 
 _QUANTIFIER: Final = re.compile(
     r"(?:(?P<sign>[*+?])|\{(?!\})(?P<low>\d*)(?P<comma>,)?(?P<high>\d*)\})(?P<mode>[?+]?)"
@@ -57,7 +57,7 @@ def longest_safe_text(pattern: re.Pattern[str], *, whole: bool = False) -> int:
 def _longest_safe_text(pattern: str, flags: int, whole: bool) -> int:
     length = 1
     try:
-        while length < _LONGEST and _steps(pattern, flags, whole, length) <= MOST_STEPS:
+        while length < _MAX_LENGTH and _steps(pattern, flags, whole, length) <= MOST_STEPS:
             length *= 2
     except (_UnreadableError, RecursionError):
         return 0

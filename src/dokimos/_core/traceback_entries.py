@@ -15,9 +15,9 @@ from dokimos._runtime.code_origin import CodeOrigin, find_code_origin
 LONGEST_SOURCE: Final = 200
 _LONGEST_EXTRACT: Final = 2000
 """Characters that a traceback shows of one line's source, with the marks below it."""
-_EDGE: Final = 2000
+_EDGE_ENTRIES: Final = 2000
 """So many entries at each end of a traceback are looked at."""
-_MOST_KNOWN: Final = 2000
+_MAX_CACHED_ENTRIES: Final = 2000
 
 _INPUT_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
 
@@ -47,9 +47,9 @@ def read_traceback(traceback: TracebackType | None, directory: str) -> list[Trac
     head: list[TracebackEntry] = []
     tail: list[TracebackEntry] = []
     while traceback is not None:
-        (head if len(head) < _EDGE else tail).append(_entry_of(traceback, directory))
-        if len(tail) > 2 * _EDGE:
-            del tail[:_EDGE]
+        (head if len(head) < _EDGE_ENTRIES else tail).append(_entry_of(traceback, directory))
+        if len(tail) > 2 * _EDGE_ENTRIES:
+            del tail[:_EDGE_ENTRIES]
         traceback = traceback.tb_next
     return head + tail
 
@@ -59,7 +59,7 @@ def _entry_of(traceback: TracebackType, directory: str) -> TracebackEntry:
     key = (id(code), traceback.tb_lasti, line, directory)
     entry = _entry_cache.get(key)
     if entry is None:
-        if len(_entry_cache) >= _MOST_KNOWN:
+        if len(_entry_cache) >= _MAX_CACHED_ENTRIES:
             _entry_cache.clear()
         entry = _entry_cache[key] = _new_entry(traceback, directory)
     return entry

@@ -27,11 +27,11 @@ MOST_FRAMES: Final = 20
 LONGEST_TRACEBACK: Final = 20_000
 MOST_EXCEPTIONS: Final = 20
 """So many causes and members of groups are looked at, and written out."""
-_EDGE: Final = 25
+_EDGE_LINES: Final = 25
 """So many places at each end of a long traceback are written out."""
-_REPEATS: Final = 3
+_MAX_LINE_REPEATS: Final = 3
 """A line that calls itself is written so often."""
-_MOST_SHARED: Final = 256
+_MAX_INTERNED: Final = 256
 
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -200,13 +200,13 @@ def _format_stack(entries: list[TracebackEntry]) -> Iterator[str]:
         else:
             runs.append([entry])
     for index, run in enumerate(runs):
-        if _EDGE <= index < len(runs) - _EDGE:
-            if index == _EDGE:
-                yield f"  [{sum(map(len, runs[_EDGE:-_EDGE]))} frames are not shown]\n"
+        if _EDGE_LINES <= index < len(runs) - _EDGE_LINES:
+            if index == _EDGE_LINES:
+                yield f"  [{sum(map(len, runs[_EDGE_LINES:-_EDGE_LINES]))} frames are not shown]\n"
             continue
-        yield from (entry.text for entry in run[:_REPEATS])
-        if len(run) > _REPEATS:
-            yield f"  [Previous line repeated {len(run) - _REPEATS} more times]\n"
+        yield from (entry.text for entry in run[:_MAX_LINE_REPEATS])
+        if len(run) > _MAX_LINE_REPEATS:
+            yield f"  [Previous line repeated {len(run) - _MAX_LINE_REPEATS} more times]\n"
 
 
 def _type_name(error: BaseException) -> str:
@@ -217,6 +217,6 @@ def _type_name(error: BaseException) -> str:
 
 def _intern(value: object) -> Any:
     """Return an equal value that an earlier error has, if there is one."""
-    if len(_interned) >= _MOST_SHARED:
+    if len(_interned) >= _MAX_INTERNED:
         _interned.clear()
     return _interned.setdefault(value, value)

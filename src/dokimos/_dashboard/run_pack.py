@@ -20,7 +20,7 @@ from dokimos.experiment._run_manifest import MANIFEST_FILE
 from dokimos.exporters._html_data import Packer
 from dokimos.exporters._item_runs import items_of, tag_keys
 
-LONGEST: Final = 8_000
+MAX_TEXT_LENGTH: Final = 8_000
 """Characters of a text that are kept; `dokimos show` and the reports have the rest."""
 CACHE_FILE: Final = "dashboard.z"
 FORMAT: Final = 3
@@ -67,7 +67,7 @@ def _pack(folder: Path) -> PackedRun:
     result = load_run(folder)
     items = items_of(result)
     shared: dict[str, int] = {}
-    tree = Packer(result, tag_keys(items), longest=LONGEST, shared=shared).pack(items)
+    tree = Packer(result, tag_keys(items), longest=MAX_TEXT_LENGTH, shared=shared).pack(items)
     return PackedRun(build_overview(result, items), collect_verdicts(items), tree, list(shared))
 
 

@@ -22,8 +22,8 @@ CONNECT_SECONDS: Final = 15.0
 _FIRST_GOOD: Final = 200
 _FIRST_ELSEWHERE: Final = 300
 _FIRST_ERROR: Final = 400
-_MOST_URLS: Final = 256
-_LARGE: Final = 2**20
+_MAX_CACHED_URLS: Final = 256
+_STREAMED_FROM_BYTES: Final = 2**20
 """aiohttp wants a larger body as a file."""
 
 
@@ -118,7 +118,7 @@ class Session:
         place = self._url(url)
         if self._policy is not None:
             _check_host(self._policy, place)
-        data = body if body is None or len(body) < _LARGE else io.BytesIO(body)
+        data = body if body is None or len(body) < _STREAMED_FROM_BYTES else io.BytesIO(body)
         return self._session.request(
             method,
             place,
@@ -149,7 +149,7 @@ class Session:
     def _url(self, url: str) -> URL:
         parsed = self._urls.get(url)
         if parsed is None:
-            if len(self._urls) >= _MOST_URLS:
+            if len(self._urls) >= _MAX_CACHED_URLS:
                 self._urls.clear()
             parsed = self._urls[url] = URL(url)
         return parsed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-_DEEPEST: Final = 2000
+_MAX_FRAMES: Final = 2000
 _WAITING: Final = (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_frame", "gi_yieldfrom"))
 """Where coroutines, asynchronous generators and generators keep their frame and what they wait for."""
 
@@ -15,7 +15,7 @@ _WAITING: Final = (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_fram
 def locate_waiting_coroutine(coroutine: object) -> TracebackType | None:
     """Return the traceback of where a suspended coroutine waits, as of an exception raised there."""
     frames: list[FrameType] = []
-    while coroutine is not None and len(frames) < _DEEPEST:
+    while coroutine is not None and len(frames) < _MAX_FRAMES:
         kind = next((kind for kind in _WAITING if getattr(coroutine, kind[0], None) is not None), None)
         if kind is None:
             break
@@ -45,7 +45,7 @@ def locate_running_thread(function: Callable[..., Any], /, **variables: object) 
     for innermost in sys._current_frames().values():
         frames: list[FrameType] = []
         frame: FrameType | None = innermost
-        while frame is not None and len(frames) < _DEEPEST:
+        while frame is not None and len(frames) < _MAX_FRAMES:
             if frame.f_code is code and _has_variables(frame, variables):
                 return _build_traceback(frames[::-1])
             frames.append(frame)

@@ -20,7 +20,7 @@ from dokimos.client._server_run import ServerRun
 from dokimos.errors import ServerRefusedError
 from dokimos.reporting._reported_run import ReportedStatus, RunStart
 
-_LONGEST: Final = 24 * 3600.0
+_MAX_FLUSH_SECONDS: Final = 24 * 3600.0
 _STATUS: Final = {
     RunStatus.COMPLETED: ReportedStatus.SUCCESS,
     RunStatus.INTERRUPTED: ReportedStatus.CANCELLED,
@@ -71,7 +71,7 @@ def push_result(
         delivery.add(run, content)
     delivery.end(run, _STATUS.get(result.status, ReportedStatus.FAILED))
     try:
-        delivery.flush(_LONGEST)
+        delivery.flush(_MAX_FLUSH_SECONDS)
     finally:
         delivery.close(0.0)
     return run.id

@@ -27,7 +27,7 @@ from dokimos.exporters._item_runs import render_expected
 STATIC_ITEMS: Final = 40
 """Items listed where JavaScript is off."""
 # Characters of a text; a page with hundreds of whole documents would not open.
-_LONGEST: Final = 20_000
+_MAX_LENGTH: Final = 20_000
 # The matcher takes time with the square of the words; longer texts are shown without marks.
 _MOST_WORDS: Final = 1_500
 _EXCERPT: Final = 140
@@ -103,7 +103,7 @@ class _Packer:
         if text is None:
             # The script reads a position in the list of texts; -1 stands for no text.
             return -1
-        return self._strings.setdefault(str(jsonable(truncate_middle(text, _LONGEST))), len(self._strings))
+        return self._strings.setdefault(str(jsonable(truncate_middle(text, _MAX_LENGTH))), len(self._strings))
 
 
 def _render_expected(item: ItemChange) -> str | None:
@@ -166,7 +166,7 @@ def _share(share: float | None) -> str:
 def _text(label: str, text: str | None) -> Html | None:
     if text is None:
         return None
-    return join(tag("h3", label), render_preformatted(truncate_middle(text, _LONGEST), class_="text"))
+    return join(tag("h3", label), render_preformatted(truncate_middle(text, _MAX_LENGTH), class_="text"))
 
 
 def _outputs(item: ItemChange) -> Html | None:
@@ -195,8 +195,8 @@ def _outputs(item: ItemChange) -> Html | None:
 def mark_changes(before: str, now: str) -> tuple[Content, Content]:
     """Return both texts, with the words marked that only one of them has."""
     old, new = (
-        _WORDS.findall(truncate_middle(before, _LONGEST)),
-        _WORDS.findall(truncate_middle(now, _LONGEST)),
+        _WORDS.findall(truncate_middle(before, _MAX_LENGTH)),
+        _WORDS.findall(truncate_middle(now, _MAX_LENGTH)),
     )
     if len(old) + len(new) > _MOST_WORDS:
         return "".join(old), "".join(new)
@@ -249,5 +249,5 @@ def _errors(item: ItemChange) -> Iterator[Html]:
             what = f"{name}: " if name else ""
             yield join(
                 tag("h3", f"{side} error"),
-                render_preformatted(truncate_middle(what + error, _LONGEST), class_="text problem"),
+                render_preformatted(truncate_middle(what + error, _MAX_LENGTH), class_="text problem"),
             )

@@ -21,7 +21,7 @@ WIRE_NAMES: Final = {name: camel_case(name) for name in _NAMES} | {
 
 SECTIONS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata")
 """The maps of a row; a column such as `inputs.question` is a key of one."""
-_SHORT: Final = {
+_SHORTHANDS: Final = {
     "input": ("inputs", INPUT),
     "expectedOutput": ("expectedOutputs", OUTPUT),
     "actualOutput": ("actualOutputs", OUTPUT),
@@ -118,9 +118,9 @@ class ColumnMap:
                 message = f"{section!r} must be an object, so that another column can be put into it."
                 raise DatasetError(message, path=self._label, line=line)
             sections[section] = dict(content or {})
-            short = next((s for s, (of, _) in _SHORT.items() if of == section), None)
+            short = next((s for s, (of, _) in _SHORTHANDS.items() if of == section), None)
             if short in renamed and not sections[section]:
-                sections[section][_SHORT[short][1]] = renamed.pop(short)
+                sections[section][_SHORTHANDS[short][1]] = renamed.pop(short)
         return sections
 
     def _put(
@@ -178,4 +178,4 @@ def parse_target(source: str, name: str) -> tuple[str, str | None]:
         raise DatasetError(
             f"columns= maps {source!r} to {name!r}, which is not a target. Targets: {_TARGETS}."
         )
-    return _SHORT.get(wire_name, (wire_name, None))
+    return _SHORTHANDS.get(wire_name, (wire_name, None))

@@ -250,7 +250,7 @@ class _Records:
             if quote < 0:
                 parts.append(line[at:])
                 size += len(parts[-1])
-                if size > limits.LONGEST:
+                if size > limits.MAX_RECORD_BYTES:
                     raise limits.line_too_long("The quoted cell that begins here", self._label, opened)
                 line, at = self._next_line(opened), 0
             elif line.startswith('"', quote + 1):

@@ -27,7 +27,7 @@ _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 # Python's own limit: int() of a longer text raises ValueError.
 _MAX_DIGITS: Final = 4300
-_SHOWN: Final = 200
+_EXCERPT_LENGTH: Final = 200
 """Characters of a line that are kept for messages."""
 # An error this close to the end of what was read may only mean that the value goes on there.
 _CUT_OFF: Final = 16
@@ -227,7 +227,7 @@ class _Cursor:
 
     def _read_on(self) -> None:
         rest = self._text[self._at :]
-        if len(rest) > limits.LONGEST:
+        if len(rest) > limits.MAX_RECORD_BYTES:
             raise limits.line_too_long("The value that begins here", self.label, self._line)
         try:
             # Doubling keeps the time linear for a value that is longer than one piece.
@@ -235,7 +235,7 @@ class _Cursor:
         except UnicodeDecodeError:
             raise self._source.utf8_error() from None
         begin = self._text.rfind("\n", 0, self._at) + 1  # of the line, which a message shows
-        tail = self._text[max(begin, self._at - _SHOWN) : self._at]
+        tail = self._text[max(begin, self._at - _EXCERPT_LENGTH) : self._at]
         self._text, self._at, self._ended = tail + rest + piece, len(tail), not piece
 
     def _may_be_cut_off(self, error: Exception) -> bool:

@@ -12,7 +12,7 @@ from dokimos.errors import DatasetError
 if TYPE_CHECKING:
     import gzip
 
-LONGEST: Final = 256 << 20
+MAX_RECORD_BYTES: Final = 256 << 20
 """Bytes (of text: characters) of a line, of a record of CSV and of an example in a JSON document."""
 UNPACKED_FREELY: Final = 64 << 20
 """Bytes that gzip data may become, however small it is."""
@@ -22,7 +22,7 @@ LARGEST_RATIO: Final = 200
 
 def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
     """Yield the lines of a stream. Raises `DatasetError` for one that is too long, before it is all read."""
-    longest = LONGEST
+    longest = MAX_RECORD_BYTES
     # One more than allowed, so that a line that is too long is noticed without being read to its end.
     for number, line in enumerate(iter(partial(stream.readline, longest + 1), stream.read(0)), 1):
         if len(line) > longest:
@@ -33,8 +33,8 @@ def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr
 def line_too_long(what: str, label: str | None, line: int) -> DatasetError:
     """Return the error about something that is longer than we read at once."""
     return DatasetError(
-        f"{what} is longer than {_megabytes(LONGEST)}, so this is hardly a data set. Keep such a value in a "
-        "file of its own, and name that file in the row.",
+        f"{what} is longer than {_megabytes(MAX_RECORD_BYTES)}, so this is hardly a data set. Keep such a value "
+        "in a file of its own, and name that file in the row.",
         path=label,
         line=line,
     )

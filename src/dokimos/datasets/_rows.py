@@ -15,7 +15,7 @@ from dokimos.errors import DatasetError, TypeConversionError
 
 _SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
 _USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedOutputs", "metadata"})
-_KNOWN: Final = frozenset(WIRE_NAMES.values())
+_EXAMPLE_FIELDS: Final = frozenset(WIRE_NAMES.values())
 
 
 # What the constructor of `Example` does beyond setting its slots, a row does not need: its maps were parsed
@@ -92,7 +92,7 @@ class RowReader:
 
     def _with_others_as_metadata(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
         """Move the members that are not ours to the metadata."""
-        others = [name for name in row if name not in _KNOWN]
+        others = [name for name in row if name not in _EXAMPLE_FIELDS]
         if "metrics" in row and not are_metrics(row["metrics"]):
             others.append("metrics")
         if not others or ("input" not in row and row.get("inputs") is None):

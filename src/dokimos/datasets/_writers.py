@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Location = str | os.PathLike[str]
 
-_SHORT: Final = (("inputs", "input", INPUT), ("expectedOutputs", "expectedOutput", OUTPUT),
+_SHORTHANDS: Final = (("inputs", "input", INPUT), ("expectedOutputs", "expectedOutput", OUTPUT),
                  ("actualOutputs", "actualOutput", OUTPUT))  # fmt: skip
 _RESERVED: Final = (
     "id", "input", "output", "expectedoutput", "expected_output", "actualoutput", "actual_output",
@@ -112,7 +112,7 @@ def _shorten_tree(tree: dict[str, Any]) -> dict[str, Any]:
     """Use the short form for a single conventional key; the inputs always show up."""
     row: dict[str, Any] = {"id": tree["id"]} if "id" in tree else {}
     tree.setdefault("inputs", {})
-    for plural, short, key in _SHORT:
+    for plural, short, key in _SHORTHANDS:
         content = tree.get(plural)
         if content is None:
             continue
@@ -125,7 +125,7 @@ def _shorten_tree(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _columns(example: Example) -> dict[str, str]:
     row = _shorten_tree(jsonable(example))
-    for plural, short, key in _SHORT:
+    for plural, short, key in _SHORTHANDS:
         # A column of texts cannot hold half a character; JSON can, as an escape.
         if short in row and not _is_whole(row[short]):
             row[plural] = {key: row.pop(short)}

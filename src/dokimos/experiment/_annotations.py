@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _UNIONS: Final = (typing.Union, types.UnionType)
-_MOST_DEPTH: Final = 20
+_MAX_DEPTH: Final = 20
 """How deep the types of an annotation may be nested; a type that is defined by itself ends here."""
 
 
@@ -34,7 +34,7 @@ class _Search:
         self._namespace = namespace
 
     def matches(self, annotation: object, depth: int) -> bool:
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             return False
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", None)
         if isinstance(text, str):

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 Variables = Mapping[str, str]
 
-_LONGEST: Final = 255
+_MAX_VALUE_LENGTH: Final = 255
 _LONGEST_URL: Final = 2000
 _LARGEST_EVENT: Final = 5_000_000
 """Bytes of the file that describes an event, which is a few kilobytes for a pull request."""
@@ -305,7 +305,7 @@ def _clean(value: object) -> str | None:
     if not isinstance(value, str):
         return None
     text = value.strip()
-    return text if text and len(text) <= _LONGEST and text.isprintable() else None
+    return text if text and len(text) <= _MAX_VALUE_LENGTH and text.isprintable() else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

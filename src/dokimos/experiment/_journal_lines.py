@@ -22,7 +22,7 @@ CHECKSUM: Final = "c"
 _BEFORE: Final = b',"c":"'
 _DIGITS: Final = 8
 _TAIL: Final = len(_BEFORE) + _DIGITS + len(b'"}\n')
-_MOST: Final = 2**53
+_MAX_INTEGER: Final = 2**53
 """Larger whole numbers are not exact in JSON readers that have only doubles."""
 _HASH: Final = re.compile("[0-9a-f]{16}")
 
@@ -132,7 +132,7 @@ def _check_done(record: Mapping[str, Any]) -> None:
 
 
 def _check_counts(record: Mapping[str, Any], *names: str) -> None:
-    _expect(all(type(record[name]) is int and 0 <= record[name] <= _MOST for name in names))
+    _expect(all(type(record[name]) is int and 0 <= record[name] <= _MAX_INTEGER for name in names))
 
 
 def _check_texts(texts: object) -> None:

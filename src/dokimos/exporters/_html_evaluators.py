@@ -22,7 +22,7 @@ from dokimos.exporters._item_runs import by_tag, pass_interval
 
 FIRST_EVALUATORS: Final = 100
 """How many evaluators are listed before a click; of more, those that most items failed."""
-_SHORT: Final = 60
+_MAX_CELL_LENGTH: Final = 60
 """Characters of all parameters of an evaluator that are listed before a click."""
 _MODEL: Final = re.compile(r"\S+ (?P<model>\S+) at \S+")
 """How our judges describe themselves: provider, model, address."""
@@ -159,7 +159,7 @@ def _model_of(judge: object) -> str:
     """The model of a judge, as the reader knows it; what it is else, where it is not one of ours."""
     text = str(judge)
     known_form = _MODEL.match(text)
-    return number_format.to_single_line(known_form["model"] if known_form else text, _SHORT)
+    return number_format.to_single_line(known_form["model"] if known_form else text, _MAX_CELL_LENGTH)
 
 
 def _parameters(parameters: dict[str, Any], judge: object) -> Html | None:
@@ -167,11 +167,11 @@ def _parameters(parameters: dict[str, Any], judge: object) -> Html | None:
     if not parameters and (judge is None or _model_of(judge) == str(judge)):
         return None
     short = " · ".join(f"{key}: {_as_text(value)}" for key, value in parameters.items())
-    if len(short) <= _SHORT and "\n" not in short and judge is None:
+    if len(short) <= _MAX_CELL_LENGTH and "\n" not in short and judge is None:
         return tag("span", isolate_text(short), class_="rule")
     whole = {**({} if judge is None else {_JUDGE: judge}), **parameters}
     text = "\n".join(f"{key}: {_as_text(value)}" for key, value in whole.items())
-    title = number_format.to_single_line(short, _SHORT) or "how it asks"
+    title = number_format.to_single_line(short, _MAX_CELL_LENGTH) or "how it asks"
     return tag(
         "details",
         tag("summary", isolate_text(title), class_="rule"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dokimos._core.jsonable import JsonValue, compact_json
 
-LONG: Final = 200
+SHARED_FROM_LENGTH: Final = 200
 """Shorter texts, in characters, are repeated: references would save little and be hard to read."""
 
 _TEXT, _JSON, _PLAIN = "$text", "$json", "$plain"
@@ -48,7 +48,7 @@ def join_texts(document: dict[str, JsonValue], member: str) -> JsonValue:
 
 def is_long(text: str | None) -> bool:
     """Return whether a text is long enough to be deduplicated."""
-    return text is not None and len(text) >= LONG
+    return text is not None and len(text) >= SHARED_FROM_LENGTH
 
 
 class _Sharing:
@@ -134,7 +134,7 @@ class _Joining:
 def _may_hold(value: JsonValue) -> bool:
     """Return whether the value is a long text or may contain one."""
     kind = type(value)
-    return len(value) >= LONG if kind is str else kind is dict or kind is list
+    return len(value) >= SHARED_FROM_LENGTH if kind is str else kind is dict or kind is list
 
 
 def _is_marked(value: dict[str, JsonValue]) -> bool:

@@ -19,7 +19,7 @@ Tree: TypeAlias = Mapping[str, Any]
 MARKER: Final = "<!-- dokimos-eval-gate:{} -->"
 MAX_LENGTH: Final = 60_000
 """A comment on GitHub holds 65,536 characters."""
-MAX_SHOWN: Final = 50
+MAX_LISTED: Final = 50
 _NAME: Final = 120
 _TEXT: Final = 600
 
@@ -118,7 +118,7 @@ def _lines(verdict: VerdictFile) -> Iterator[str]:
         yield from _cases(tree)
         yield from _unclear_drops(tree)
         yield from _evidence(tree)
-    for warning in tree.get("warnings", [])[:MAX_SHOWN]:
+    for warning in tree.get("warnings", [])[:MAX_LISTED]:
         yield f"> Warning: {plain(str(warning), _TEXT)}\n"
     if verdict.status == "FAIL" and tree.get("acceptCommand"):
         yield "To accept the change, run this and commit the baseline:\n"
@@ -137,7 +137,7 @@ def _reasons(tree: Tree) -> Iterator[str]:
         for one in tree.get("guards") or []
         if one.get("inconclusive") and not one.get("fails")
     ]
-    reasons = [*map(str, tree.get("reasons", [])[:MAX_SHOWN]), *unclear]
+    reasons = [*map(str, tree.get("reasons", [])[:MAX_LISTED]), *unclear]
     yield from (f"- {plain(reason, _TEXT)}" for reason in reasons)
     if reasons:
         yield ""
@@ -183,7 +183,7 @@ def _render_regressions(tree: Tree) -> Iterator[str]:
     yield "### Regressed evaluators\n"
     yield "| Evaluator | Baseline | Candidate | Change | p | adjusted p |"
     yield "|---|---:|---:|---:|---:|---:|"
-    for entry in regressions[:MAX_SHOWN]:
+    for entry in regressions[:MAX_LISTED]:
         yield table_row(
             [
                 plain(str(entry.get("evaluator", "")), _NAME),
@@ -210,10 +210,10 @@ def _cases(tree: Tree) -> Iterator[str]:
             yield "The runs differ as a whole; no single item stands out.\n"
         return
     yield "### Regressed items\n"
-    for case in cases[:MAX_SHOWN]:
+    for case in cases[:MAX_LISTED]:
         yield f"- {_case(case)}"
-    if total > len(cases[:MAX_SHOWN]):
-        yield f"\n_Showing {len(cases[:MAX_SHOWN])} of {total:,}._"
+    if total > len(cases[:MAX_LISTED]):
+        yield f"\n_Showing {len(cases[:MAX_LISTED])} of {total:,}._"
     yield ""
 
 
@@ -225,7 +225,7 @@ def _unclear_drops(tree: Tree) -> Iterator[str]:
     if not drops:
         return
     yield "### Drops of single items that cannot be told from noise\n"
-    for drop in drops[:MAX_SHOWN]:
+    for drop in drops[:MAX_LISTED]:
         yield f"- {_case({**drop, 'evaluatorDrops': [drop]})}"
     total = int(tree.get("unclearCount") or 0)
     if total > len(tree["unclearDrops"]):

@@ -10,7 +10,7 @@ from dokimos.judges._protocol import TokenLogprob
 
 Finish = Literal["stop", "length", "filter", "refusal"]
 
-SHOWN: Final = 200
+MAX_QUOTED_LENGTH: Final = 200
 
 
 class TokenCounts(NamedTuple):
@@ -64,7 +64,7 @@ def explain_incomplete(completion: Completion, max_tokens: int | None) -> str | 
     """Return why an answer is missing or incomplete, None if it is complete."""
     if completion.finish == "stop":
         return None
-    shown = f" It was: {shorten(completion.text, SHOWN)!r}" if completion.text else ""
+    shown = f" It was: {shorten(completion.text, MAX_QUOTED_LENGTH)!r}" if completion.text else ""
     if completion.finish == "length":
         limit = "its limit of tokens" if max_tokens is None else f"max_tokens={max_tokens}"
         return f"the reply was cut off at {limit}; allow more tokens.{shown}"

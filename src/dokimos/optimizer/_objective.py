@@ -27,7 +27,7 @@ Scores: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 _LEGACY: Final = {"groundedness": "faithfulness", "relevance": "answer_relevancy"}
 _NUMBERED: Final = re.compile(r" \(\d+\)$")
 MOST_FAILURES: Final = 5
-SHOWN_REPLY: Final = 600
+MAX_EXCERPT: Final = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +208,9 @@ class Objective:
         bad = [r for r in item.eval_results if r.name in self.parts and (r.error or (r.score or 0) < 1)]
         return Failure(
             case=_case_of(item),
-            input=shorten(item.example.input or "", SHOWN_REPLY),
-            expected=shorten(_format_expected(item), SHOWN_REPLY),
-            reply=shorten(item.actual_output or "", SHOWN_REPLY),
+            input=shorten(item.example.input or "", MAX_EXCERPT),
+            expected=shorten(_format_expected(item), MAX_EXCERPT),
+            reply=shorten(item.actual_output or "", MAX_EXCERPT),
             reasons=(f"no reply: {item.error}",) if item.error else tuple(map(_reason, bad)),
         )
 
@@ -221,7 +221,7 @@ def _format_expected(item: ItemResult) -> str:
 
 def _reason(result: EvalResult) -> str:
     score = "no score" if result.score is None else f"{result.score:.2f}"
-    return shorten(f"{result.name} {score}: {result.error or result.skipped or result.reason}", SHOWN_REPLY)
+    return shorten(f"{result.name} {score}: {result.error or result.skipped or result.reason}", MAX_EXCERPT)
 
 
 def _case_of(item: ItemResult) -> str:

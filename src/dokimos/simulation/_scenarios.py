@@ -21,7 +21,7 @@ from dokimos.simulation._sides import SimulatedUser
 from dokimos.simulation._simulator import ERROR, ConversationSimulator, StoppingCondition
 from dokimos.simulation._users import ORDINARY, Facts, GoalDrivenUser, LLMSimulatedUser, ScriptedUser
 
-SHOWN_TRANSCRIPT: Final = 1500
+MAX_QUOTED_TRANSCRIPT: Final = 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,4 +167,4 @@ def _describe_break(trajectory: ConversationTrajectory) -> str:
     problem = trajectory.metadata[ERROR]
     if not trajectory.messages:
         return f"{problem}\nNothing had been said."
-    return f"{problem}\nThe conversation until then:\n{shorten(trajectory.to_text(), SHOWN_TRANSCRIPT)}"
+    return f"{problem}\nThe conversation until then:\n{shorten(trajectory.to_text(), MAX_QUOTED_TRANSCRIPT)}"

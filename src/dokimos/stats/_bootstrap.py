@@ -18,7 +18,7 @@ T = TypeVar("T")
 RESAMPLES: Final = 2_000
 MEAN_RESAMPLES: Final = 10_000
 # Up to here resamples are drawn: the expansion by skewness and kurtosis is one for many values.
-_FEW: Final = 20
+_MAX_RESAMPLED_VALUES: Final = 20
 # The longest integer of `_sum_quantiles`, in values, in steps of the grid and in bits: it is raised to the
 # n-th power, and beyond these it would take longer than the expansion is worth.
 _MOST_ON_GRID: Final = 300
@@ -67,7 +67,7 @@ def bootstrap_mean_interval(
     if (grid := _grid_of(values)) is not None:
         low, high = (float(grid * total / len(values)) for total in _sum_quantiles(values, grid, tail))
         return Interval(low, high)
-    if len(values) <= _FEW:
+    if len(values) <= _MAX_RESAMPLED_VALUES:
         return bootstrap_interval(values, fmean, confidence=confidence, resamples=resamples, seed=seed)
     return Interval(_mean_quantile(values, tail), _mean_quantile(values, 1 - tail))
 

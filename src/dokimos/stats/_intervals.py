@@ -17,7 +17,7 @@ _MOST_NEWTON_STEPS: Final = 60
 _LARGEST_LOG: Final = 690
 # Two units in the last place of a float: nothing closer can be resolved.
 _FINEST: Final = 4e-16
-_KNOWN: Final = 4_096
+_CACHED_INTERVALS: Final = 4_096
 """Counts whose exact intervals are remembered: simulations and dashboards ask for the same few again."""
 
 
@@ -45,7 +45,7 @@ def wilson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Int
     return Interval(0.0 if passed <= 0 else centre - half, 1.0 if passed >= n else centre + half)
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_CACHED_INTERVALS)
 def clopper_pearson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Interval:
     """Return the exact binomial interval of the rate `passed / n`; with nothing seen it is 0..1.
 
@@ -60,7 +60,7 @@ def clopper_pearson_interval(passed: float, n: float, *, confidence: float = 0.9
     return Interval(low, high)
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_CACHED_INTERVALS)
 def mid_p_interval(passed: int, n: int, *, confidence: float = 0.95) -> Interval:
     """Return the mid-P interval of the rate `passed / n`; with nothing seen it is 0..1.
 

@@ -11,7 +11,7 @@ from dokimos.stats._intervals import beta_cdf, beta_quantile
 
 _NORMAL: Final = NormalDist()
 # From here on the normal distribution is the same to six digits, and the continued fraction converges slowly.
-_LARGE: Final = 1e6
+_NORMAL_FROM_FREEDOM: Final = 1e6
 # Even, as Simpson's rule needs.
 _STEPS: Final = 400
 
@@ -27,7 +27,7 @@ def t_cdf(t: float, freedom: float) -> float:
 @lru_cache(4_096)
 def t_quantile(probability: float, freedom: float) -> float:
     """Return the value below which a variable of Student's t distribution lies with `probability`."""
-    if freedom > _LARGE:
+    if freedom > _NORMAL_FROM_FREEDOM:
         return _NORMAL.inv_cdf(probability)
     tail = min(probability, 1 - probability)
     if tail == 0.5:

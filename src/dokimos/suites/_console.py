@@ -16,7 +16,7 @@ from dokimos._core.text import shorten
 from dokimos.reporting._console import Signs
 from dokimos.suites._case_plan import EXPECTED_TOOLS, TURN_ERROR, TURNS, turn_error_detail
 
-LONGEST: Final = 300
+MAX_LENGTH: Final = 300
 _TURNS_ANSWERED: Final = "Turns Answered"
 _VERDICTS: Final = {
     Outcome.PASSED: ("PASS", "good"),
@@ -45,9 +45,9 @@ def render_item(
     if isinstance(turns, Sequence) and not isinstance(turns, str):
         yield from _render_turns(turns, verbose)
     else:
-        yield Line(f'  Input: "{to_single_line(item.example.input or "", LONGEST)}"')
+        yield Line(f'  Input: "{to_single_line(item.example.input or "", MAX_LENGTH)}"')
         if verbose and item.actual_output is not None:
-            yield Line(f'  Reply: "{to_single_line(item.actual_output, LONGEST)}"')
+            yield Line(f'  Reply: "{to_single_line(item.actual_output, MAX_LENGTH)}"')
     if item.error is not None:
         yield Line(f"  {signs.failed} Agent error: {_with_location(item.error, item.error_detail)}", "bad")
     yield from _render_tool_calls(item, signs)
@@ -95,11 +95,11 @@ def render_not_run(names: Iterable[str], signs: Signs) -> Iterator[Line]:
 
 def _render_turns(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
     for number, turn in enumerate(turns, 1):
-        yield Line(f'  Turn {number}: "{to_single_line(str(turn.get("input", "")), LONGEST)}"')
+        yield Line(f'  Turn {number}: "{to_single_line(str(turn.get("input", "")), MAX_LENGTH)}"')
         if turn.get(TURN_ERROR) is not None:
             yield Line(f"    error: {_with_location(str(turn[TURN_ERROR]), turn_error_detail(turn))}", "bad")
         elif verbose:
-            yield Line(f'    Reply: "{to_single_line(text_form(turn.get(OUTPUT)) or "", LONGEST)}"')
+            yield Line(f'    Reply: "{to_single_line(text_form(turn.get(OUTPUT)) or "", MAX_LENGTH)}"')
 
 
 def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
@@ -111,7 +111,7 @@ def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
     sign = "" if result is None else f" {_sign(result, signs)}"
     yield Line(f"  Tools called: [{', '.join(names)}]{sign}", _tone(result))
     if result is not None and result.success is False:
-        yield Line(f"    {to_single_line(result.reason, LONGEST)}", "bad")
+        yield Line(f"    {to_single_line(result.reason, MAX_LENGTH)}", "bad")
     if result is not None and result.error is not None:
         yield Line(f"    error: {_with_location(result.error, result.error_detail)}", "doubtful")
 
@@ -123,11 +123,11 @@ def _render_metrics(item: ItemResult, signs: Signs) -> Iterator[Line]:
     for result in results:
         yield Line(f"    {_sign(result, signs)} {_format_metric(result, signs)}", _tone(result))
         if result.success is False and result.reason:
-            yield Line(f"        {to_single_line(result.reason, LONGEST)}", "bad")
+            yield Line(f"        {to_single_line(result.reason, MAX_LENGTH)}", "bad")
 
 
 def _with_location(error: str, detail: ErrorDetail | None) -> str:
-    return append_place(to_single_line(error, LONGEST), detail)
+    return append_place(to_single_line(error, MAX_LENGTH), detail)
 
 
 def _is_shown(result: EvalResult) -> bool:
@@ -138,9 +138,7 @@ def _is_shown(result: EvalResult) -> bool:
 
 def _format_metric(result: EvalResult, signs: Signs) -> str:
     if result.error is not None:
-        return (
-            f"{result.name}: error: {_with_location(shorten(result.problem, LONGEST), result.error_detail)}"
-        )
+        return f"{result.name}: error: {_with_location(shorten(result.problem, MAX_LENGTH), result.error_detail)}"
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
     # The long dash only where the terminal can show it: the short one stands for a metric not evaluated.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TOOL_SEARCH: Final = "search_tools"
 """What the framework calls the tool with which a model looks for others."""
-_MOST_SHOWN: Final = 20
+_MAX_LISTED_TOOLS: Final = 20
 
 
 def list_tool_names(file: SuiteFile) -> tuple[str, ...] | None:
@@ -48,8 +48,8 @@ def find_tool_faults(turn: Turn, known: Sequence[str] | None) -> Iterator[tuple[
             except ConfigurationError as error:
                 yield (*steps, "args", name), str(error)
         if known is not None and not is_placeholder(tool.name) and not _is_among(tool, known):
-            more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
-            listed = ", ".join(known[:_MOST_SHOWN]) + more
+            more = f" and {len(known) - _MAX_LISTED_TOOLS} more" if len(known) > _MAX_LISTED_TOOLS else ""
+            listed = ", ".join(known[:_MAX_LISTED_TOOLS]) + more
             message = (
                 f"no tool of this suite is called {tool.name!r}.{suggest(tool.name, known)} Tools: {listed}."
             )

@@ -24,7 +24,7 @@ _EVENTS: Final = frozenset(
         "ai.stream.firstChunk",  # Vercel
     )
 )
-_LONGEST: Final = 1e9
+_MAX_DURATION: Final = 1e9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,4 +63,4 @@ def _moments(span: Span, started: object) -> list[int]:
 def _duration(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if 0 < value < _LONGEST else None
+    return value if 0 < value < _MAX_DURATION else None

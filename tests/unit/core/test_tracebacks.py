@@ -476,7 +476,7 @@ def test_equal_tracebacks_are_one_in_memory(app):
 
 
 def test_many_different_places_do_not_pile_up(app, monkeypatch):
-    monkeypatch.setattr(traceback_entries, "_MOST_KNOWN", 50)
+    monkeypatch.setattr(traceback_entries, "_MAX_CACHED_ENTRIES", 50)
     for number in range(120):
         space = {}
         exec(f"def answer():\n    raise ValueError({number})", space)

@@ -19,7 +19,7 @@ LONGEST = 1 << 16
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    monkeypatch.setattr(limits, "LONGEST", LONGEST)
+    monkeypatch.setattr(limits, "MAX_RECORD_BYTES", LONGEST)
     monkeypatch.setattr(source, "_FIRST_LINE", LONGEST // 2)
 
 

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from dokimos import EvalResult, Example, ExperimentResult, load_result, render
 from dokimos._core.results import ItemResult, RunResult
 from dokimos.errors import ConfigurationError
-from dokimos.exporters._shared_texts import LONG
+from dokimos.exporters._shared_texts import SHARED_FROM_LENGTH
 
 EARLIER = Path(__file__).parents[2] / "data" / "reports" / "earlier_version.json"
 MARK = "0123456789abcdef"
 LARGE = MARK + "x" * 2**20
 
 LONG_TEXTS = [
-    "a" * LONG,
-    "\u202e\u200b\x1b[2J" * LONG,
-    '"\\\n\ud800' * LONG,
-    json.dumps(["b" * LONG]),
-    '{"c": "' + "c" * LONG + '"}',
-    json.dumps([1.0, True, None]).ljust(LONG),
-    "[" * LONG,
+    "a" * SHARED_FROM_LENGTH,
+    "\u202e\u200b\x1b[2J" * SHARED_FROM_LENGTH,
+    '"\\\n\ud800' * SHARED_FROM_LENGTH,
+    json.dumps(["b" * SHARED_FROM_LENGTH]),
+    '{"c": "' + "c" * SHARED_FROM_LENGTH + '"}',
+    json.dumps([1.0, True, None]).ljust(SHARED_FROM_LENGTH),
+    "[" * SHARED_FROM_LENGTH,
 ]
 scalars = st.sampled_from(
     [*LONG_TEXTS, LONG_TEXTS[0][1:], "", None, True, 1, 1.0, -0.0, 1e-7, 2**70]
@@ -127,14 +127,14 @@ def test_large_inputs_and_expected_outputs_stand_once():
 
 def test_items_hold_what_clients_read():
     document = json.loads(
-        render(result_of({"output": LARGE}, {"output": "b" * LONG}, {"output": LARGE}), "json")
+        render(result_of({"output": LARGE}, {"output": "b" * SHARED_FROM_LENGTH}, {"output": LARGE}), "json")
     )
 
     (item,) = document["items"]
     assert item["actualOutput"] == LARGE
     assert [run.get("actualOutput", item["actualOutput"]) for run in item["runs"]] == [
         LARGE,
-        "b" * LONG,
+        "b" * SHARED_FROM_LENGTH,
         LARGE,
     ]
     assert ["actualOutput" in run for run in item["runs"]] == [False, True, False]
@@ -142,7 +142,9 @@ def test_items_hold_what_clients_read():
 
 
 def test_a_report_without_long_texts_has_no_references():
-    result = result_of({"output": "a" * (LONG - 1), "$text": ["items"]}, {"output": {"$json": ["items"]}})
+    result = result_of(
+        {"output": "a" * (SHARED_FROM_LENGTH - 1), "$text": ["items"]}, {"output": {"$json": ["items"]}}
+    )
 
     document = json.loads(render(result, "json"))
 
@@ -150,7 +152,7 @@ def test_a_report_without_long_texts_has_no_references():
     assert document["result"]["runs"][1]["itemResults"][0]["actualOutputs"] == {
         "output": {"$json": ["items"]}
     }
-    assert document["items"][0]["runs"][0]["actualOutput"] == "a" * (LONG - 1)
+    assert document["items"][0]["runs"][0]["actualOutput"] == "a" * (SHARED_FROM_LENGTH - 1)
     assert load_result(json.dumps(document)) == result
 
 

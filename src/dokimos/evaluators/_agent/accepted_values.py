@@ -21,7 +21,7 @@ OPTIONAL: Final = "optional"
 LITERAL: Final = "literal"
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-_MOST_ASKED: Final = 1000
+_MAX_COMBINATIONS: Final = 1000
 _HINT: Final = f'{{"{LITERAL}": ...}} around a map says that the map itself is the value'
 
 
@@ -169,10 +169,10 @@ def every_alternative(value: object) -> list[Any]:
     Raises:
         EvaluationError: where there would be more than 1000.
     """
-    expanded = alternatives(value, _MOST_ASKED)
+    expanded = alternatives(value, _MAX_COMBINATIONS)
     if expanded is None:
         raise EvaluationError(
-            f"The accepted values of an expected call combine in more than {_MOST_ASKED} ways, and a "
+            f"The accepted values of an expected call combine in more than {_MAX_COMBINATIONS} ways, and a "
             "function is called with each; compare single arguments with functions, or accept fewer values."
         )
     return expanded

@@ -23,7 +23,7 @@ CallCheck: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 
 BY_NAME: Final = ArgumentMatcher("ignore")
 _EXACT: Final = ArgumentMatcher("exact")
-_FEW: Final = 16
+_MAX_COMPARED_CALLS: Final = 16
 """Up to so many calls, comparing them one by one takes less time than making keys of them."""
 
 _MOST_FAULTS: Final = 3
@@ -85,7 +85,7 @@ class CallMatcher:
             return None
         check = self._check(expected.name)
         exact = _EXACT if check is None else check
-        each = alternatives(expected.arguments, _FEW)
+        each = alternatives(expected.arguments, _MAX_COMPARED_CALLS)
         if each is None or not isinstance(exact, ArgumentMatcher):
             return None
         try:
@@ -142,7 +142,7 @@ def in_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> int:
 def pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int]:
     """Pair as many calls as possible whatever their order; returns expected -> actual, by index."""
     # The usual case, a handful of equal calls, needs neither keys nor a matching.
-    if len(expected) <= _FEW >= len(actual):
+    if len(expected) <= _MAX_COMPARED_CALLS >= len(actual):
         equal = _equal_pairs(expected, actual, matcher)
         if len(equal) == min(len(expected), len(actual)):
             return equal
@@ -160,7 +160,7 @@ def explain_nearest(expected: Calls, actual: Calls, matcher: CallMatcher) -> str
     Returns: A clause such as "convert: unit is 'm', expected 'km'"; empty where there is no such call.
     """
     for expected_call in expected:
-        named = [call for call in actual if call.name == expected_call.name][:_FEW]
+        named = [call for call in actual if call.name == expected_call.name][:_MAX_COMPARED_CALLS]
         faults = min((matcher.explain(expected_call, call) for call in named), key=len, default=[])
         if faults:
             more = f" and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""

@@ -19,7 +19,7 @@ from dokimos.evaluators._nlp.word_sequences import (
 )
 
 _ARTICLES: Final = frozenset({"a", "an", "the"})
-_SMALL: Final = bytes(range(256)).lower()
+_LOWER_CASE_TABLE: Final = bytes(range(256)).lower()
 _ARTICLE: Final = re.compile(r"\b(?:an?|the)\b")
 
 
@@ -49,7 +49,7 @@ class TokenF1(Evaluator):
 
     def _words(self, text: str) -> list[str]:
         if text.isascii():  # articles can only touch white space; they are ignored later, which is faster
-            return text.encode().translate(_SMALL, PUNCTUATION).decode().split()
+            return text.encode().translate(_LOWER_CASE_TABLE, PUNCTUATION).decode().split()
         text = without_punctuation(text.lower())
         return (_ARTICLE.sub(" ", text) if self.drop_articles else text).split()
 

@@ -25,7 +25,7 @@ _BLOB: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".mp4", ".mp3"
 _EXPECTED: Final = re.compile(r"__expected(\d*)")
 _CONFIG: Final = re.compile(r"__config:__expected(\d*):(\w+)")
 # The part before the colon counts only if it is a known assertion: answers may have colons, too.
-_SHORT: Final = re.compile(r"\s*([a-z][a-z0-9-]*)(?:\(([\d.]+)\))?\s*:\s*(.*)", re.DOTALL)
+_SHORTHAND: Final = re.compile(r"\s*([a-z][a-z0-9-]*)(?:\(([\d.]+)\))?\s*:\s*(.*)", re.DOTALL)
 _WITHOUT_VALUE: Final = ("is-json", "contains-json")
 _LISTED: Final = ("contains-any", "contains-all", "icontains-any", "icontains-all")
 
@@ -241,7 +241,7 @@ def parse_assertion(text: str) -> dict[str, Any]:
     """Return the assertion that a cell such as `similar(0.8): Hello` stands for."""
     if text.strip().removeprefix("not-") in _WITHOUT_VALUE:
         return {"type": text.strip()}
-    match = _SHORT.match(text)
+    match = _SHORTHAND.match(text)
     if match is None or not _is_type(match[1]):
         return {"type": "equals", "value": text}
     kind, threshold, value = match[1], match[2], match[3].strip()

@@ -41,7 +41,7 @@ TOOL_RETRIES: Final = 3
 """How often the model may mend the arguments of a tool."""
 CLOSING_SECONDS: Final = 10.0
 """How long servers get to end."""
-_LOG_SHOWN: Final = 500
+_MAX_EXCERPT: Final = 500
 
 
 class Backend:
@@ -147,7 +147,9 @@ class Backend:
         for path in sorted(Path(self._logs.name).glob("*.log")):
             with contextlib.suppress(OSError):
                 text = path.read_text(encoding="utf-8", errors="replace").strip()
-                excerpts += [f"; {path.stem} said: {shorten(text[-_LOG_SHOWN:], _LOG_SHOWN)}"] if text else []
+                excerpts += (
+                    [f"; {path.stem} said: {shorten(text[-_MAX_EXCERPT:], _MAX_EXCERPT)}"] if text else []
+                )
         return "".join(excerpts)
 
 
