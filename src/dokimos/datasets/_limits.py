@@ -33,8 +33,8 @@ def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr
 def line_too_long(what: str, label: str | None, line: int) -> DatasetError:
     """Return the error about something that is longer than we read at once."""
     return DatasetError(
-        f"{what} is longer than {_megabytes(MAX_RECORD_BYTES)}, so this is hardly a data set. Keep such a value "
-        "in a file of its own, and name that file in the row.",
+        f"{what} is longer than {_megabytes(MAX_RECORD_BYTES)}, so this is hardly a data set. Keep such a "
+        "value in a file of its own, and name that file in the row.",
         path=label,
         line=line,
     )

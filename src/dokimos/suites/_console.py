@@ -138,7 +138,8 @@ def _is_shown(result: EvalResult) -> bool:
 
 def _format_metric(result: EvalResult, signs: Signs) -> str:
     if result.error is not None:
-        return f"{result.name}: error: {_with_location(shorten(result.problem, MAX_LENGTH), result.error_detail)}"
+        problem = _with_location(shorten(result.problem, MAX_LENGTH), result.error_detail)
+        return f"{result.name}: error: {problem}"
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
     # The long dash only where the terminal can show it: the short one stands for a metric not evaluated.
