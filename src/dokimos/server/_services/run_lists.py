@@ -46,12 +46,19 @@ RUN_ORDERS: Final = SortKeys(
     default="startedAt,desc",
 )
 """By `startedAt`, an index has the runs in order; for the others, those of the experiment are sorted."""
+# What a list of a thousand runs would read for nothing.
+_UNLISTED: Final = {
+    "created_by", "deleted_at", "experiment_id", "experiment_name", "idempotency_hash", "idempotency_key",
+    "idempotency_scope", "last_activity_at", "next_ordinal", "project_id", "project_name", "provenance",
+    "tenant_id", "verdict",
+}  # fmt: skip
+_LISTED: Final = [each for each in select_described_runs().selected_columns if each.key not in _UNLISTED]
 
 
 def list_runs(
     connection: Connection, principal: Principal, experiment_id: str, chosen: RunFilter, page: ListPage
 ) -> Sequence[Row[Any]]:
-    """Return a page of the runs of an experiment.
+    """Return a page of the runs of an experiment, with what a list of them shows.
 
     Raises:
         NotFoundError: There is no such experiment that the caller sees.
@@ -59,7 +66,7 @@ def list_runs(
     """
     find_experiment(connection, principal, experiment_id)
     visible = select_described_runs().where(RUNS.c.experiment_id == experiment_id, principal.sees(RUNS))
-    return read_page(connection, visible, page, RUNS.c.id, *_conditions(chosen))
+    return read_page(connection, visible.with_only_columns(*_LISTED), page, RUNS.c.id, *_conditions(chosen))
 
 
 def _conditions(chosen: RunFilter) -> Iterator[ColumnElement[bool]]:
