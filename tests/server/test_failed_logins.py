@@ -22,7 +22,7 @@ def fail(failures, address, times):
     for attempt in range(times):
         if failures.seconds_to_wait(address):
             return attempt
-        failures.note_failure(address)
+        failures.note_failure(address, str(attempt))
     return times
 
 
@@ -68,8 +68,11 @@ def test_addresses_of_one_network_of_ipv6_count_as_one():
 def test_what_is_remembered_does_not_grow():
     failures = FailedLogins(2, Clock())
     for number in range(20_000):
-        failures.note_failure(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+        failures.note_failure(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"hash {number}")
     assert len(failures._used_up_until) == 10_000
+    assert len(failures._wrong_keys) == 10_000
+    assert failures.has_failed_with("10.0.78.31", "hash 19999")
+    assert not failures.has_failed_with("10.0.78.30", "hash 19999")
 
 
 def test_no_limit_is_a_limit_too():
@@ -127,11 +130,23 @@ def test_wrong_keys_at_one_address_keep_no_other_out(keyed):
     assert keyed("192.0.2.1").get("/api/v1/api-keys", headers=made).status_code == 200
 
 
+def test_a_job_with_an_old_key_locks_out_nobody_behind_the_same_address(keyed):
+    run = {"experimentName": "qa"}
+    old, own = (bearer(key) for key in ("the key of last year", OWN))
+
+    for _ in range(20):
+        assert keyed("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=old).status_code == 401
+        assert keyed("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=own).status_code == 201
+    # Each other wrong key is another guess.
+    assert try_keys(keyed("192.0.2.1"), 3) == [401, 401, 429]
+    assert keyed("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=old).status_code == 401
+
+
 def test_an_open_read_with_a_wrong_key_stays_one_without_a_key(keyed):
     client = keyed("192.0.2.1")
     answers = [client.get("/api/v1/projects", headers=bearer(f"no {turn}")) for turn in range(8)]
     assert [answer.status_code for answer in answers] == [200] * 8
-    assert try_keys(client, 1) == [429]
+    assert client.get("/api/v1/api-keys", headers=bearer("another")).status_code == 429
 
 
 def test_a_trusted_proxy_says_where_a_request_comes_from(listening):
@@ -150,7 +165,7 @@ def test_a_trusted_proxy_says_where_a_request_comes_from(listening):
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
-    assert [read("no", "192.0.2.1")[0] for _ in range(3)] == [401, 401, 429]
+    assert [read(f"no {turn}", "192.0.2.1")[0] for turn in range(3)] == [401, 401, 429]
     assert read(OWN, "192.0.2.1")[0] == 429
     assert read(OWN, "192.0.2.2")[0] == 200
 
@@ -162,7 +177,7 @@ def test_an_address_that_is_no_proxy_cannot_say_it_is_another(listening):
     port = listening(api_key=OWN, failed_logins_per_minute=2, trusted_proxies=("192.0.2.200",))
 
     def status(address):
-        headers = {**bearer("no"), "X-Forwarded-For": address}
+        headers = {**bearer(f"no {address}"), "X-Forwarded-For": address}
         request = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/api-keys", headers=headers)
         with pytest.raises(urllib.error.HTTPError) as error:
             urllib.request.urlopen(request, timeout=20)

@@ -113,10 +113,13 @@ class KeyRing:
         if token is None:
             return None
         # Looked up by its hash: how long that takes says nothing about the keys.
-        principal = self._principals.get(hash_key(token))
+        key_hash = hash_key(token)
+        principal = self._principals.get(key_hash)
         if principal is not None:
             await self._note_use(principal)
             return principal
+        if self._failures.has_failed_with(address, key_hash):
+            return None
         seconds = self._failures.seconds_to_wait(address)
         if seconds > 0:
             raise TooManyFailuresError(math.ceil(seconds))
@@ -124,7 +127,7 @@ class KeyRing:
         # Headers are read as Latin-1: this gives back the bytes that were sent.
         if own is not None and hmac.compare_digest(own.encode(), token.encode("latin-1", "replace")):
             return SYSTEM
-        self._failures.note_failure(address)
+        self._failures.note_failure(address, key_hash)
         return None
 
     async def identify_session(self, token: str) -> Principal | None:
