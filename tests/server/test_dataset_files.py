@@ -13,10 +13,11 @@ from dokimos import Dataset
 from dokimos.server import ServerSettings
 from dokimos.server._db.database import open_database
 from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS
+from dokimos.server._services import maintenance
 from dokimos.server._services.dataset_items import item_of_texts
 from dokimos.server._services.dataset_versions import NewVersion, write_version
 from dokimos.server._services.datasets import create_dataset, delete_dataset, describe_dataset
-from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.errors import NotFoundError, UnavailableError
 from dokimos.server._services.principal import SYSTEM
 from dokimos.server._workers.maintenance import purge
 
@@ -298,6 +299,27 @@ async def test_what_a_killed_server_has_left_is_removed_when_it_is_old(database)
     assert await count(database, DATASET_ITEMS) == 2
     an_hour_ago = update(DATASET_VERSIONS).values(created_at=DATASET_VERSIONS.c.created_at - 3_600_000_000)
     await database.write(lambda c: c.execute(an_hour_ago).rowcount)
+    await purge(database)
+    assert await count(database, DATASET_ITEMS) == await count(database, DATASET_VERSIONS) == 0
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+async def test_a_version_of_which_the_purge_took_items_is_not_published(database, monkeypatch, is_complete):
+    """Where the clock is set forward, or the machine slept, an upload that goes on looks like one left."""
+    monkeypatch.setattr(maintenance, "PURGE_ROWS", 3)
+
+    async def batches():
+        yield batch(1, 2, 3, 4)
+        later = update(DATASET_VERSIONS).values(created_at=DATASET_VERSIONS.c.created_at - 3_600_000_000)
+        await database.write(lambda c: c.execute(later).rowcount)
+        assert await database.write(maintenance.purge_deleted_rows) == 3
+        if not is_complete:
+            yield batch(5, 6)
+
+    with pytest.raises(UnavailableError, match="given up"):
+        await write_version(database, SYSTEM, NewVersion(dataset="qa"), batches())
+
+    assert await versions_of(database) == []
     await purge(database)
     assert await count(database, DATASET_ITEMS) == await count(database, DATASET_VERSIONS) == 0
 

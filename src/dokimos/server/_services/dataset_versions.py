@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, exists, insert, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database
@@ -30,9 +30,17 @@ from dokimos.server._services.dataset_items import (
     insert_items,
 )
 from dokimos.server._services.datasets import LATEST, find_dataset, find_version
-from dokimos.server._services.errors import InvalidRequestError, NotFoundError, NotLatestError
+from dokimos.server._services.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    NotLatestError,
+    UnavailableError,
+)
 from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.principal import Principal
+
+_GIVEN_UP: Final = 0
+"""When a version was begun that nobody writes any more: at this time, so that its age shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,7 @@ async def write_version(
         ForbiddenError: The dataset is shared, and closed to this caller.
         InvalidRequestError: There are no items, or two have the same id.
         NotLatestError: Another version is the latest one by now.
+        UnavailableError: It was taken for one that nobody writes any more.
     """
     unfinished = await database.write(partial(begin_version, principal=principal, new=new))
     digest = hashlib.sha256()
@@ -140,12 +149,11 @@ def add_items(
     """Add items to a version without a number, from an ordinal on."""
     is_there = exists().where(DATASETS.c.id == version.dataset_id, DATASETS.c.deleted_at.is_(None))
     sign_of_life = (
-        update(DATASET_VERSIONS)
-        .where(DATASET_VERSIONS.c.id == version.id, DATASET_VERSIONS.c.version.is_(None), is_there)
-        .values(created_at=now())
+        update(DATASET_VERSIONS).where(_is_being_written(version.id), is_there).values(created_at=now())
     )
     if not connection.execute(sign_of_life).rowcount:
-        raise NotFoundError("The dataset was deleted while this version was written")
+        is_deleted = not connection.execute(select(is_there)).scalar()
+        raise _dataset_is_deleted() if is_deleted else _version_is_given_up()
     known = {item.lineage_id for item in items if item.lineage_id is not None}
     unknown = [item for item in items if item.lineage_id is None]
     if unknown and version.base_id is not None:
@@ -169,7 +177,7 @@ def publish_version(
     query = select(DATASETS).where(DATASETS.c.id == version.dataset_id, DATASETS.c.deleted_at.is_(None))
     dataset = connection.execute(query.with_for_update()).first()
     if dataset is None:
-        raise NotFoundError("The dataset was deleted while this version was written")
+        raise _dataset_is_deleted()
     latest = None if dataset.latest_version is None else _latest(connection, principal, dataset)
     number = 0 if latest is None else latest.version
     if new.expected_latest is not None and number != new.expected_latest:
@@ -179,11 +187,13 @@ def publish_version(
         return WrittenVersion(latest, is_new=False)
     moment = now()
     next_number = (dataset.latest_version or 0) + 1
-    connection.execute(
+    published = connection.execute(
         update(DATASET_VERSIONS)
-        .where(DATASET_VERSIONS.c.id == version.id)
+        .where(_is_being_written(version.id))
         .values(version=next_number, item_count=count, content_hash=content_hash, created_at=moment)
     )
+    if not published.rowcount:
+        raise _version_is_given_up()
     connection.execute(
         update(DATASETS)
         .where(DATASETS.c.id == dataset.id)
@@ -224,9 +234,36 @@ def _is_equal(
 def discard_version(connection: Connection, version: UnfinishedVersion) -> None:
     """Leave a version without a number to the next sweep, which removes its items in small steps."""
     connection.execute(
-        update(DATASET_VERSIONS)
-        .where(DATASET_VERSIONS.c.id == version.id, DATASET_VERSIONS.c.version.is_(None))
-        .values(created_at=0)
+        update(DATASET_VERSIONS).where(_is_being_written(version.id)).values(created_at=_GIVEN_UP)
+    )
+
+
+def give_up_quiet_version(connection: Connection, quiet_since: int) -> str | None:
+    """Return a version that got no items since then, and that gets no more from now on; None for none."""
+    is_quiet = (DATASET_VERSIONS.c.version.is_(None), DATASET_VERSIONS.c.created_at < quiet_since)
+    version_id: str | None = connection.execute(
+        select(DATASET_VERSIONS.c.id).where(*is_quiet).limit(1)
+    ).scalar()
+    # Looked at again: on PostgreSQL, items may have come in between.
+    change = update(DATASET_VERSIONS).where(DATASET_VERSIONS.c.id == version_id, *is_quiet)
+    if version_id is None or not connection.execute(change.values(created_at=_GIVEN_UP)).rowcount:
+        return None
+    return version_id
+
+
+def _is_being_written(version_id: str) -> ColumnElement[bool]:
+    columns = DATASET_VERSIONS.c
+    return (columns.id == version_id) & columns.version.is_(None) & (columns.created_at != _GIVEN_UP)
+
+
+def _dataset_is_deleted() -> NotFoundError:
+    return NotFoundError("The dataset was deleted while this version was written")
+
+
+def _version_is_given_up() -> UnavailableError:
+    return UnavailableError(
+        "This version was given up, since its items arrived too slowly or the clock of the server was set "
+        "forward; send it again."
     )
 
 

@@ -17,6 +17,7 @@ from dokimos.server._db.tables import (
     RUNS,
 )
 from dokimos.server._services.comparison_retention import purge_comparisons, purge_comparisons_of
+from dokimos.server._services.dataset_versions import give_up_quiet_version
 from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run, counts_of
 from dokimos.server._services.runs import COMPARABLE, RunStatus
 
@@ -88,7 +89,7 @@ def purge_deleted_rows(connection: Connection) -> int:
             or purge_comparisons_of(connection, run)
             or _delete_row(connection, RUNS, run)
         )
-    version = _first_unfinished_version(connection)
+    version = give_up_quiet_version(connection, now() - _UNFINISHED_MICROSECONDS)
     if version is not None:
         is_below = DATASET_ITEMS.c.version_id == version
         return _delete_some(connection, DATASET_ITEMS, is_below) or _delete_row(
@@ -111,17 +112,6 @@ def purge_deleted_rows(connection: Connection) -> int:
         if removed:
             return removed
     return 0
-
-
-def _first_unfinished_version(connection: Connection) -> str | None:
-    """A version whose upload failed, or whose server ended before it was complete."""
-    quiet_since = now() - _UNFINISHED_MICROSECONDS
-    row_id: str | None = connection.execute(
-        select(DATASET_VERSIONS.c.id)
-        .where(DATASET_VERSIONS.c.version.is_(None), DATASET_VERSIONS.c.created_at < quiet_since)
-        .limit(1)
-    ).scalar()
-    return row_id
 
 
 def _mark_orphans_deleted(connection: Connection) -> int:
