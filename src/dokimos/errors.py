@@ -204,12 +204,12 @@ class EndpointDownError(JudgeUnavailableError):
     def find_in_chain(cls, error: BaseException) -> EndpointDownError | None:
         """Return the error of this kind that `error` is or was raised from, if any."""
         seen: set[int] = set()
-        found: BaseException | None = error
-        while found is not None and id(found) not in seen:
-            if isinstance(found, cls):
-                return found
-            seen.add(id(found))
-            found = found.__context__ if found.__cause__ is None else found.__cause__  # may be falsy
+        current: BaseException | None = error
+        while current is not None and id(current) not in seen:
+            if isinstance(current, cls):
+                return current
+            seen.add(id(current))
+            current = current.__context__ if current.__cause__ is None else current.__cause__  # may be falsy
         return None
 
 

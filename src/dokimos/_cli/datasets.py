@@ -61,10 +61,10 @@ def pull(dataset: str, output: str | None, force: bool, server: str | None) -> i
     if path.exists() and not force:
         raise click.UsageError(f"{path} exists; give --force to replace it, or another name with -o.")
     with using_server(server):
-        found = _load(uri)
-    found.save(path)
-    version = "" if found.source is None else f"@{found.source.version}"
-    echo(f"wrote {path}   {found.name}{version}, {pluralize(len(found), 'item')}")
+        pulled = _load(uri)
+    pulled.save(path)
+    version = "" if pulled.source is None else f"@{pulled.source.version}"
+    echo(f"wrote {path}   {pulled.name}{version}, {pluralize(len(pulled), 'item')}")
     return 0
 
 

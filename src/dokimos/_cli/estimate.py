@@ -211,8 +211,8 @@ def _seconds_per_item(result: ExperimentResult, parallelism: int) -> float | Non
 
 def _sum_costs(result: ExperimentResult) -> float | None:
     costs = [result.summary.metrics.cost_usd, result.summary.judging.metrics.cost_usd]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None
+    priced = [cost for cost in costs if cost is not None]
+    return sum(priced) if priced else None
 
 
 def _sample_root(settings: RunSettings, root: Path) -> Path:
@@ -275,10 +275,10 @@ def _confirm(estimate: Estimate, limit: float) -> None:
         raise ConfigurationError("The run was declined.")
 
 
-def _range(found: Range | None, shown: Any) -> str:
-    if found is None:
+def _range(estimate: Range | None, shown: Any) -> str:
+    if estimate is None:
         return "not known"
-    low, high = shown(found.low), shown(found.high)
+    low, high = shown(estimate.low), shown(estimate.high)
     return f"about {low}" if low == high else f"{low} to {high}"
 
 

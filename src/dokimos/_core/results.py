@@ -113,7 +113,7 @@ class ExperimentResult(Printable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
-        names = dict.fromkeys(found.name for run in self.runs for found in run.summary.evaluators)
+        names = dict.fromkeys(summary.name for run in self.runs for summary in run.summary.evaluators)
         # Only the scores of an evaluator that gives several have a dot in their names.
         if any("." in name for name in names):
             object.__setattr__(self, "evaluators", expand_parts(self.evaluators, names))
@@ -208,7 +208,7 @@ class ExperimentResult(Printable):
     def evaluator_names(self) -> tuple[str, ...]:
         """The evaluators that gave results, in declared order, then in the order first seen."""
         declared = [info.name for info in self.evaluators]
-        seen = dict.fromkeys(found.name for run in self.runs for found in run.summary.evaluators)
+        seen = dict.fromkeys(summary.name for run in self.runs for summary in run.summary.evaluators)
         return tuple(dict.fromkeys([*(name for name in declared if name in seen), *seen]))
 
     @property

@@ -128,30 +128,30 @@ def _evaluators(result: ExperimentResult) -> list[dict[str, Any]]:
     summary = result.summary
     rows = []
     for name in result.evaluator_names:
-        found = summary.evaluator(name)
-        if found is not None:
-            rows.append(_evaluator(result, found, infos.get(name)))
+        totals = summary.evaluator(name)
+        if totals is not None:
+            rows.append(_evaluator(result, totals, infos.get(name)))
     return rows
 
 
 def _evaluator(
-    result: ExperimentResult, found: EvaluatorSummary, info: EvaluatorInfo | None
+    result: ExperimentResult, totals: EvaluatorSummary, info: EvaluatorInfo | None
 ) -> dict[str, Any]:
     tree = {
-        "name": found.name,
-        "kind": kind_of(found.name, info),
+        "name": totals.name,
+        "kind": kind_of(totals.name, info),
         "lower": info is not None and info.lower_is_better,
         "threshold": None if info is None else info.threshold,
-        "mean": round_half_up_or_none(result.average_score(found.name)),
-        "passed": found.passed,
-        "judged": found.judged,
-        "decides": found.decides,
-        "errors": found.errors,
-        "skipped": found.skipped,
+        "mean": round_half_up_or_none(result.average_score(totals.name)),
+        "passed": totals.passed,
+        "judged": totals.judged,
+        "decides": totals.decides,
+        "errors": totals.errors,
+        "skipped": totals.skipped,
         "parameters": {} if info is None else info.parameters,
     }
-    if found.score_range is not None:
-        tree["range"] = list(found.score_range)
+    if totals.score_range is not None:
+        tree["range"] = list(totals.score_range)
     return tree
 
 

@@ -73,8 +73,8 @@ class ApiReply(NamedTuple):
         try:
             return json.loads(self.content)
         except JSON_ERRORS:
-            found = excerpt_of_content(self.content)
-            raise ServerReplyError(f"{self.url}: the answer is not JSON: {found}") from None
+            excerpt = excerpt_of_content(self.content)
+            raise ServerReplyError(f"{self.url}: the answer is not JSON: {excerpt}") from None
 
 
 @dataclass(kw_only=True, eq=False)

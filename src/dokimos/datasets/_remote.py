@@ -251,13 +251,13 @@ def _read_cached(asked: RemoteUri, outage: ServerUnavailableError) -> CachedVers
     return cached
 
 
-def _keep_copy(found: CachedVersion) -> None:
+def _keep_copy(version: CachedVersion) -> None:
     try:
-        write_cached(found, _server())
+        write_cached(version, _server())
     except OSError as error:  # a full or read-only disk must not stop a run
         _log.warning(
             "No copy of the data set '%s' was kept: %s",
-            escape_control_characters(found.name),
+            escape_control_characters(version.name),
             escape_control_characters(str(error)),
         )
 
@@ -268,5 +268,5 @@ def _server() -> str:
 
 
 def _not_understood(reply: ApiReply, what: str) -> ServerReplyError:
-    found = shorten(" ".join(reply.content.decode("utf-8", "replace").split()), 200)
-    return ServerReplyError(f"{reply.url}: the answer is not {what}: {found}")
+    excerpt = shorten(" ".join(reply.content.decode("utf-8", "replace").split()), 200)
+    return ServerReplyError(f"{reply.url}: the answer is not {what}: {excerpt}")

@@ -59,17 +59,17 @@ def folder_name(name: str, version: int) -> str:
     return f"{encoded}@{version}"
 
 
-def write_cached(found: CachedVersion, server: str) -> None:
+def write_cached(version: CachedVersion, server: str) -> None:
     """Keep a copy, each file of it whole or not at all. Raises `OSError`."""
-    items = [{member: item.get(member) for member in _MEMBERS} for item in found.items]
-    content = _encode({"name": found.name, "version": found.version, "items": items})
+    items = [{member: item.get(member) for member in _MEMBERS} for item in version.items]
+    content = _encode({"name": version.name, "version": version.version, "items": items})
     about = {
         "server": server,
-        "description": found.description,
-        **{name: [item.get(member) for item in found.items] for name, member in _OTHER_IDS.items()},
+        "description": version.description,
+        **{name: [item.get(member) for item in version.items] for name, member in _OTHER_IDS.items()},
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    folder = cache_root() / folder_name(found.name, found.version)
+    folder = cache_root() / folder_name(version.name, version.version)
     folder.mkdir(parents=True, exist_ok=True)
     _replace_file(folder / ITEMS, content)
     _replace_file(folder / ABOUT, _encode(about))

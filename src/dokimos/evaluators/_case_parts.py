@@ -67,10 +67,10 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
         return lambda case: _read_contexts(case, key)
     part = SECTIONS.get(section)
     if part is None or not key:
-        near = get_close_matches(path, _WHOLE_PARTS, n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
+        similar = get_close_matches(path, _WHOLE_PARTS, n=1)
+        question = f" Did you mean {similar[0]!r}?" if similar else ""
         raise ConfigurationError(
-            f"`requires` names {path!r}, which is not a part of a case.{meant} "
+            f"`requires` names {path!r}, which is not a part of a case.{question} "
             f"The parts are {_names_of_parts()}."
         )
     return lambda case: part(case).get(key)

@@ -21,11 +21,11 @@ def suggest_evaluator(thing: Any) -> str:
 def _suggest_by_name(name: str) -> str:
     from dokimos.evaluators import registry
 
-    near = name if name in registry.names() else registry.nearest(name)
-    if near is None:
+    similar = name if name in registry.names() else registry.nearest(name)
+    if similar is None:
         return " but a text; `dokimos evaluators` lists all evaluators"
-    kind = registry.find(near).__name__
-    return f" but a text; write {kind}(...) of dokimos.evaluators, or registry.build({near!r})"
+    kind = registry.find(similar).__name__
+    return f" but a text; write {kind}(...) of dokimos.evaluators, or registry.build({similar!r})"
 
 
 def _suggest_subclass(kind: type) -> str:

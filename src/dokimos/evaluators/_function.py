@@ -259,8 +259,8 @@ def _check_parameter(owner: str, parameter: inspect.Parameter) -> None:
         raise ConfigurationError(f"{owner}: parameter {parameter.name!r} must not be positional-only.")
     if parameter.name in _PARTS or parameter.default is not parameter.empty:
         return
-    near = get_close_matches(parameter.name, _PARTS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    similar = get_close_matches(parameter.name, _PARTS, n=1)
+    hint = f"did you mean {similar[0]!r}? " if similar else ""
     raise ConfigurationError(
         f"{owner}: no part of a case is called {parameter.name!r}; {hint}{_list_parts()}."
     )

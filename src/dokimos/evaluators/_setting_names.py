@@ -43,8 +43,8 @@ def check_settings(kind: Any, positional: int, arguments: Mapping[str, Any]) -> 
 def _refuse_unknown(owner: str, arguments: Iterable[str], settings: Sequence[str]) -> None:
     for setting in arguments:
         if setting not in settings:
-            near = get_close_matches(setting, settings, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(settings)}."
+            similar = get_close_matches(setting, settings, n=1)
+            hint = f"Did you mean {similar[0]!r}?" if similar else f"It has: {', '.join(settings)}."
             raise TypeError(f"{owner} has no setting {setting!r}. {hint}")
 
 

@@ -294,5 +294,5 @@ def nearest(name: str) -> str | None:
 
 
 def _nearest(name: str, choices: Any, *, most: int = 1) -> str:
-    near = get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), list(choices), n=most)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    similar = get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), list(choices), n=most)
+    return f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""

@@ -252,8 +252,8 @@ def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOption
 
             options_and_fields = [*option_names, *(f.name for f in fields(Experiment))]
             close = difflib.get_close_matches(name, options_and_fields, n=1)
-            meant = _OTHER_NAMES.get(name) or next(iter(close), None)
-            hint = f" Did you mean {meant!r}?" if meant else ""
+            suggestion = _OTHER_NAMES.get(name) or next(iter(close), None)
+            hint = f" Did you mean {suggestion!r}?" if suggestion else ""
             raise UnknownSettingError(f"Experiment has no option {name!r}.{hint}")
     return replace(options, **keywords)
 

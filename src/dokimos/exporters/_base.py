@@ -109,9 +109,9 @@ def exporter(name: str) -> Exporter:
     if name in BUILT_IN:
         return _load_built_in(name)
     # Built-in formats first, so no installed package can change what `-o report.html` means.
-    for found in _plugins():
-        if found.name == name:
-            return _load_plugin(found)
+    for plugin in _plugins():
+        if plugin.name == name:
+            return _load_plugin(plugin)
     raise ConfigurationError(f"Unknown report format {name!r}. Known formats: {_list_formats()}.")
 
 
@@ -150,18 +150,18 @@ def _plugins() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=ENTRY_POINTS))
 
 
-def _load_plugin(found: EntryPoint) -> Exporter:
+def _load_plugin(plugin: EntryPoint) -> Exporter:
     try:
-        loaded = found.load()
+        loaded = plugin.load()
         instance = loaded() if isinstance(loaded, type) else loaded
     except Exception as cause:
         problem = f"{type(cause).__name__}: {cause}"
         raise ConfigurationError(
-            f"Cannot load the exporter {found.name!r} ({found.value}): {problem}"
+            f"Cannot load the exporter {plugin.name!r} ({plugin.value}): {problem}"
         ) from cause
     if not isinstance(instance, Exporter):
         raise ConfigurationError(
-            f"The exporter {found.name!r} ({found.value}) lacks one of name, extensions and render(result)."
+            f"The exporter {plugin.name!r} ({plugin.value}) lacks one of name, extensions and render(result)."
         )
     return instance
 

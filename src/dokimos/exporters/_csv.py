@@ -46,7 +46,7 @@ class CsvExporter:
 
 def _columns(result: ExperimentResult) -> dict[str, bool]:
     """Return the evaluators in alphabetical order, each with whether it gives labels."""
-    labelled = {found.name for found in result.summary.evaluators if found.labels}
+    labelled = {summary.name for summary in result.summary.evaluators if summary.labels}
     return {name: name in labelled for name in sorted(result.evaluator_names)}
 
 
@@ -84,17 +84,17 @@ def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:
     cells.append(_flag(item.success))
     results = {result.name: result for result in item.eval_results}
     for name, labelled in names.items():
-        found = results.get(name)
-        cells += _score_cells(found)
+        score = results.get(name)
+        cells += _score_cells(score)
         if labelled:
-            cells.append(_escape_formula((found and found.label) or ""))
+            cells.append(_escape_formula((score and score.label) or ""))
     return cells
 
 
-def _score_cells(found: EvalResult | None) -> list[str]:
-    if found is None:
+def _score_cells(result: EvalResult | None) -> list[str]:
+    if result is None:
         return ["", ""]
-    return ["" if found.score is None else str(round_half_up(found.score)), _flag(found.success)]
+    return ["" if result.score is None else str(round_half_up(result.score)), _flag(result.success)]
 
 
 def _flag(value: bool | None) -> str:

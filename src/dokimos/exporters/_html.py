@@ -171,11 +171,11 @@ def _error_card(result: ExperimentResult, summary: RunSummary) -> Html:
         number_format.percent, result.error_count / result.total_count if result.total_count else None
     )
     parts = [f"{share} of items"]
-    skipped = sum(found.skipped for found in summary.evaluators)
+    skipped = sum(evaluator.skipped for evaluator in summary.evaluators)
     runs = " in all runs" if result.run_count > 1 else ""
-    for count, what in ((summary.warned, "warnings"), (skipped, "skipped scores")):
+    for count, noun in ((summary.warned, "warnings"), (skipped, "skipped scores")):
         if count:
-            parts.append(f"{count:,} {what}{runs}")
+            parts.append(f"{count:,} {noun}{runs}")
     return card("Errors", number_format.format_count(result.error_count), " · ".join(parts))
 
 

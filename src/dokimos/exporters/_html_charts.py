@@ -69,19 +69,19 @@ def change_bar(delta: float, interval: tuple[float, float] | None, reach: float,
     )
 
 
-def histogram(found: EvaluatorSummary, threshold: float | None, *, lower: bool) -> Html:
+def histogram(summary: EvaluatorSummary, threshold: float | None, *, lower: bool) -> Html:
     """Ten bars over the range of scores with the threshold as a dashed line; counts are in the label."""
-    if not found.scored:
+    if not summary.scored:
         return tag("span", UNKNOWN, class_="muted")
-    low, high = found.score_range or USUAL_RANGE
+    low, high = summary.score_range or USUAL_RANGE
     if threshold is not None:
-        threshold = share_of(threshold, found.score_range)
-    counts = ", ".join(map(str, found.histogram))
+        threshold = share_of(threshold, summary.score_range)
+    counts = ", ".join(map(str, summary.histogram))
     label = f"Number of scores in ten equal bins from {low:g} to {high:g}: {counts}"
     return tag(
         "svg",
-        tag("title", _bins(found.histogram, low, high)),
-        _bars(found.histogram, threshold, lower=lower),
+        tag("title", _bins(summary.histogram, low, high)),
+        _bars(summary.histogram, threshold, lower=lower),
         None if threshold is None else _threshold(140 * threshold),
         tag("line", class_="axis", x1=0, x2=140, y1="26.5", y2="26.5"),
         class_="histogram",

@@ -95,7 +95,7 @@ class Packer:
         return key
 
     def _run(self, item: ItemResult) -> list[JsonValue]:
-        culprits = {id(found) for found in item.culprits}
+        culprits = {id(result) for result in item.culprits}
         calls = _tool_calls(item)
         outputs = dict(item.actual_outputs)
         if calls:
@@ -106,7 +106,7 @@ class Packer:
             [self._call(call) for call in calls],
             self._optional(item.error),
             self._metrics(item.metrics),
-            [self._evaluation(found, id(found) in culprits) for found in item.eval_results],
+            [self._evaluation(result, id(result) in culprits) for result in item.eval_results],
             *self._origin(item.error_detail),
         ]
 
@@ -130,20 +130,20 @@ class Packer:
         ]
         return [*rounded, metrics.tokens_in, metrics.tokens_out, self._optional(metrics.model)]
 
-    def _evaluation(self, found: EvalResult, is_culprit: bool) -> list[JsonValue]:
+    def _evaluation(self, result: EvalResult, is_culprit: bool) -> list[JsonValue]:
         return [
-            self._evaluators[found.name],
-            found.score if found.score is None else round_half_up(found.score),
-            _SUCCESS[found.success],
-            found.threshold,
-            self._optional(found.reason or None),
-            self._optional(found.problem or None),
-            self._optional(found.skipped),
-            self._optional(_compact(found.metadata) if found.metadata else None),
+            self._evaluators[result.name],
+            result.score if result.score is None else round_half_up(result.score),
+            _SUCCESS[result.success],
+            result.threshold,
+            self._optional(result.reason or None),
+            self._optional(result.problem or None),
+            self._optional(result.skipped),
+            self._optional(_compact(result.metadata) if result.metadata else None),
             # Whether the error fails the item, which the page cannot know: an error may also be a warning.
-            int(found.error is not None and is_culprit),
-            self._optional(found.label),
-            *self._origin(found.error_detail),
+            int(result.error is not None and is_culprit),
+            self._optional(result.label),
+            *self._origin(result.error_detail),
         ]
 
     def _pairs(self, values: Mapping[str, Any]) -> list[int]:

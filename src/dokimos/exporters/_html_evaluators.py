@@ -40,12 +40,12 @@ class _Columns:
 
     @classmethod
     def of(cls, result: ExperimentResult, summary: RunSummary) -> _Columns:
-        found = summary.evaluators
+        evaluators = summary.evaluators
         return cls(
             spread=result.run_count > 1,
-            verdicts=any(one.judged for one in found),
-            errors=any(one.errors for one in found),
-            skipped=any(one.skipped for one in found),
+            verdicts=any(one.judged for one in evaluators),
+            errors=any(one.errors for one in evaluators),
+            skipped=any(one.skipped for one in evaluators),
         )
 
 
@@ -56,16 +56,18 @@ def evaluator_table(result: ExperimentResult, summary: RunSummary) -> Html:
             "section", tag("h2", "Evaluators"), tag("p", "No evaluator gave a result.", class_="empty")
         )
     infos = {info.name: info for info in result.evaluators}
-    found = {one.name: one for one in summary.evaluators}
+    summaries = {one.name: one for one in summary.evaluators}
     columns = _Columns.of(result, summary)
     indexes = {name: index for index, name in enumerate(result.evaluator_names)}
     names = list(indexes)
     if len(names) > FIRST_EVALUATORS:
         # A page of thousands of rows takes seconds to lay out; those in closed details take none.
-        names.sort(key=lambda name: _goodness(found[name]))
+        names.sort(key=lambda name: _goodness(summaries[name]))
 
     def table(part: list[str]) -> Html:
-        rows = [_evaluator_row(indexes[name], result, found[name], infos.get(name), columns) for name in part]
+        rows = [
+            _evaluator_row(indexes[name], result, summaries[name], infos.get(name), columns) for name in part
+        ]
         head = tag("thead", tag("tr", _head(columns, summary)))
         whole = tag("table", head, tag("tbody", rows), class_="sortable evaluators")
         return tag("div", whole, class_="scroll")
@@ -81,10 +83,10 @@ def evaluator_table(result: ExperimentResult, summary: RunSummary) -> Html:
     )
 
 
-def _goodness(found: EvaluatorSummary) -> tuple[float, float]:
+def _goodness(summary: EvaluatorSummary) -> tuple[float, float]:
     """Where an evaluator stands among many: the one that most items failed first."""
-    rate = 1.0 if found.pass_rate is None else found.pass_rate
-    return rate, -found.errors
+    rate = 1.0 if summary.pass_rate is None else summary.pass_rate
+    return rate, -summary.errors
 
 
 def _head(columns: _Columns, summary: RunSummary) -> Iterable[Content]:
@@ -104,31 +106,31 @@ def _head(columns: _Columns, summary: RunSummary) -> Iterable[Content]:
 def _evaluator_row(
     index: int,
     result: ExperimentResult,
-    found: EvaluatorSummary,
+    summary: EvaluatorSummary,
     info: EvaluatorInfo | None,
     columns: _Columns,
 ) -> Html:
-    mean = result.average_score(found.name)
-    spread = result.score_std_dev(found.name) if columns.spread else None
+    mean = result.average_score(summary.name)
+    spread = result.score_std_dev(summary.name) if columns.spread else None
     threshold = info.threshold if info else None
     lower = info is not None and info.lower_is_better
     cells: list[Content] = [
-        tag("th", _name(index, found, info), scope="row", data_sort=found.name.lower()),
+        tag("th", _name(index, summary, info), scope="row", data_sort=summary.name.lower()),
         number_cell(mean, number_format.format_score(mean)),
         number_cell(spread, number_format.format_score(spread)) if columns.spread else None,
-        _verdict_cells(found) if columns.verdicts else None,
-        _error_cell(found.errors) if columns.errors else None,
-        _render_skips(found.skipped) if columns.skipped else None,
-        tag("td", histogram(found, threshold, lower=lower)),
+        _verdict_cells(summary) if columns.verdicts else None,
+        _error_cell(summary.errors) if columns.errors else None,
+        _render_skips(summary.skipped) if columns.skipped else None,
+        tag("td", histogram(summary, threshold, lower=lower)),
     ]
     return join(tag("tr", cells), "\n")
 
 
-def _verdict_cells(found: EvaluatorSummary) -> Html:
-    passed = f"{found.passed:,}/{found.judged:,}" if found.judged else UNKNOWN
+def _verdict_cells(summary: EvaluatorSummary) -> Html:
+    passed = f"{summary.passed:,}/{summary.judged:,}" if summary.judged else UNKNOWN
     return join(
-        number_cell(found.pass_rate, format_or_unknown(number_format.percent, found.pass_rate)),
-        number_cell(found.passed, passed),
+        number_cell(summary.pass_rate, format_or_unknown(number_format.percent, summary.pass_rate)),
+        number_cell(summary.passed, passed),
     )
 
 
@@ -136,21 +138,21 @@ def _render_skips(count: int) -> Html:
     return number_cell(count, f"{count:,}" if count else UNKNOWN)
 
 
-def _name(index: int, found: EvaluatorSummary, info: EvaluatorInfo | None) -> Html:
+def _name(index: int, summary: EvaluatorSummary, info: EvaluatorInfo | None) -> Html:
     threshold = info.threshold if info else None
     lower = info is not None and info.lower_is_better
     parameters = {} if info is None else dict(info.parameters)
     judge = parameters.pop(_JUDGE, None)
     return join(
-        tag("span", isolate_text(found.name), class_="name", data_place=index),
+        tag("span", isolate_text(summary.name), class_="name", data_place=index),
         tag(
             "span",
             (isolate_text(_model_of(judge)), " · ") if judge is not None else None,
-            _rule(threshold, lower=lower, decides=found.decides),
-            _range_note(found),
+            _rule(threshold, lower=lower, decides=summary.decides),
+            _range_note(summary),
             class_="rule",
         ),
-        tag("span", isolate_text(describe_labels(found.labels)), class_="rule") if found.labels else None,
+        tag("span", isolate_text(describe_labels(summary.labels)), class_="rule") if summary.labels else None,
         _parameters(parameters, judge),
     )
 
@@ -184,8 +186,8 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False)
 
 
-def _range_note(found: EvaluatorSummary) -> str:
-    return "" if found.score_range is None else f" · scores {describe_range(found.score_range)}"
+def _range_note(summary: EvaluatorSummary) -> str:
+    return "" if summary.score_range is None else f" · scores {describe_range(summary.score_range)}"
 
 
 def _rule(threshold: float | None, *, lower: bool, decides: bool) -> str:

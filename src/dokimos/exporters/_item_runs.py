@@ -95,7 +95,7 @@ def worst_first(items: Iterable[ItemRuns], result: ExperimentResult) -> list[Ite
     outcomes, lower = list(Outcome), result.lower_is_better
 
     def sort_key(item: ItemRuns) -> tuple[int, bool, float, int]:
-        scores = (score for found in item.results for score in found.eval_results)
+        scores = (score for repeat in item.results for score in repeat.eval_results)
         return outcomes.index(item.outcome), not item.warnings, lowest_score(scores, lower), item.index
 
     return sorted(items, key=sort_key)

@@ -164,9 +164,9 @@ def _judge(summary: RunSummary) -> dict[str, JsonValue]:
         "tokenized": judging.tokenized,
         "tokens": {"in": judging.metrics.tokens_in, "out": judging.metrics.tokens_out},
         "evaluators": {
-            found.name: round_half_up_or_none(found.metrics.cost_usd)
-            for found in summary.evaluators
-            if found.tokenized or found.metrics.cost_usd is not None
+            evaluator.name: round_half_up_or_none(evaluator.metrics.cost_usd)
+            for evaluator in summary.evaluators
+            if evaluator.tokenized or evaluator.metrics.cost_usd is not None
         },
     }
 
@@ -185,7 +185,9 @@ def _run(index: int, summary: RunSummary) -> dict[str, JsonValue]:
         "informationalCount": summary.informational,
         "notJudgedCount": summary.not_judged,
         "passRate": round_half_up_or_none(summary.pass_rate),
-        "evaluators": {found.name: round_half_up_or_none(found.mean) for found in summary.evaluators},
+        "evaluators": {
+            evaluator.name: round_half_up_or_none(evaluator.mean) for evaluator in summary.evaluators
+        },
     }
 
 
@@ -235,9 +237,9 @@ def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
         tree["metrics"] = item.results[0].metrics
     else:
         tree["runs"] = [
-            _repeat(run.index, found, tree["actualOutput"])
-            for run, found in zip(result.runs, item.runs, strict=True)
-            if found
+            _repeat(run.index, repeat, tree["actualOutput"])
+            for run, repeat in zip(result.runs, item.runs, strict=True)
+            if repeat
         ]
     return tree
 

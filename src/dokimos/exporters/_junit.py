@@ -90,8 +90,8 @@ def _properties(run: RunResult, result: ExperimentResult) -> ET.Element:
         "dataset version": None if source.dataset_version is None else str(source.dataset_version),
         "dataset fingerprint": source.dataset_fingerprint,
     }
-    for found in run.summary.evaluators:
-        facts[f"average score: {found.name}"] = number_format.format_score(found.mean)
+    for summary in run.summary.evaluators:
+        facts[f"average score: {summary.name}"] = number_format.format_score(summary.mean)
     properties = ET.Element("properties")
     for key, value in facts.items():
         if value is not None:

@@ -227,9 +227,9 @@ def _render_failure(item: ItemRuns) -> str:
     lines = [_heading(item)]
     lines += _value("Expected", render_expected(item))
     lines += _value("Actual", render_value(first.actual_outputs, OUTPUT))
-    lines += [_evaluation(found) for found in first.eval_results]
+    lines += [_evaluation(result) for result in first.eval_results]
     if len(item.runs) > 1:
-        failed = sum(found.success is False for found in item.results)
+        failed = sum(result.success is False for result in item.results)
         lines.append(f"Failed in {failed} of {len(item.results)} runs.\n")
     return "\n".join(lines) + "\n"
 
@@ -267,15 +267,15 @@ def _heading(item: ItemRuns) -> str:
     return f"### {title}\n" if item.example.id is None else f"### {title}\n\n{code(item.key)}\n"
 
 
-def _evaluation(found: EvalResult) -> str:
-    name = plain(found.name, MAX_HEADING)
-    if found.error is not None:
-        return f"**{name}:** (ERROR): {plain(found.problem, MAX_REASON)}\n"
-    if found.skipped is not None:
-        return f"**{name}:** (SKIPPED): {plain(found.skipped, MAX_REASON)}\n"
-    verdict = {True: " (PASS)", False: " (FAIL)", None: ""}[found.success]
-    reason = f": {plain(found.reason, MAX_REASON)}" if found.reason else ""
-    return f"**{name}:** {number_format.format_score(found.score)}{verdict}{reason}\n"
+def _evaluation(result: EvalResult) -> str:
+    name = plain(result.name, MAX_HEADING)
+    if result.error is not None:
+        return f"**{name}:** (ERROR): {plain(result.problem, MAX_REASON)}\n"
+    if result.skipped is not None:
+        return f"**{name}:** (SKIPPED): {plain(result.skipped, MAX_REASON)}\n"
+    verdict = {True: " (PASS)", False: " (FAIL)", None: ""}[result.success]
+    reason = f": {plain(result.reason, MAX_REASON)}" if result.reason else ""
+    return f"**{name}:** {number_format.format_score(result.score)}{verdict}{reason}\n"
 
 
 def _value(label: str, text: str | None) -> list[str]:
@@ -287,10 +287,10 @@ def _value(label: str, text: str | None) -> list[str]:
 
 
 def _provenance(result: ExperimentResult) -> Iterator[str]:
-    if found := facts(result):
+    if rows := facts(result):
         yield "## Provenance\n"
         yield "| | |\n|---|---|"
-        yield from (table_row([label, code(fact)]) for label, fact in found.items())
+        yield from (table_row([label, code(fact)]) for label, fact in rows.items())
 
 
 def table_row(cells: Iterable[str]) -> str:

@@ -83,11 +83,11 @@ class _Sharing:
         if marked:
             path = (*path, _PLAIN)
         below = max(0, text_levels - 1)
-        found = {
+        shared = {
             key: self.tree(item, (*path, key), _LEVELS_AS_TEXT.get(key, below)) if _may_hold(item) else item
             for key, item in value.items()
         }
-        return {_PLAIN: found} if marked else found
+        return {_PLAIN: shared} if marked else shared
 
     def _text(self, text: str, path: _Path) -> JsonValue:
         # `is`, not ==: this very path object is stored only if the text is met here for the first time.

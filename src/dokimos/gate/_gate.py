@@ -201,15 +201,15 @@ class RegressionGate:
             verdict = self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
             return self._save_verdict(verdict)
         # Before writing: the new file itself would be the most similar one.
-        meant = self._ask_for_similar(path)
+        suggestion = self._ask_for_similar(path)
         self._write_baseline(result, path)
         created = f"Created the baseline {self._quote_path(path)} from this run."
         if not self.config.bootstrap_passes:
             finding = GuardFinding(
-                Guard.NO_BASELINE, f"{created} Review and commit it, then run again.{meant}"
+                Guard.NO_BASELINE, f"{created} Review and commit it, then run again.{suggestion}"
             )
             return self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
-        note = f"{created} Review and commit it: later runs are compared with it.{meant}"
+        note = f"{created} Review and commit it: later runs are compared with it.{suggestion}"
         return self._build_uncompared_verdict(GateStatus.PASS, result, path, note)
 
     def _ask_for_similar(self, path: Path) -> str:

@@ -125,8 +125,8 @@ class GateEnvironment:
 
         files = sorted(path.parent.glob("*.json"))
         stems = [file.stem for file in files if not file.name.endswith(NOISE_SUFFIX)]
-        near = get_close_matches(path.stem, stems, n=1, cutoff=0.8)
-        return path.with_stem(near[0]) if near else None
+        similar = get_close_matches(path.stem, stems, n=1, cutoff=0.8)
+        return path.with_stem(similar[0]) if similar else None
 
     def gate_name(self, baseline: Path) -> str:
         """Return what tells the gate of a baseline file from all others of the repository.

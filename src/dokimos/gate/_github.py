@@ -81,16 +81,16 @@ def comment(verdicts: Sequence[VerdictFile], pull: PullRequest) -> list[str]:
     """
     if not pull.api_url.startswith(("https://", "http://")):
         raise CommentSkipped(f"GITHUB_API_URL is not a web address: {pull.api_url}")
-    there = list(_comments(pull))
-    return [_upsert(verdict, there, pull) for verdict in verdicts]
+    comments = list(_comments(pull))
+    return [_upsert(verdict, comments, pull) for verdict in verdicts]
 
 
-def _upsert(verdict: VerdictFile, there: Sequence[Mapping[str, Any]], pull: PullRequest) -> str:
+def _upsert(verdict: VerdictFile, comments: Sequence[Mapping[str, Any]], pull: PullRequest) -> str:
     body = json.dumps(
         {"body": escape_control_characters(render_markdown(verdict.tree, verdict.name))}
     ).encode()
     # The whole first line: the marker of one gate may begin like that of another, and people quote comments.
-    own = next((c for c in there if _first_line(c) == verdict.marker), None)
+    own = next((c for c in comments if _first_line(c) == verdict.marker), None)
     if own is None:
         made, _ = _request("POST", pull.comments_url, pull, body)
     else:

@@ -50,7 +50,7 @@ class AnthropicMessages(HttpJudge):
     def authorization(self, key: str) -> Mapping[str, str]:
         return {"x-api-key": key}
 
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         return omit_none(top_p=self.top_p, temperature=self.temperature)
 
     def body(self, request: ModelRequest) -> dict[str, Any]:

@@ -151,5 +151,5 @@ def embedder(
 
 
 def _near(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    similar = difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean {similar[0]!r}?" if similar else ""

@@ -121,8 +121,8 @@ def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
     if kind in _plugins():
         return _load(_plugins()[kind])
     kinds = ("openai", *_CLASSES, *_plugins())
-    near = difflib.get_close_matches(kind, kinds, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    similar = difflib.get_close_matches(kind, kinds, n=1)
+    hint = f" Did you mean {similar[0]!r}?" if similar else ""
     raise ConfigurationError(
         f"Unknown provider {kind!r}; the providers are {', '.join(kinds)} and http://host:port/v1#model.{hint}"
     )
@@ -156,6 +156,6 @@ def _check_settings(made: type[HttpJudge], settings: dict[str, Any]) -> None:
     available = [f.name for f in fields(made) if f.init and f.name != "model"]
     for name in settings:
         if name not in available:
-            near = difflib.get_close_matches(name, available, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(available)}."
+            similar = difflib.get_close_matches(name, available, n=1)
+            hint = f" Did you mean {similar[0]!r}?" if similar else f" It has {', '.join(available)}."
             raise ConfigurationError(f"{made.__name__} has no setting {name!r}.{hint}")

@@ -65,7 +65,7 @@ class Gemini(HttpJudge):
     def authorization(self, key: str) -> Mapping[str, str]:
         return {"x-goog-api-key": key}
 
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         return omit_none(
             temperature=self.temperature,
             topP=self.top_p,

@@ -40,7 +40,7 @@ class OllamaNative(HttpJudge):
     def path(self) -> str:
         return f"{self.url}/api/chat"
 
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         if self.top_logprobs is None:
             return {}
         return {"logprobs": True, "top_logprobs": self.top_logprobs}

@@ -46,7 +46,7 @@ class ChatCompletions(HttpJudge):
     def path(self) -> str:
         return f"{self.url}/chat/completions"
 
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         settings = omit_none(
             seed=self.seed,
             top_p=self.top_p,
@@ -58,7 +58,7 @@ class ChatCompletions(HttpJudge):
             # OpenAI's reasoning models refuse the old name, and most other servers do not know the new one.
             names = ("max_completion_tokens", "max_tokens")
             in_turn = names if self.takes_newest_names else names[::-1]
-            accepted = [name for name in in_turn if name not in known.refused]
+            accepted = [name for name in in_turn if name not in capabilities.refused]
             settings |= {name: self.max_tokens for name in accepted[:1]}
         return settings
 
@@ -155,7 +155,7 @@ class OpenAIResponses(HttpJudge):
     def path(self) -> str:
         return f"{self.url}/responses"
 
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         include = None if self.top_logprobs is None else ["message.output_text.logprobs"]
         return omit_none(
             top_p=self.top_p,

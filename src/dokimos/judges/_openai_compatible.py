@@ -25,9 +25,10 @@ class Mistral(ChatCompletions):
     home: ClassVar[Home] = _home("https://api.mistral.ai/v1", "mistral.ai", "MISTRAL")
     lacks: ClassVar[tuple[str, ...]] = ("top_logprobs",)
 
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         return {
-            "random_seed" if name == SEED else name: value for name, value in super().settings(known).items()
+            "random_seed" if name == SEED else name: value
+            for name, value in super().settings(capabilities).items()
         }
 
 

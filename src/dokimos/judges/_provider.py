@@ -162,11 +162,11 @@ class HttpJudge(ABC):
         self, prompt: str, *, schema: JsonSchemaDict | None = None
     ) -> Coroutine[Any, Any, tuple[Completion, CallMetrics]]:
         """Answer a prompt, also where the answer is cut off or declined, as `finish` says."""
-        known = self._capabilities()
-        if known.is_known_to_work(schema is not None):
-            return self._answer_adapting(prompt, schema, known)
-        call = partial(self._answer_adapting, prompt, schema, known)
-        return known.probe_first(schema is not None, call)
+        capabilities = self._capabilities()
+        if capabilities.is_known_to_work(schema is not None):
+            return self._answer_adapting(prompt, schema, capabilities)
+        call = partial(self._answer_adapting, prompt, schema, capabilities)
+        return capabilities.probe_first(schema is not None, call)
 
     def _is_held_to(self, schema: JsonSchemaDict | None) -> bool:
         """Say whether the server is known to hold replies to a schema."""
@@ -183,28 +183,28 @@ class HttpJudge(ABC):
         return capabilities_of(self._capabilities_key)
 
     async def _answer_adapting(
-        self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
+        self, prompt: str, schema: JsonSchemaDict | None, capabilities: Capabilities
     ) -> tuple[Completion, CallMetrics]:
         """Ask, leaving out what the model refuses."""
         for _ in range(MAX_ADAPTATIONS):
-            content, attempt = self._build_request(prompt, schema, known)
+            content, attempt = self._build_request(prompt, schema, capabilities)
             try:
                 reply = await self.send(self.path(), content, tokens=self._estimate(prompt))
             except RequestRefused as refusal:
-                self._learn(known, refusal, attempt)
+                self._learn(capabilities, refusal, attempt)
                 continue
             return self._read(reply, prompt)
         raise JudgeUnavailableError(f"{self.label}: the endpoint refuses every form of the request.")
 
     def _build_request(
-        self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
+        self, prompt: str, schema: JsonSchemaDict | None, capabilities: Capabilities
     ) -> tuple[bytes, Attempt]:
         """Return the request as JSON, and what it contains besides its prompt."""
-        mode = known.mode(self.modes, schema)
-        accepted = self.settings(known)
-        if known.refused:
-            accepted = {name: value for name, value in accepted.items() if name not in known.refused}
-        text, system = self._messages(prompt, known)
+        mode = capabilities.mode(self.modes, schema)
+        accepted = self.settings(capabilities)
+        if capabilities.refused:
+            accepted = {name: value for name, value in accepted.items() if name not in capabilities.refused}
+        text, system = self._messages(prompt, capabilities)
         body = self.body(ModelRequest(text, system, schema, mode, accepted))
         optional = (*accepted, *((SYSTEM,) if self.system else ()))
         return _to_json(body).encode(), Attempt(mode, optional, schema)
@@ -219,8 +219,8 @@ class HttpJudge(ABC):
             unusable.metrics = metrics  # it was paid for
             raise
 
-    def _learn(self, known: Capabilities, refusal: RequestRefused, attempt: Attempt) -> None:
-        concession = known.learn(refusal, attempt)
+    def _learn(self, capabilities: Capabilities, refusal: RequestRefused, attempt: Attempt) -> None:
+        concession = capabilities.learn(refusal, attempt)
         if concession is None:
             raise self.error_of(refusal) from None
         if concession.is_a_loss:
@@ -232,8 +232,8 @@ class HttpJudge(ABC):
                 stacklevel=2,
             )
 
-    def _messages(self, prompt: str, known: Capabilities) -> tuple[str, str | None]:
-        if self.system and SYSTEM in known.refused:
+    def _messages(self, prompt: str, capabilities: Capabilities) -> tuple[str, str | None]:
+        if self.system and SYSTEM in capabilities.refused:
             return f"{self.system}\n\n{prompt}", None
         return prompt, self.system or None
 
@@ -334,7 +334,7 @@ class HttpJudge(ABC):
         """Return the URL that prompts go to."""
 
     @abstractmethod
-    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+    def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         """Return the parameters of the request that the model might refuse."""
 
     @abstractmethod

@@ -89,8 +89,8 @@ def persona_user(name: str, judge: JudgeLike, **settings: Unpack[UserSettings]) 
     """Return a simulated user with a built-in persona. Raises `ConfigurationError` for an unknown name."""
     persona = PERSONAS.get(name)
     if persona is None:
-        near = get_close_matches(name, PERSONAS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        similar = get_close_matches(name, PERSONAS, n=1)
+        hint = f" Did you mean {similar[0]!r}?" if similar else ""
         raise ConfigurationError(
             f"There is no persona {name!r}.{hint} The personas are {', '.join(PERSONAS)}."
         )

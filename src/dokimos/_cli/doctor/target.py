@@ -79,15 +79,15 @@ def _look_into(evaluators: Iterable[Evaluator], needs: Needs) -> None:
     from dokimos.evaluators.registry import describe
     from dokimos.judges._provider import HttpJudge
 
-    for found in _parts(evaluators, 0):
-        if isinstance(found, HttpJudge):
-            needs.judges.append(found)
-            if found.api_key is None and (variable := found.key_variable()):
+    for part in _parts(evaluators, 0):
+        if isinstance(part, HttpJudge):
+            needs.judges.append(part)
+            if part.api_key is None and (variable := part.key_variable()):
                 needs.keys.add(variable)
-        elif isinstance(found, Evaluator) and (name := found.info().registry_name):
+        elif isinstance(part, Evaluator) and (name := part.info().registry_name):
             extra = describe(name).extra
             needs.extras.update([extra] if extra else [])
-            needs.wordnet = needs.wordnet or (name == METEOR and getattr(found, "synonyms", True))
+            needs.wordnet = needs.wordnet or (name == METEOR and getattr(part, "synonyms", True))
 
 
 def _parts(value: object, depth: int) -> Iterator[Any]:

@@ -129,7 +129,7 @@ def _criterion(owner: str, criterion: object) -> Criterion:
             ) from None
     preset = CRITERIA.get(criterion) if isinstance(criterion, str) else None
     if preset is None:
-        near = get_close_matches(str(criterion), CRITERIA, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(CRITERIA)}."
+        similar = get_close_matches(str(criterion), CRITERIA, n=1)
+        hint = f" Did you mean {similar[0]!r}?" if similar else f" There are {', '.join(CRITERIA)}."
         raise ConfigurationError(f"{owner}: there is no criterion {quote(criterion)}.{hint}")
     return preset
