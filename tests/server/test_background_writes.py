@@ -1,13 +1,15 @@
 """Long writes do not hold up others: changes in the background give way, and lookups use their indexes."""
 
 import asyncio
+import sqlite3
 import threading
 
 import pytest
 from sqlalchemy import create_engine, event
 
 from dokimos.server import ServerSettings
-from dokimos.server._db.database import open_database
+from dokimos.server._db import sqlite_database
+from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.tables import DATASET_ITEMS, METADATA
 from dokimos.server._services.dataset_items import find_items, find_lineages
 
@@ -102,3 +104,23 @@ def test_a_lookup_never_goes_through_a_whole_version(column):
             (step,) = [row.detail for row in plan]
             assert "SEARCH" in step
             assert not step.endswith("(version_id=?)"), step
+
+
+@pytest.mark.parametrize("background", [True, False])
+async def test_a_writer_that_cannot_choose_how_to_commit_refuses_the_change_and_goes_on(
+    database, monkeypatch, background
+):
+    """It ended, and whoever waited for a change waited for ever."""
+
+    def fail(*arguments, **options):
+        monkeypatch.undo()
+        raise sqlite3.OperationalError("disk I/O error")
+
+    if not background:
+        await database.write(lambda _: None, background=True)
+    monkeypatch.setattr(sqlite_database, "_sync_commits", fail)
+
+    async with asyncio.timeout(60):
+        with pytest.raises(DatabaseUnavailable, match="disk I/O error"):
+            await database.write(lambda _: 1, background=background)
+        assert await database.write(lambda _: 2, background=background) == 2

@@ -1,4 +1,4 @@
-"""SQLite: one thread that writes, in groups of transactions with one fsync, and a few that read."""
+"""SQLite: one thread that writes, with group commit, and a few that read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dokimos.server._db.sqlite_readers import SqliteReaders
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _OLDEST: Final = (3, 37, 0)  # STRICT tables
-_GROUP: Final = 64
+_MAX_GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
 _BUSY_MILLISECONDS: Final = 10_000
 
@@ -36,8 +36,9 @@ class SqliteDatabase:
     """One file, in WAL mode, with `synchronous=FULL`: a change that was acknowledged survives a power cut.
 
     All changes go through one thread. It takes those that wait, runs each in a savepoint, and commits them
-    together: under load many requests share the fsync that dominates a small transaction, and no two writers
-    ever wait for the lock of the file. (`benchmarks/server_ingestion.py` measures what that saves.)
+    together, which is group commit: under load many requests share the fsync that dominates a small
+    transaction, and no two writers ever wait for the lock of the file. (`benchmarks/server_ingestion.py`
+    measures what that saves.) All of them come from the event loop that opened the database.
     """
 
     dialect = "sqlite"
@@ -45,7 +46,7 @@ class SqliteDatabase:
     def __init__(self, path: Path, read_timeout: float) -> None:
         self._path = path
         self._read_timeout = read_timeout
-        self._changes = _WaitingChanges()
+        self._queue = _WriteQueue()
         self._writer: threading.Thread | None = None
         self._readers: SqliteReaders | None = None
         self._deliver: Deliver = drop_messages
@@ -59,7 +60,10 @@ class SqliteDatabase:
             )
         opened: Future[None] = Future()
         self._writer = threading.Thread(
-            target=self._write_changes, args=(opened,), name="dokimos-sqlite-writer", daemon=True
+            target=self._write_changes,
+            args=(opened, asyncio.get_running_loop()),
+            name="dokimos-sqlite-writer",
+            daemon=True,
         )
         self._writer.start()
         await asyncio.wrap_future(opened)
@@ -75,7 +79,7 @@ class SqliteDatabase:
         if readers is not None:
             await loop.run_in_executor(None, readers.close)
         if writer is not None:
-            self._changes.end()
+            self._queue.end()
             await loop.run_in_executor(None, writer.join)
 
     def deliver_to(self, deliver: Deliver) -> None:
@@ -90,10 +94,10 @@ class SqliteDatabase:
         if self._writer is None or not self._writer.is_alive():
             raise DatabaseUnavailable("The database is closed.")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._changes.put(_Change(change, done, background))
+        self._queue.put(_Change(change, done, background))
         return await done
 
-    def _write_changes(self, opened: Future[None]) -> None:
+    def _write_changes(self, opened: Future[None], loop: asyncio.AbstractEventLoop) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = _engine(self._path, begin="BEGIN IMMEDIATE").connect()
@@ -108,16 +112,14 @@ class SqliteDatabase:
             opened.set_exception(error)
             return
         opened.set_result(None)
-        is_synced = True
-        while group := self._changes.take_group():
-            if group[0].background is is_synced:
-                is_synced = not is_synced
-                _sync_commits(connection, is_synced)
-            _run(connection, group, self._deliver)
+        while group := self._queue.take_group():
+            _commit_group(connection, group)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_resolve_all, group, self._deliver)
         connection.close()
 
 
-class _WaitingChanges:
+class _WriteQueue:
     """The changes that wait for the writer, of two kinds that take turns where both wait.
 
     Ordinary ones go in groups. One in the background goes alone, so that no other waits for longer than that
@@ -145,11 +147,11 @@ class _WaitingChanges:
             self._is_turn_of_background = False
             return [self._background.popleft()]
         self._is_turn_of_background = True
-        return [self._ordinary.popleft() for _ in range(min(_GROUP, len(self._ordinary)))]
+        return [self._ordinary.popleft() for _ in range(min(_MAX_GROUP, len(self._ordinary)))]
 
     def _sort_arriving(self) -> None:
         with contextlib.suppress(queue.Empty):
-            while self._is_open and len(self._ordinary) < _GROUP:
+            while self._is_open and len(self._ordinary) < _MAX_GROUP:
                 change = self._arriving.get(block=not (self._ordinary or self._background))
                 if change is None:
                     self._is_open = False
@@ -174,9 +176,9 @@ def read_once(path: Path, query: Callable[[Connection], T]) -> T:
 
 
 class _Change:
-    """One change that waits for the writer, and whom to tell about it."""
+    """One change that waits for the writer, its outcome, and the future of whoever waits for that."""
 
-    __slots__ = ("background", "change", "done", "error", "loop", "outbox", "result")
+    __slots__ = ("background", "change", "done", "error", "outbox", "result")
 
     def __init__(
         self, change: Callable[[Connection], Any], done: asyncio.Future[Any], background: bool
@@ -184,7 +186,6 @@ class _Change:
         self.change = change
         self.done = done
         self.background = background
-        self.loop = done.get_loop()
         self.result: object = None
         self.error: BaseException | None = None
         self.outbox: list[object] = []
@@ -193,7 +194,7 @@ class _Change:
         self.outbox = open_outbox(connection)
         self.result = self.change(connection)
 
-    def tell(self) -> None:
+    def resolve(self) -> None:
         if self.done.cancelled():  # the client hung up; what it sent is still stored
             return
         if self.error is not None:
@@ -202,22 +203,24 @@ class _Change:
             self.done.set_result(self.result)
 
 
-def _run(connection: Connection, group: list[_Change], deliver: Deliver) -> None:
+def _commit_group(connection: Connection, group: list[_Change]) -> None:
+    """Run the changes of a group and commit them at once; whatever happens, each has its outcome then."""
     try:
+        # A change in the background, which is a group of its own, is a part that nobody sees before an
+        # ordinary change completes the whole; the commit of that one brings those before it to the disk too.
+        _sync_commits(connection, must_sync=not group[0].background)
         if len(group) == 1:
-            _run_alone(connection, group[0])
+            _commit_one(connection, group[0])
         else:
-            _run_together(connection, group)
+            _commit_in_savepoints(connection, group)
     except BaseException as error:  # SQLite could not store (a full disk, for example): nothing was kept
         _LOGGER.error("The database could not store %d changes: %s", len(group), error)
         reason = str(getattr(error, "orig", None) or error)
         for change in group:
             change.error = DatabaseUnavailable(reason)
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        group[0].loop.call_soon_threadsafe(_tell_all, group, deliver)
 
 
-def _run_alone(connection: Connection, change: _Change) -> None:
+def _commit_one(connection: Connection, change: _Change) -> None:
     with connection.begin() as transaction:
         try:
             change.run(connection)
@@ -228,7 +231,7 @@ def _run_alone(connection: Connection, change: _Change) -> None:
             transaction.rollback()
 
 
-def _run_together(connection: Connection, group: list[_Change]) -> None:
+def _commit_in_savepoints(connection: Connection, group: list[_Change]) -> None:
     """Run each change in a savepoint: one that raises is undone alone, and its caller gets the error."""
     with connection.begin():
         for change in group:
@@ -244,9 +247,9 @@ def _run_together(connection: Connection, group: list[_Change]) -> None:
                 change.error = error
 
 
-def _tell_all(group: list[_Change], deliver: Deliver) -> None:
+def _resolve_all(group: list[_Change], deliver: Deliver) -> None:
     for change in group:
-        change.tell()
+        change.resolve()
         if change.error is None and change.outbox:
             deliver(change.outbox)
 
@@ -282,9 +285,9 @@ def _use_wal(connection: Connection) -> None:
     _set_outside_transaction(connection, "journal_mode=WAL")
 
 
-def _sync_commits(connection: Connection, is_synced: bool) -> None:
-    """Choose whether a commit waits for the disk; one that does brings those before it to the disk too."""
-    _set_outside_transaction(connection, f"synchronous={'FULL' if is_synced else 'NORMAL'}")
+def _sync_commits(connection: Connection, *, must_sync: bool) -> None:
+    """Choose whether the next commit waits for the disk."""
+    _set_outside_transaction(connection, f"synchronous={'FULL' if must_sync else 'NORMAL'}")
 
 
 def _set_outside_transaction(connection: Connection, setting: str) -> None:
