@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from sqlalchemy import func, select, update
 
 from dokimos import Dataset
 from dokimos.server import ServerSettings
+from dokimos.server._api import dataset_exports
 from dokimos.server._db.database import open_database
 from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS
 from dokimos.server._services import maintenance
@@ -208,6 +210,33 @@ def test_what_is_downloaded_can_be_loaded_and_sent_back(qa, format, tmp_path):
         assert [item[name] for item in after] == [item[name] for item in before], name
     versions = qa.get("/api/v1/datasets/qa").json()["versions"]
     assert versions[0]["contentHash"] == versions[1]["contentHash"]
+
+
+def test_a_parquet_export_is_written_where_uploads_are(qa, tmp_path, monkeypatch):
+    """Beside a database of SQLite, since the folder of the system may be small; else there, or refused."""
+    pytest.importorskip("pyarrow")
+    upload(qa, b"".join(lines(1)))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+
+    answer = qa.get(f"{PATH}/latest/export", params={"format": "parquet"})
+
+    if qa.app.state.settings.database_url is None:
+        assert (answer.status_code, answer.content[:4]) == (200, b"PAR1")
+    else:
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_a_dataset_that_is_deleted_before_its_parquet_file_is_whole_is_404(qa, monkeypatch):
+    pytest.importorskip("pyarrow")
+    upload(qa, b"".join(lines(1)))
+
+    async def no_batches(database, version_id):
+        for rows in ():
+            yield rows
+
+    monkeypatch.setattr(dataset_exports, "read_batches", no_batches)
+
+    assert qa.get(f"{PATH}/latest/export", params={"format": "parquet"}).status_code == 404
 
 
 def test_many_rows_go_in_and_come_out_in_order(qa):

@@ -191,6 +191,26 @@ def test_a_disk_that_is_full_while_an_upload_arrives_is_answered_with_503(
         assert server.send("POST", PATH, content, kind)[0] == 201
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the files of another process")
+def test_a_disk_that_is_full_while_a_parquet_file_is_written_is_answered_with_503(process, temporary_folder):
+    """The connection was cut, as if the dataset had been deleted."""
+    import resource
+
+    pytest.importorskip("pyarrow")
+    server = process()
+    server.call("POST", "/datasets", {"name": "qa"})
+    items = [{"inputs": {"random": os.urandom(500).hex()}} for _ in range(4000)]
+    server.call("POST", PATH, {"items": items})
+    no_limit = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1_000_000, no_limit[1]))
+    known = open_files(server)
+
+    for _ in range(2):
+        status, answer = server.call("GET", f"{PATH}/latest/export?format=parquet")
+        assert (status, answer["error"]) == (503, "Service Unavailable")
+        assert open_files(server) == known
+
+
 FILL_DISK = """
 CREATE FUNCTION fill_disk() RETURNS trigger AS $$
 BEGIN

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi.responses import StreamingResponse
 from sqlalchemy import Row
+from starlette.types import Receive, Scope, Send
 
 from dokimos._core.extras import require
 from dokimos.datasets._writers import format_record
 from dokimos.server._api.dataset_answers import example_json
 from dokimos.server._api.dataset_uploads import check_can_use_parquet
+from dokimos.server._api.temporary_files import open_temporary_file
 from dokimos.server._db.database import Database
 from dokimos.server._services.dataset_edits import read_batches
+from dokimos.server._services.errors import NotFoundError
+from dokimos.server._settings import ServerSettings
 
 ExportFormat = Literal["json", "jsonl", "csv", "parquet"]
 _TYPES: Final = {
@@ -34,6 +37,7 @@ EXPORT_CONTENT: Final[dict[str, dict[str, Any]]] = {
 """What the description of the API says about the files."""
 _SECTIONS: Final = (("inputs", "inputs"), ("expected_outputs", "expectedOutputs"), ("metadata", "metadata"))
 _CHUNK: Final = 1 << 18
+"""Bytes of a Parquet file that are in memory at a time."""
 Rows = Sequence[Row[Any]]
 
 
@@ -41,21 +45,40 @@ class DatasetVanished(Exception):
     """A dataset was deleted while it was sent; the connection is cut, so that the client notices."""
 
 
-def export_version(
-    database: Database, name: str, version: Row[Any], format: ExportFormat
+class _FileResponse(StreamingResponse):
+    """Sends a file and closes it, also where the client hangs up before the first byte."""
+
+    def __init__(self, file: IO[bytes], media_type: str, headers: dict[str, str]) -> None:
+        super().__init__(_read_chunks(file), media_type=media_type, headers=headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+async def export_version(
+    database: Database, settings: ServerSettings, name: str, version: Row[Any], format: ExportFormat
 ) -> StreamingResponse:
-    """Return a version as a file that the library reads and this server takes back."""
+    """Return a version as a file that the library reads and this server takes back.
+
+    Raises:
+        UnsupportedMediaError: It should be Parquet, and the package that writes it is not installed.
+        NotFoundError: The dataset was deleted before the Parquet file was whole.
+        DatabaseUnavailable: The disk has no room for the Parquet file.
+    """
+    read = partial(_all_batches, database, version)
+    file_name = quote(f"{name}-{version.version}.{format}", safe="")
+    disposition = f"attachment; filename=\"dataset.{format}\"; filename*=UTF-8''{file_name}"
+    headers = {"Content-Disposition": disposition}
     if format == "parquet":
         check_can_use_parquet()
-    read = partial(_all_batches, database, version)
+        return _FileResponse(await _write_parquet(settings, read()), _TYPES[format], headers)
     writers: dict[str, Callable[[], AsyncIterator[bytes]]] = {
         "json": lambda: _write_json(read(), name, version),
         "jsonl": lambda: _write_jsonl(read()),
         "csv": lambda: _write_csv(read),
-        "parquet": lambda: _write_parquet(read()),
     }
-    file = quote(f"{name}-{version.version}.{format}", safe="")
-    headers = {"Content-Disposition": f"attachment; filename=\"dataset.{format}\"; filename*=UTF-8''{file}"}
     return StreamingResponse(writers[format](), media_type=_TYPES[format], headers=headers)
 
 
@@ -123,8 +146,8 @@ def _records(records: Iterable[Sequence[str | None]]) -> bytes:
     return "".join(format_record(cells, ",") for cells in records).encode("utf-8", "backslashreplace")
 
 
-async def _write_parquet(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
-    """Write a file on disk, since its index is at its end; then send it."""
+async def _write_parquet(settings: ServerSettings, batches: AsyncIterator[Rows]) -> IO[bytes]:
+    """Write a file on disk, whole before its first byte is sent, since its index is at its end."""
     arrow = require("pyarrow", extra="parquet")
     parquet = require("pyarrow.parquet", extra="parquet")
     names = ["id", "inputs", "expectedOutputs", "metadata"]
@@ -137,10 +160,17 @@ async def _write_parquet(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
         ]
         writer.write_table(arrow.table(dict(zip(names, columns, strict=True)), schema=schema))
 
-    with tempfile.TemporaryFile(prefix="dokimos-") as file:
-        with parquet.ParquetWriter(file, schema) as writer:
-            async for rows in batches:
-                await asyncio.to_thread(write, writer, rows)
+    with open_temporary_file(settings, "the Parquet file") as file:
+        try:
+            with parquet.ParquetWriter(file, schema) as writer:
+                async for rows in batches:
+                    await asyncio.to_thread(write, writer, rows)
+        except DatasetVanished as error:
+            raise NotFoundError(str(error)) from None
         file.seek(0)
-        while part := await asyncio.to_thread(file.read, _CHUNK):
-            yield part
+    return file
+
+
+async def _read_chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while part := await asyncio.to_thread(file.read, _CHUNK):
+        yield part

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import IO, Any, BinaryIO, Final
 
 from pydantic import ValidationError
@@ -31,7 +29,7 @@ from dokimos.server._api.error_responses import describe_problem
 from dokimos.server._api.json_body import read_json
 from dokimos.server._api.json_text import MAX_DEPTH, check_json, dump_json
 from dokimos.server._api.request_body import stream_body
-from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._api.temporary_files import open_temporary_file
 from dokimos.server._services.dataset_items import (
     BATCH_CHARACTERS,
     BATCH_ITEMS,
@@ -133,18 +131,13 @@ async def as_batches(items: Iterator[NewDatasetItem]) -> AsyncIterator[list[NewD
 async def receive_file(request: Request) -> IO[bytes]:
     """Store the body of a request in a temporary file, decompressed, and return that file.
 
-    The file has no name, so that the system removes it with the process, however that ends.
-
     Raises:
         BodyTooLargeError: It is over the limit of the settings.
         InvalidRequestError: It is cut off, or packed where nothing says so.
         DatabaseUnavailable: The disk is full.
     """
     settings = request.app.state.settings
-    folder = settings.data_dir if settings.database_url is None else None
-    file: IO[bytes] | None = None
-    try:
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 # the caller closes it
+    with open_temporary_file(settings, "the upload") as file:
         size = 0
         async for part in stream_body(request, settings.max_upload_bytes):
             if size == 0 and part[:2] == _GZIP:
@@ -152,13 +145,6 @@ async def receive_file(request: Request) -> IO[bytes]:
             size += len(part)
             await asyncio.to_thread(file.write, part)
         await asyncio.to_thread(file.flush)
-    except BaseException as error:
-        if file is not None:
-            with suppress(OSError):  # what is left in its buffer does not fit on the disk either
-                file.close()
-        if isinstance(error, OSError):
-            raise DatabaseUnavailable(f"the upload could not be stored: {error.strerror}") from error
-        raise
     return file
 
 

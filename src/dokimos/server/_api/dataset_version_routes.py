@@ -137,7 +137,7 @@ async def export(
     """Return a version as a file, whose ids are the same in all versions: it can be edited and sent back."""
     row = await store.read(lambda connection: _find(connection, caller, name, version))
     await slot_of(request).turn_into(LongKind.EXPORT)
-    return export_version(store, name, row, format)
+    return await export_version(store, request.app.state.settings, name, row, format)
 
 
 @ROUTER.post(
