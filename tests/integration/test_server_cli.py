@@ -204,6 +204,15 @@ def test_gate_sends_the_options_of_the_command_with_their_defaults(serve):
     }  # fmt: skip
 
 
+def test_gate_sends_the_options_that_only_a_server_has(serve):
+    fake = GateServer()
+    with serve(fake) as server:
+        flags = ["--skip-failed-baselines", "--refuse-changed-evaluators"]
+        run_command(["gate", CANDIDATE, "--server", server.url, "-q", *flags])
+
+    assert fake.asked["skipFailedBaselines"] is fake.asked["refuseChangedEvaluators"] is True
+
+
 def test_gate_takes_a_result_that_was_reported(serve, live_server):
     run_command(["run", "evals.py", "-q", "--server", live_server, "--project", "demo"])
     fake = GateServer(status="PASS", passed=True)
@@ -235,6 +244,10 @@ def test_gate_that_cannot_be_asked_never_passes(serve, answer):
         (["gate", CANDIDATE, "--candidate", CANDIDATE], "Name the run once"),
         (["gate", "--server", "http://localhost:1"], "Name the run of the server"),
         (["gate", CANDIDATE, "--branch", "main"], "add --server URL"),
+        (
+            ["gate", CANDIDATE, "--skip-failed-baselines"],
+            "--skip-failed-baselines is for runs of a server: add --server URL",
+        ),
         (["gate", CANDIDATE, "-o", "x.html", "--server", "http://localhost:1"], "as .json or .md"),
         (["gate", "-q"], "Name the result to check"),
     ],

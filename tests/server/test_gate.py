@@ -452,24 +452,43 @@ def pinned(api, run):
     return api.put(f"/api/v1/experiments/{experiment}/baseline", json={"runId": run})
 
 
-def test_a_run_that_failed_the_gate_is_not_the_baseline_of_the_next_one(api):
+def test_the_automatic_baseline_is_the_latest_run_and_says_that_it_failed_the_gate(api):
+    run_of(api, items_of([1.0] * 20))
+    bad = run_of(api, items_of([0.0] * 20))
+    api.portal.call(api.app.state.comparisons.wait_until_idle)
+
+    answer = verdict(api, run_of(api, items_of([0.0] * 20)))
+
+    assert (answer["status"], answer["baselineRunId"]) == ("PASS", bad)
+    assert answer["baselineReason"] == (
+        "It is the latest run that succeeded before the candidate started; it failed the gate itself, so "
+        "what was lost before it goes unseen (pin a run that is known to be good, or set "
+        "skipFailedBaselines)."
+    )
+
+
+def test_runs_that_failed_the_gate_are_skipped_where_asked(api):
     good = run_of(api, items_of([1.0] * 20))
-    bad = [run_of(api, items_of([0.0] * 20)) for _ in range(2)]
+    # Compared with the one before, only the first of them failed.
+    bad, later = (run_of(api, items_of([0.0] * 20)) for _ in range(2))
+    api.portal.call(api.app.state.comparisons.wait_until_idle)
     now = start(api)
     send(api, now, items_of([0.0] * 20))
     end(api, now)
 
-    answer = verdict(api, now)
-
-    assert (answer["status"], answer["baselineRunId"]) == ("FAIL", good)
-    assert answer["baselineSource"] == "AUTOMATIC"
+    assert verdict(api, later, skipFailedBaselines=True)["baselineRunId"] == good
+    answer = verdict(api, later, skipFailedBaselines=True)
+    assert (answer["status"], answer["baselineSource"]) == ("FAIL", "AUTOMATIC")
     assert answer["baselineReason"] == (
-        "It is the latest run that succeeded before the candidate started; 2 later runs failed the gate and "
-        "are skipped (pin one as the baseline to compare with that)."
+        "It is the latest run that succeeded before the candidate started; 1 later run failed the gate and "
+        "is skipped (pin one as the baseline to compare with that)."
     )
-    assert pinned(api, bad[1]).status_code == 200
-    assert verdict(api, now)["baselineRunId"] == bad[1]
-    assert verdict(api, now)["status"] == "PASS"
+    experiment = experiment_of(api, later)
+    path = f"/api/v1/experiments/{experiment}/runs/{later}/baseline"
+    assert api.get(path).json()["baselineRunId"] == bad
+    assert api.get(path, params={"skipFailedBaselines": "true"}).json()["baselineRunId"] == good
+    assert pinned(api, bad).status_code == 200
+    assert verdict(api, now, skipFailedBaselines=True)["baselineRunId"] == bad
 
 
 def test_where_all_earlier_runs_failed_the_gate_the_latest_is_the_baseline(api):
@@ -479,7 +498,7 @@ def test_where_all_earlier_runs_failed_the_gate_the_latest_is_the_baseline(api):
     api.portal.call(api.app.state.comparisons.wait_until_idle)
     api.delete(f"/api/v1/runs/{good}")
 
-    answer = verdict(api, run_of(api, items_of([0.0] * 20)))
+    answer = verdict(api, run_of(api, items_of([0.0] * 20)), skipFailedBaselines=True)
 
     assert answer["baselineRunId"] == bad
     assert "it failed the gate itself, as all runs before it" in answer["baselineReason"]

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SERVER_OPTIONS: Final = ("server", "candidate", "experiment", "branch", "gate_name")
+_SERVER_FLAGS: Final = {
+    "skip_failed_baselines": "skipFailedBaselines",
+    "refuse_changed_evaluators": "refuseChangedEvaluators",
+}
+"""Options that only a server's gate has, and the fields of its request."""
+SERVER_OPTIONS: Final = ("server", "candidate", "experiment", "branch", "gate_name", *_SERVER_FLAGS)
 _CHECK: Final = "check"
 _SUBCOMMANDS: Final = (_CHECK, "report")
 
@@ -40,6 +45,14 @@ def server_gate_options(command: F) -> F:
         click.option("--experiment", metavar="ID", help="Its experiment.  [default: that of the run]"),
         click.option("--branch", metavar="BRANCH", help="Compare with the newest run of this branch."),
         click.option("--name", "gate_name", metavar="NAME", help="What the gate is called in reports."),
+        click.option(
+            "--skip-failed-baselines", is_flag=True,
+            help="Let the server choose no baseline that failed the gate itself.",
+        ),
+        click.option(
+            "--refuse-changed-evaluators", is_flag=True,
+            help="Fail where the server has an evaluator that is configured differently in the baseline.",
+        ),
     )):  # fmt: skip
         command = option(command)
     return command
@@ -142,11 +155,10 @@ def check(
     server = {name: gate_options.pop(name) for name in SERVER_OPTIONS}
     if server["server"] is not None or server["candidate"] is not None:
         return _check_on_server(server, outputs, run_dir, quiet=quiet)
-    for name in ("experiment", "branch", "gate_name"):
-        if server[name] is not None:
-            raise click.UsageError(
-                f"--{name.removeprefix('gate_')} is for runs of a server: add --server URL."
-            )
+    for name, value in server.items():
+        if value:
+            option = name.removeprefix("gate_").replace("_", "-")
+            raise click.UsageError(f"--{option} is for runs of a server: add --server URL.")
     if result is None:
         raise click.UsageError("Name the result to check: a run id, 'latest', a run folder or a JSON report.")
     return _check_here(
@@ -232,7 +244,11 @@ def _check_on_server(
         baseline=ctx.params["baseline"],
         branch=server["branch"],
         name=server["gate_name"],
-        options={**ALWAYS, **{field: ctx.params[name] for name, field in FIELD_OF.items()}},
+        options={
+            **ALWAYS,
+            **{field: ctx.params[name] for name, field in FIELD_OF.items()},
+            **{field: True for name, field in _SERVER_FLAGS.items() if server[name]},
+        },
     )
     return gate.run(outputs, quiet=quiet)
 

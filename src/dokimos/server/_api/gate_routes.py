@@ -74,6 +74,7 @@ async def check_run(
         baseline_id=_run_id(body.baseline_run_id, "baselineRunId") if body.baseline_run_id else None,
         branch=body.baseline_branch or None,
         options=body.options,
+        skip_failed_baselines=body.skip_failed_baselines,
         refuse_changed_evaluators=body.refuse_changed_evaluators,
         refuse_parts=True,
     )
@@ -134,6 +135,7 @@ async def get_baseline(
     experiment_id: ExperimentId,
     candidate_id: CandidateId,
     branch: Annotated[str | None, Query(alias="baselineBranch")] = None,
+    skip_failed_baselines: Annotated[bool, Query(alias="skipFailedBaselines")] = False,
 ) -> dict[str, Any]:
     """Say which run the gate would compare this one with, and why."""
 
@@ -141,7 +143,14 @@ async def get_baseline(
         experiment, candidate = find_candidate(
             connection, caller, experiment_id, candidate_id, must_have_ended=False
         )
-        baseline = find_baseline(connection, caller, experiment, candidate, branch=branch or None)
+        baseline = find_baseline(
+            connection,
+            caller,
+            experiment,
+            candidate,
+            branch=branch or None,
+            skips_failed=skip_failed_baselines,
+        )
         return {
             "candidateRunId": candidate_id,
             "baselineRunId": None if baseline.run is None else baseline.run.id,

@@ -36,6 +36,7 @@ class GateBody(StrictBody):
     require_power: bool | Share | None = None
     detect_drop: Share | None = None
     on_no_baseline: Literal["pass", "fail"] = "pass"
+    skip_failed_baselines: bool = False
     refuse_changed_evaluators: bool = False
 
     @property

@@ -17,7 +17,7 @@ from dokimos.server._services.projects import find_experiment
 from dokimos.server._services.runs import COMPARABLE, RunStatus, describe_part, find_run
 
 FAILING: Final = "FAIL"
-"""The verdict of a run that the automatic baseline skips."""
+"""The verdict of a run that the automatic baseline skips if asked to."""
 _PARTIAL_MARK: Final = '"partial":"'
 """What the provenance of a run of part of its data set has, as JSON: a text has no such quotation marks."""
 
@@ -65,17 +65,20 @@ def find_baseline(
     *,
     run_id: str | None = None,
     branch: str | None = None,
+    skips_failed: bool = False,
 ) -> Baseline:
     """Return the run that a candidate is compared with.
 
     That is the one that is asked for; else the one that is pinned; else the latest run before the candidate
-    that succeeded, covers its whole data set, has items that did not all error, ran on the same version of
-    the dataset, and did not fail the gate itself. Where all of those failed it, the latest of them.
+    that succeeded, covers its whole data set, has items that did not all error, and ran on the same version
+    of the dataset.
 
     Args:
         connection, principal, experiment, candidate: The candidate, and who asks.
         run_id: The run that is asked for.
         branch: The branch that another than the requested run has to be of.
+        skips_failed: Whether the latest run must not have failed the gate itself. Where all earlier runs
+            failed it, the latest of them is returned.
 
     Raises:
         InvalidRequestError: The candidate itself is asked for.
@@ -91,7 +94,7 @@ def find_baseline(
     pinned = _find_pinned(connection, principal, experiment, candidate, branch)
     if pinned is not None:
         return Baseline(pinned, BaselineSource.PINNED, "The run is pinned as the baseline of the experiment.")
-    latest = _find_latest(connection, principal, candidate, branch)
+    latest = _find_latest(connection, principal, candidate, branch, skips_failed=skips_failed)
     where = f" of the branch '{branch}'" if branch is not None else ""
     version = "" if candidate.dataset_version_id is None else " on the same version of the dataset"
     if latest is None:
@@ -154,11 +157,17 @@ class _Latest:
 
     run: Row[Any]
     skipped: int
+    skips_failed: bool
 
     def describe_skipped(self) -> str:
         """Return the end of a sentence about the run."""
         if self.run.verdict == FAILING:
-            return "; it failed the gate itself, as all runs before it that could be the baseline did."
+            return (
+                "; it failed the gate itself, so what was lost before it goes unseen "
+                "(pin a run that is known to be good, or set skipFailedBaselines)."
+                if not self.skips_failed
+                else "; it failed the gate itself, as all runs before it that could be the baseline did."
+            )
         if not self.skipped:
             return "."
         failed = (
@@ -171,22 +180,29 @@ _IS_ARE: Final = ("is", "are")
 
 
 def _find_latest(
-    connection: Connection, principal: Principal, candidate: Row[Any], branch: str | None
+    connection: Connection,
+    principal: Principal,
+    candidate: Row[Any],
+    branch: str | None,
+    *,
+    skips_failed: bool,
 ) -> _Latest | None:
-    """Return the latest run before a candidate that did not fail the gate, or else the latest one."""
+    """Return the latest run before a candidate, if asked to the latest that did not fail the gate."""
     eligible = _select_eligible(principal, candidate, branch)
     latest_first = eligible.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
-    did_not_fail = or_(RUNS.c.verdict.is_(None), RUNS.c.verdict != FAILING)
-    run = (
-        connection.execute(latest_first.where(did_not_fail)).first()
-        or connection.execute(latest_first).first()
-    )
+    run = None
+    if skips_failed:
+        did_not_fail = or_(RUNS.c.verdict.is_(None), RUNS.c.verdict != FAILING)
+        run = connection.execute(latest_first.where(did_not_fail)).first()
+    run = run or connection.execute(latest_first).first()
     if run is None:
         return None
+    if not skips_failed:
+        return _Latest(run, 0, skips_failed)
     # Those between the two would have been chosen, had they not failed.
     later = eligible.where(~_is_before(run), RUNS.c.id != run.id).subquery()
     skipped = connection.execute(select(func.count()).select_from(later)).scalar_one()
-    return _Latest(run, skipped)
+    return _Latest(run, skipped, skips_failed)
 
 
 def _select_eligible(principal: Principal, candidate: Row[Any], branch: str | None) -> Select[Any]:

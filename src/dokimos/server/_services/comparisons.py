@@ -49,6 +49,8 @@ class ComparisonRequest:
     baseline_id: str | None = None
     branch: str | None = None
     options: GateOptions = DEFAULTS
+    skip_failed_baselines: bool = False
+    """Whether the automatic baseline must not have failed the gate itself."""
     refuse_changed_evaluators: bool = False
     refuse_parts: bool = False
     """Whether runs of part of their data set are refused, which a verdict says nothing about."""
@@ -56,7 +58,8 @@ class ComparisonRequest:
     @property
     def is_automatic(self) -> bool:
         """Whether it is what the server asks for by itself when a run ends."""
-        return self.baseline_id is None and self.branch is None and self.options == DEFAULTS
+        chosen = self.baseline_id or self.branch or self.skip_failed_baselines
+        return not chosen and self.options == DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,10 @@ class Comparisons:
                 compares was interrupted.
         """
         found = await self._database.read(lambda connection: _find(connection, principal, request))
-        while (verdict := self._verdict_to_come(found.baseline)) is not None:
-            # One that failed the gate is not the automatic baseline: first it is known whether this one did.
+        while (
+            request.skip_failed_baselines and (verdict := self._verdict_to_come(found.baseline)) is not None
+        ):
+            # Whether a run failed the gate must be known before it is taken for one that did not.
             await asyncio.shield(verdict)
             found = await self._database.read(lambda connection: _find(connection, principal, request))
         comparison = found.comparison
@@ -231,7 +236,13 @@ def _find(connection: Connection, principal: Principal, request: ComparisonReque
         connection, principal, request.experiment_id, request.candidate_id, must_have_ended=True
     )
     baseline = find_baseline(
-        connection, principal, experiment, candidate, run_id=request.baseline_id, branch=request.branch
+        connection,
+        principal,
+        experiment,
+        candidate,
+        run_id=request.baseline_id,
+        branch=request.branch,
+        skips_failed=request.skip_failed_baselines,
     )
     if request.refuse_parts:
         check_is_whole(candidate, "candidate")
