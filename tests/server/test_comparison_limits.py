@@ -288,7 +288,7 @@ def test_a_comparison_that_is_stuck_is_ended_and_not_tried_again(api, monkeypatc
     wait_for_verdicts(api)
     process = engine_of(api)._comparer
     process._process.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(comparison_process, "_MOST_SECONDS", 0.01)
+    monkeypatch.setattr(comparison_process, "_MAX_SECONDS", 0.01)
 
     answer = gate(api, now, alpha=0.01)
 

@@ -24,10 +24,10 @@ from dokimos.server._api.gate_schemas import (
 )
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.json_text import encode_json
-from dokimos.server._api.paging import PageRequest, page_request
+from dokimos.server._api.paging import PageRequest, page_of, page_request
 from dokimos.server._api.parameters import Engine, ExperimentId, Store
 from dokimos.server._api.run_answers import pass_rate
-from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
+from dokimos.server._api.spliced_json import json_response
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.baselines import find_baseline, find_candidate
 from dokimos.server._services.comparison_turns import Lane
@@ -185,12 +185,8 @@ async def _diff_page(store: Store, comparison: StoredComparison, status: str, pa
     first = min(start + page.offset, end)
     last = min(first + page.size, end)
     content = await store.read(lambda connection: read_cases(connection, comparison.id, first, last))
-    cases = {
-        "content": JsonText(f"[{','.join(content)}]".encode()),
-        **page.envelope(end - start, len(content)),
-    }
     public = {key: value for key, value in summary.items() if key in _SUMMARY_KEYS}
-    return json_response(splice_json({"summary": public, "cases": JsonText(splice_json(cases))}))
+    return json_response(encode_json({"summary": public, "cases": page_of(content, end - start, page)}))
 
 
 def _answer_without_baseline(compared: ComparedRuns, options: GateOptions, is_failing: bool) -> GateAnswer:

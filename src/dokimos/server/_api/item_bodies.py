@@ -101,7 +101,7 @@ def _validate(value: object) -> ItemsBody:
 def _round_numbers(value: object) -> bool:
     """Make the numbers whole that stand for whole ones; return whether there was any."""
     items = value.get("items") if isinstance(value, dict) else None
-    found = False
+    has_rounded = False
     for item in items if isinstance(items, list) else ():
         for name in ("tokensIn", "tokensOut", "latencyMs") if isinstance(item, dict) else ():
             number = item.get(name)
@@ -109,8 +109,8 @@ def _round_numbers(value: object) -> bool:
                 continue
             if number.is_integer() or name == "latencyMs":
                 item[name] = round(number)
-                found = True
-    return found
+                has_rounded = True
+    return has_rounded
 
 
 def _item(body: ItemBody, index: int, checked_names: set[str]) -> NewItem:

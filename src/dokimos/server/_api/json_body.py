@@ -36,7 +36,7 @@ class StrictBody(WireModel):
     model_config = ConfigDict(extra="forbid")
 
 
-_LARGE: Final = 1024 * 1024
+_THREAD_BYTES: Final = 1024 * 1024
 """Bytes from which a body is parsed in a thread: looking for a fault in it can take a second."""
 BODY_SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {}
 """The schemas of all bodies by name; the framework does not see them, so `api_description` adds them."""
@@ -67,7 +67,7 @@ async def read_json(request: Request) -> Any:
     """Return the body of a request as parsed JSON."""
     check_is_json(request, has_bearer=bearer_token(request) is not None)
     body = await read_body(request, request.app.state.settings.max_body_bytes)
-    if len(body) < _LARGE:
+    if len(body) < _THREAD_BYTES:
         return parse_json(body)
     return await asyncio.to_thread(parse_json, body)
 

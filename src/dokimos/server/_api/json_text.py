@@ -22,9 +22,9 @@ MAX_DEPTH: Final = 200
 _NEEDS_SECOND_LOOK: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _INFINITE: Final = b"Infinity"  # how the serializer writes 1e999, which a parser reads as infinite
 _SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_SHOWN: Final = 100
+_MAX_KEY_CHARACTERS: Final = 100
 """Characters of a key that a message shows."""
-_LONGEST_PATH: Final = 300
+_MAX_PATH_CHARACTERS: Final = 300
 
 _Key: TypeAlias = str | int
 """A key of an object, or an index of a list."""
@@ -117,13 +117,13 @@ def _parse_carefully(body: bytes) -> Any:
 
 def _check(keys: list[_Key], part: object) -> None:
     if isinstance(part, _Duplicate):
-        _refuse(keys, f"the key {part.key[:_SHOWN]!r} is given twice")
+        _refuse(keys, f"the key {part.key[:_MAX_KEY_CHARACTERS]!r} is given twice")
     if isinstance(part, float) and not math.isfinite(part):
         _refuse(keys, "must be a finite number")
     if isinstance(part, dict):
         for key in part:
             if "\0" in key or (not key.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in key)):
-                _refuse(keys, f"the key {key[:_SHOWN]!a} holds NUL or half a character")
+                _refuse(keys, f"the key {key[:_MAX_KEY_CHARACTERS]!a} holds NUL or half a character")
 
 
 def _refuse(keys: list[_Key], message: str) -> NoReturn:
@@ -161,7 +161,7 @@ def _walk(value: object) -> Iterator[tuple[list[_Key], object]]:
             continue
         keys.append(member[0])
         if len(keys) > MAX_DEPTH:
-            _refuse(keys[:_SHOWN], f"nested deeper than {MAX_DEPTH}")
+            _refuse(keys[:_MAX_KEY_CHARACTERS], f"nested deeper than {MAX_DEPTH}")
         yield keys, member[1]
         waiting.append(_members(member[1]))
 
@@ -180,8 +180,8 @@ def _path_of(keys: list[_Key], path: str = "") -> str:
         if isinstance(key, int):
             path += f"[{key}]"
         else:
-            name = key if _SIMPLE_KEY.fullmatch(key) else json.dumps(key[:_SHOWN])
-            path += f".{name[:_SHOWN]}" if path else name[:_SHOWN]
-        if len(path) > _LONGEST_PATH:
-            return f"{path[:_LONGEST_PATH]}..."
+            name = key if _SIMPLE_KEY.fullmatch(key) else json.dumps(key[:_MAX_KEY_CHARACTERS])
+            path += f".{name[:_MAX_KEY_CHARACTERS]}" if path else name[:_MAX_KEY_CHARACTERS]
+        if len(path) > _MAX_PATH_CHARACTERS:
+            return f"{path[:_MAX_PATH_CHARACTERS]}..."
     return path

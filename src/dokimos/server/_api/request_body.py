@@ -17,11 +17,10 @@ from dokimos.server._services.errors import (
     SlowBodyError,
     UnsupportedMediaError,
 )
-from dokimos.server._settings import ServerSettings
+from dokimos.server._settings import MEBIBYTE, ServerSettings
 
-_WINDOW: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-_MEBIBYTE: Final = 1024 * 1024
-_LARGE: Final = _MEBIBYTE
+_WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_UPLOAD_BYTES: Final = MEBIBYTE
 """Bytes beyond which a body is an upload: of those, few are received at once."""
 
 
@@ -41,7 +40,7 @@ async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     unpack = _decompressor(request.headers.get("content-encoding", "").strip().lower())
-    if length.isdecimal() and int(length) > _LARGE:
+    if length.isdecimal() and int(length) > _UPLOAD_BYTES:
         await slot_of(request).turn_into(LongKind.UPLOAD)
     size = received = 0
     try:
@@ -51,7 +50,7 @@ async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
             size += len(part)
             if size > limit or received > limit:  # chunk by chunk: a bomb of gzip never grows in memory
                 raise _too_large(limit)
-            if size > _LARGE:
+            if size > _UPLOAD_BYTES:
                 await slot_of(request).turn_into(LongKind.UPLOAD)
             yield part
     except TimeoutError:
@@ -102,7 +101,7 @@ class _Decompressor:
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
-        self._zlib = zlib.decompressobj(_WINDOW[encoding])
+        self._zlib = zlib.decompressobj(_WINDOW_BITS[encoding])
         self._started = False
 
     def feed(self, chunk: bytes, room: int) -> bytes:
@@ -125,11 +124,11 @@ class _Decompressor:
 def _decompressor(encoding: str) -> _Decompressor | None:
     if encoding in ("", "identity"):
         return None
-    if encoding not in _WINDOW:
+    if encoding not in _WINDOW_BITS:
         raise UnsupportedMediaError(f"The Content-Encoding '{encoding}' is not supported; use gzip.")
     return _Decompressor(encoding)
 
 
 def _too_large(limit: int) -> BodyTooLargeError:
-    size = f"{limit // _MEBIBYTE} MiB" if limit >= _MEBIBYTE else f"{limit} bytes"
+    size = f"{limit // MEBIBYTE} MiB" if limit >= MEBIBYTE else f"{limit} bytes"
     return BodyTooLargeError(f"The body is larger than {size}; send it in smaller parts.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
-_SIZE: Final = 1000
+_BATCH_SIZE: Final = 1000
 
 
 def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -15,5 +15,5 @@ def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
     `IN` with many more does not fit into a statement: PostgreSQL takes 32,767 parameters, and pairs nest too
     deeply for its parser well before.
     """
-    for start in range(0, len(values), _SIZE):
-        yield values[start : start + _SIZE]
+    for start in range(0, len(values), _BATCH_SIZE):
+        yield values[start : start + _BATCH_SIZE]

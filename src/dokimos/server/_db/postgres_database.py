@@ -21,7 +21,7 @@ from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
-_OLDEST: Final = 14
+_MIN_VERSION: Final = 14
 _ATTEMPTS: Final = 5
 _RETRYABLE: Final = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
 _IDLE_SECONDS: Final = 2.0
@@ -56,9 +56,9 @@ class PostgresDatabase:
         try:
             async with self._engine.begin() as connection:
                 version = await connection.run_sync(_server_version)
-                if version < _OLDEST:
+                if version < _MIN_VERSION:
                     raise DatabaseUnavailable(
-                        f"PostgreSQL {version} is too old; the server needs {_OLDEST} or newer."
+                        f"PostgreSQL {version} is too old; the server needs {_MIN_VERSION} or newer."
                     )
                 await connection.run_sync(migrate)
         except (OSError, DBAPIError, PostgresError, InterfaceError) as error:

@@ -26,7 +26,7 @@ from dokimos.server._db.sqlite_readers import SqliteReaders
 
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
-_OLDEST: Final = (3, 37, 0)  # STRICT tables
+_MIN_VERSION: Final = (3, 37, 0)  # STRICT tables
 _MAX_GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
 _BUSY_MILLISECONDS: Final = 10_000
@@ -52,8 +52,8 @@ class SqliteDatabase:
         self._deliver: Deliver = drop_messages
 
     async def open(self) -> None:
-        if sqlite3.sqlite_version_info < _OLDEST:
-            version = ".".join(map(str, _OLDEST))
+        if sqlite3.sqlite_version_info < _MIN_VERSION:
+            version = ".".join(map(str, _MIN_VERSION))
             raise DatabaseUnavailable(
                 f"SQLite {sqlite3.sqlite_version} is too old; the server needs {version} or newer, "
                 "or PostgreSQL."

@@ -107,17 +107,17 @@ def annotations_of(
     A tenant's own one comes before the shared one. A caller that sees all tenants gets the latest.
     """
     own = principal.tenant or _SHARED
-    found: dict[str, Row[Any]] = {}
+    annotations: dict[str, Row[Any]] = {}
     for batch in in_batches(item_ids):
         query = select(ANNOTATIONS).where(ANNOTATIONS.c.item_id.in_(batch))
         if principal.is_restricted:
             query = query.where(ANNOTATIONS.c.tenant_id.in_((own, _SHARED)))
         for row in connection.execute(query.order_by(ANNOTATIONS.c.updated_at)):
-            earlier = found.get(row.item_id)
+            earlier = annotations.get(row.item_id)
             is_own = principal.is_restricted and earlier is not None and earlier.tenant_id == own
             if not (is_own and row.tenant_id != own):
-                found[row.item_id] = row
-    return found
+                annotations[row.item_id] = row
+    return annotations
 
 
 def _check_item(connection: Connection, principal: Principal, run_id: str, item_id: str) -> Row[Any]:

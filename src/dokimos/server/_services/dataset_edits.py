@@ -63,36 +63,36 @@ def _check_edits(connection: Connection, principal: Principal, new: NewVersion, 
     dataset = find_dataset(connection, principal, new.dataset)
     assert new.base is not None
     base = find_version(connection, principal, dataset, new.base)
-    found = _find_named(connection, base, edits)
-    edits.changed = {found[name]: change for name, change in edits.changed.items()}
-    edits.removed = {found[name] for name in edits.removed}
+    item_ids = _resolve_names(connection, base, edits)
+    edits.changed = {item_ids[name]: change for name, change in edits.changed.items()}
+    edits.removed = {item_ids[name] for name in edits.removed}
     if base.item_count == len(edits.removed) and not edits.added:
         raise InvalidRequestError("no item would be left", field="changes")
     return base
 
 
-def _find_named(connection: Connection, base: Row[Any], edits: Edits) -> dict[str, str]:
+def _resolve_names(connection: Connection, base: Row[Any], edits: Edits) -> dict[str, str]:
     """The id of each item of the base, by what the request calls it: the client's id, or one of ours."""
-    ids = {name: parse_id(name) for name in edits.places}
-    known: dict[str | None, str] = {}
+    own_ids = {name: parse_id(name) for name in edits.places}
+    by_own_id: dict[str | None, str] = {}
     for column in (DATASET_ITEMS.c.lineage_id, DATASET_ITEMS.c.id):
-        for row in find_items(connection, base.id, column, ids.values()):
-            known[getattr(row, column.name)] = row.id
-    named = {
+        for row in find_items(connection, base.id, column, own_ids.values()):
+            by_own_id[getattr(row, column.name)] = row.id
+    by_external_id = {
         row.external_id: row.id
         for row in find_items(connection, base.id, DATASET_ITEMS.c.external_id, edits.places)
     }
-    found: dict[str, str] = {}
-    taken: set[str] = set()
+    item_ids: dict[str, str] = {}
+    named: set[str] = set()
     for name, place in edits.places.items():
-        item_id = named.get(name) or known.get(ids[name])
+        item_id = by_external_id.get(name) or by_own_id.get(own_ids[name])
         if item_id is None:
             raise InvalidRequestError(f"is not an item of version {base.version}", field=place)
-        if item_id in taken:
+        if item_id in named:
             raise InvalidRequestError("is named twice", field=place)
-        taken.add(item_id)
-        found[name] = item_id
-    return found
+        named.add(item_id)
+        item_ids[name] = item_id
+    return item_ids
 
 
 async def _edit_batches(

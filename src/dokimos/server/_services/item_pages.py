@@ -67,23 +67,23 @@ def read_item_page(
 def count_items(connection: Connection, run: Row[Any], chosen: ItemFilter) -> int:
     """Return how many items of a run a filter leaves: as the run keeps it, or else counted."""
     if not (chosen.search or chosen.failed_evaluator):
-        kept = _kept_count(run, chosen.outcome)
-        if kept is not None:
-            return kept
+        count = _look_up_count(run, chosen.outcome)
+        if count is not None:
+            return count
     return _count_items(connection, run.id, chosen)
 
 
-def _kept_count(run: Row[Any], outcome: str | None) -> int | None:
-    """What the run keeps; None where it does not tell, since an item with an error may be judged or not."""
-    kept: dict[str | None, int] = {
+def _look_up_count(run: Row[Any], outcome: str | None) -> int | None:
+    """The count that the run keeps; None where an item with an error may be judged or not."""
+    counts: dict[str | None, int] = {
         None: run.item_count,
         "passed": run.passed_count,
         "errored": run.errored_count,
     }
     if run.errored_count == 0:
-        kept["failed"] = run.judged_count - run.passed_count
-        kept["unjudged"] = run.item_count - run.judged_count
-    return kept.get(outcome)
+        counts["failed"] = run.judged_count - run.passed_count
+        counts["unjudged"] = run.item_count - run.judged_count
+    return counts.get(outcome)
 
 
 def _count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:
@@ -94,11 +94,11 @@ def _count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int
 
 def evaluations_of(connection: Connection, item_ids: Sequence[str]) -> dict[str, list[Row[Any]]]:
     """Return the scores of items."""
-    found: dict[str, list[Row[Any]]] = defaultdict(list)
+    evaluations: dict[str, list[Row[Any]]] = defaultdict(list)
     query = select(EVALUATIONS).where(EVALUATIONS.c.item_id.in_(item_ids))
     for row in connection.execute(query.order_by(EVALUATIONS.c.item_id, EVALUATIONS.c.position)):
-        found[row.item_id].append(row)
-    return found
+        evaluations[row.item_id].append(row)
+    return evaluations
 
 
 def _filter_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[Any]:

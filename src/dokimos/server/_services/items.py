@@ -33,7 +33,7 @@ class RepeatedBatchError(Exception):
 _LOCK_ORDINALS: Final = DriverStatement(
     lambda _: select(RUNS.c.next_ordinal).where(RUNS.c.id == bindparam("run")).with_for_update()
 )
-_KEEP_KEY: Final = DriverStatement(
+_RECORD_KEY: Final = DriverStatement(
     lambda dialect: (
         INSERTS[dialect](INGESTED_BATCHES)
         .values({column.name: bindparam(column.name) for column in INGESTED_BATCHES.c})
@@ -76,8 +76,7 @@ def add_items(
     places = {
         (item.ordinal, item.repetition): index for index, item in enumerate(items) if item.ordinal is not None
     }
-    if places:
-        items = [item for index, item in enumerate(items) if _is_last(item, index, places)]
+    items = _drop_overwritten(items, places)
     before = _LOCK_ORDINALS.first(connection, {"run": run}) if places else None
     counts = Counts()
     for item in items:
@@ -93,7 +92,7 @@ def add_items(
         raise NotFoundError(f"Run not found: {run_id}")
     principal.check_may_write(tenant, "The run")
     if idempotency_key is not None:
-        _keep_key(connection, run_id, idempotency_key, body_hash)
+        _record_key(connection, run_id, idempotency_key, body_hash)
     if before is not None:
         _remove_replaced(connection, run_id, places, before[0])
     _insert(connection, run_id, items, next_ordinal - assigned)
@@ -101,9 +100,15 @@ def add_items(
     announce_items(connection, run_id)
 
 
-def _is_last(item: NewItem, index: int, places: _Places) -> bool:
-    """Whether no other item further on in the batch has the same place."""
-    return item.ordinal is None or places[item.ordinal, item.repetition] == index
+def _drop_overwritten(items: Sequence[NewItem], places: _Places) -> Sequence[NewItem]:
+    """Return the items without those that a later one of the same batch replaces."""
+    if not places:
+        return items
+    return [
+        item
+        for index, item in enumerate(items)
+        if item.ordinal is None or places[item.ordinal, item.repetition] == index
+    ]
 
 
 def _refuse(
@@ -119,10 +124,10 @@ def _refuse(
     raise Overtaken  # it was opened again a moment ago
 
 
-def _keep_key(connection: Connection, run_id: str, key: str, body_hash: str) -> None:
+def _record_key(connection: Connection, run_id: str, key: str, body_hash: str) -> None:
     run = driver_id(run_id, connection)
     row = {"run_id": run, "idempotency_key": key, "body_hash": body_hash, "created_at": now()}
-    if not _KEEP_KEY.execute(connection, row):
+    if not _RECORD_KEY.execute(connection, row):
         _check_is_new(connection, run_id, key, body_hash)
 
 
@@ -130,20 +135,20 @@ def _check_is_new(connection: Connection, run_id: str, key: str, body_hash: str)
     query = select(INGESTED_BATCHES.c.body_hash).where(
         INGESTED_BATCHES.c.run_id == run_id, INGESTED_BATCHES.c.idempotency_key == key
     )
-    known = connection.execute(query).scalar()
-    if known == body_hash:
+    recorded_hash = connection.execute(query).scalar()
+    if recorded_hash == body_hash:
         raise RepeatedBatchError
-    if known is not None:
+    if recorded_hash is not None:
         raise ConflictError("The Idempotency-Key has been used for another batch of this run")
 
 
 def _remove_replaced(connection: Connection, run_id: str, places: _Places, next_ordinal: int) -> None:
     """Remove what the run has at these places, and take it out of the counts."""
-    known = [place for place in places if place[0] < next_ordinal]
-    if not known:
+    earlier = [place for place in places if place[0] < next_ordinal]
+    if not earlier:
         return  # the usual case: all of them are new
     counts = Counts()
-    for batch in in_batches(known):
+    for batch in in_batches(earlier):
         _remove_places(connection, run_id, batch, places, counts)
     run = driver_id(run_id, connection)
     count_items(connection, run, counts)
@@ -179,7 +184,7 @@ def _remove_places(
 
 def _insert(connection: Connection, run_id: str, items: Sequence[NewItem], next_ordinal: int) -> None:
     """Insert items and their scores; those without an ordinal get the next ones."""
-    linked = _links(connection, run_id, items)
+    linked = _find_linked(connection, run_id, items)
     moment = now()
     run = driver_id(run_id, connection)
     rows: list[tuple[object, ...]] = []
@@ -222,7 +227,7 @@ def _insert(connection: Connection, run_id: str, items: Sequence[NewItem], next_
         connection.execute(_MARK_UNJUDGED, unjudged)
 
 
-def _links(connection: Connection, run_id: str, items: Sequence[NewItem]) -> set[str]:
+def _find_linked(connection: Connection, run_id: str, items: Sequence[NewItem]) -> set[str]:
     """The dataset items that belong to the run's version; items of others are stored without a link."""
     ids = {item.dataset_item_id for item in items if item.dataset_item_id is not None}
     if not ids:

@@ -103,12 +103,12 @@ def _read_promoted(
         if item_id not in rows:
             raise NotFoundError(f"items[{index}].itemResultId: Item not found: {item_id}")
     corrections = annotations_of(connection, principal, ids) if promotion.use_corrections else {}
-    found = []
+    promoted = []
     for item_id, override in promotion.items.items():
         annotation = corrections.get(item_id)
         correction = None if annotation is None else annotation.overridden_expected_output
-        found.append((rows[item_id], override or correction or rows[item_id].expected_output))
-    return found
+        promoted.append((rows[item_id], override or correction or rows[item_id].expected_output))
+    return promoted
 
 
 def _select_items(connection: Connection, principal: Principal, ids: Sequence[str]) -> Iterable[Row[Any]]:
@@ -121,8 +121,8 @@ def _select_items(connection: Connection, principal: Principal, ids: Sequence[st
         .outerjoin(DATASET_ITEMS, DATASET_ITEMS.c.id == ITEMS.c.dataset_item_id)
         .where(ITEMS.c.id.in_(ids), principal.sees(RUNS))
     )  # fmt: skip
-    found: Sequence[Row[Any]] = connection.execute(query).all()
-    return found
+    rows: Sequence[Row[Any]] = connection.execute(query).all()
+    return rows
 
 
 def _make_items(rows: Sequence[tuple[Row[Any], str | None]]) -> list[NewDatasetItem]:

@@ -171,8 +171,8 @@ def keep_longest(connection: Connection, comparison_id: str) -> None:
     connection.execute(change.values(automatic=True))
 
 
-def read_cases(connection: Connection, comparison_id: str, start: int, end: int) -> list[str]:
-    """Return the cases from `start` to before `end` as JSON, each with the text of its input.
+def read_cases(connection: Connection, comparison_id: str, start: int, end: int) -> list[dict[str, Any]]:
+    """Return the cases from `start` to before `end`, each with the text of its input.
 
     Raises:
         ComparisonGone: They have been removed.
@@ -187,11 +187,11 @@ def read_cases(connection: Connection, comparison_id: str, start: int, end: int)
     )
     lines = [line for packed in connection.execute(query).scalars() for line in unpack_lines(packed)]
     first = start - start // CHUNK * CHUNK
-    chosen = [line.split("\t", 1) for line in lines[first : first + max(0, end - start)]]
-    if len(chosen) < end - start:
+    cases = [line.split("\t", 1) for line in lines[first : first + max(0, end - start)]]
+    if len(cases) < end - start:
         raise ComparisonGone(comparison_id)
-    inputs = read_inputs(connection, [item_id for item_id, _ in chosen])
-    return [f'{case[:-1]},"input":{json.dumps(inputs.get(item_id))}}}' for item_id, case in chosen]
+    inputs = read_inputs(connection, [item_id for item_id, _ in cases])
+    return [{**json.loads(case), "input": inputs.get(item_id)} for item_id, case in cases]
 
 
 def store_verdict(connection: Connection, run: Row[Any], verdict: str) -> None:

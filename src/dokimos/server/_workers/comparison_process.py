@@ -26,7 +26,7 @@ _LOGGER: Final = logging.getLogger("dokimos.server")
 _LENGTH: Final = struct.Struct(">Q")
 _IDLE_SECONDS: Final = 300.0
 """After which a process that has nothing to do ends, and its memory is free."""
-_MOST_SECONDS: Final = 1800.0
+_MAX_SECONDS: Final = 1800.0
 """After which a comparison counts as stuck, on a database that does not answer for example."""
 _ATTEMPTS: Final = 2
 """How often a comparison is tried whose process ends: it may have been killed for another reason."""
@@ -104,7 +104,7 @@ class ComparisonProcess:
                 answer, is_last = self._exchange(process, job)
             except _StuckError:
                 self._forget()
-                minutes = _MOST_SECONDS / 60
+                minutes = _MAX_SECONDS / 60
                 return UnavailableError(
                     f"The comparison took more than {minutes:.0f} minutes, and was ended."
                 )
@@ -138,7 +138,7 @@ class ComparisonProcess:
             is_late.set()
             process.kill()
 
-        deadline = threading.Timer(_MOST_SECONDS, end)
+        deadline = threading.Timer(_MAX_SECONDS, end)
         deadline.daemon = True
         deadline.start()
         try:
