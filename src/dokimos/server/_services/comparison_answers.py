@@ -77,7 +77,7 @@ def _summary(verdict: GateVerdict, sides: Sides) -> dict[str, Any]:
     assert decision is not None
     comparison = decision.comparison
     before, now = comparison.baseline_pass_rate or 0.0, comparison.candidate_pass_rate or 0.0
-    worst = _worst(comparison, decision)
+    worst = _find_worst(comparison, decision)
     return {
         "status": "PASS" if verdict.passed else "FAIL",
         "passed": verdict.passed,
@@ -133,7 +133,7 @@ def _list_added(verdict: GateVerdict, comparison: RunComparison, sides: Sides) -
         "pairedDelta": round_half_up_or_none(rate.delta),
         "pairedDeltaInterval": interval_tree(rate),
         "pairedBy": sides.key.value,
-        "metrics": [_metric(metric) for metric in comparison.evaluators],
+        "metrics": [_describe_metric(metric) for metric in comparison.evaluators],
         "removedEvaluators": list(comparison.removed_evaluators),
         "addedEvaluators": list(comparison.added_evaluators),
         "evaluatorChanges": _evaluator_changes(sides),
@@ -157,7 +157,7 @@ def _list_added(verdict: GateVerdict, comparison: RunComparison, sides: Sides) -
     }
 
 
-def _metric(metric: MetricChange) -> dict[str, Any]:
+def _describe_metric(metric: MetricChange) -> dict[str, Any]:
     """An evaluator: as the library describes it, with p-values that mean what they do in the whole answer."""
     tree = metric_tree(metric)
     tree["rawPValue"], tree["pValue"] = tree["pValue"], tree.pop("adjustedPValue")
@@ -191,19 +191,21 @@ def _evaluator_changes(sides: Sides) -> list[dict[str, str]]:
     ]
 
 
-def _worst(comparison: RunComparison, decision: Decision) -> list[ItemChange]:
+def _find_worst(comparison: RunComparison, decision: Decision) -> list[ItemChange]:
     """The regressed items and those that guard 2 names, the largest drops first."""
-    counted: dict[str, float] = {}
+    largest_drops: dict[str, float] = {}
     for drop in decision.drops:
-        counted[drop.key] = max(drop.size, counted.get(drop.key, 0.0))
+        largest_drops[drop.key] = max(drop.size, largest_drops.get(drop.key, 0.0))
     metrics = {metric.name: metric for metric in comparison.evaluators}
 
     def size(item: ItemChange) -> float:
         drops = (metrics[score.name].worsening(score.share) for score in item.evaluators)
-        return max(counted.get(item.key, 0.0), max(drops, default=0.0))
+        return max(largest_drops.get(item.key, 0.0), max(drops, default=0.0))
 
-    chosen = [item for item in comparison.items if item.change is Change.REGRESSED or item.key in counted]
-    return sorted(chosen, key=lambda item: (-size(item), item.either.index))
+    worst = [
+        item for item in comparison.items if item.change is Change.REGRESSED or item.key in largest_drops
+    ]
+    return sorted(worst, key=lambda item: (-size(item), item.either.index))
 
 
 def _gate_case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -219,8 +220,8 @@ def verdict_of(compared: ComparedRuns) -> str:
     """Return `PASS`, `FAIL` or `NO_BASELINE`."""
     if compared.comparison is None:
         return "FAIL" if compared.candidate.status == RunStatus.FAILED else "NO_BASELINE"
-    is_passing = compared.comparison.summary.startswith('{"status":"PASS"')
-    return "PASS" if is_passing else "FAIL"
+    status: str = json.loads(compared.comparison.summary)["status"]
+    return status
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def find_runs_without_verdict(connection: Connection, quiet_seconds: float, seco
     query = (
         select(RUNS.c.id)
         .where(
-            # As the index has it.
+            # The condition of the index `ix_runs_without_verdict`, which is not used without it.
             RUNS.c.verdict.is_(None),
             RUNS.c.completed_at.is_not(None),
             RUNS.c.completed_at.between(moment - int(seconds * 1e6), moment - int(quiet_seconds * 1e6)),
