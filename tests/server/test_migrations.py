@@ -1,6 +1,7 @@
 """The schema that migrations make is that of the tables, and migrations only ever add."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,38 @@ async def test_opening_a_database_again_changes_nothing(database_settings):
 
     assert len(projects[0]) == 1
     assert projects[0] == projects[1]
+
+
+async def test_a_database_that_a_newer_server_has_migrated_is_used_as_it_is(database_settings, caplog):
+    newer = text("UPDATE alembic_version SET version_num = '9999'")
+    run = NewRun(experiment="qa")
+    database = open_database(ServerSettings(**database_settings))
+    await database.open()
+    await database.write(lambda c: c.execute(newer).rowcount)
+    await database.close()
+
+    database = open_database(ServerSettings(**database_settings))
+    await database.open()
+    await database.write(lambda c: create_run(c, SYSTEM, "chat", run))
+    version = await database.read(
+        lambda c: c.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    )
+    await database.close()
+
+    assert version == "9999"
+    assert "A newer server has migrated the database" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a name there has no question mark")
+async def test_a_folder_may_have_any_name(tmp_path):
+    folder = tmp_path / "a?b=c #1 100%41 @x:y"
+    database = open_database(ServerSettings(data_dir=folder))
+    await database.open()
+    await database.write(lambda c: create_run(c, SYSTEM, "chat", NewRun(experiment="qa")))
+    await database.close()
+
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert (folder / "server.db").exists()
 
 
 async def test_servers_that_start_at_once_on_an_empty_database_all_start(database_settings):

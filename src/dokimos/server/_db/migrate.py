@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, inspect
 
 HEAD: Final = "0002"
 """The newest migration; a test compares it with the scripts."""
+_LOGGER: Final = logging.getLogger("dokimos.server")
 _LOCK: Final = 0x646F6B69  # any number that is ours: one server migrates at a time
 
 
@@ -16,11 +18,16 @@ def migrate(connection: Connection) -> None:
     """Apply the migrations that the database lacks, within the transaction of the connection.
 
     A database that is up to date costs one query: Alembic, whose import takes a quarter of a second, is
-    loaded only where there is something to do.
+    loaded only where there is something to do. One that a newer server has migrated is used as it is:
+    migrations only add, so that servers of two versions can share a database while they are replaced.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
-    if _version(connection) == HEAD:
+    version = _version(connection)
+    if version == HEAD:
+        return
+    if version is not None and version.isdecimal() and version > HEAD:
+        _LOGGER.warning("A newer server has migrated the database, to %s; this one knows %s.", version, HEAD)
         return
     from alembic import command
     from alembic.config import Config

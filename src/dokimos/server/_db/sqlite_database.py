@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -256,7 +256,7 @@ def _resolve_all(group: list[_Change], deliver: Deliver) -> None:
 
 def _engine(path: Path, *, begin: str) -> Engine:
     engine = create_engine(
-        f"sqlite:///{path}",
+        URL.create("sqlite", database=str(path)),  # a text would end at a question mark
         poolclass=NullPool,
         hide_parameters=True,  # neither logs nor errors quote what users sent
         connect_args={"check_same_thread": False, "isolation_level": None},
