@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 from tests.server.gate_runs import diff, end, gate, item, items_of, run_of, send, start, verdict
 from tests.server.test_comparisons import (
     CountingComparer,
@@ -198,6 +198,37 @@ def test_a_large_comparison_is_stored_in_parts_and_found_when_it_is_whole(api, m
     assert [case["index"] for page in pages for case in page] == [f"item-{n}" for n in range(250)]
     assert states[:2] == ["", ""]
     assert states[2] != ""
+
+
+def test_a_comparison_of_which_the_purge_took_cases_is_not_found_but_computed_again(api, monkeypatch):
+    """Where the clock is set forward, one that is being stored looks like one that was left."""
+    monkeypatch.setattr(stored_comparisons, "_PART_BYTES", 1)
+    monkeypatch.setattr(comparison_retention, "PURGE_CHUNKS", 1)
+    before, now = (run_of(api, items_of([1.0] * 250)) for _ in range(2))
+    wait_for_verdicts(api)
+    tidy(api, max_comparison_cases=0)
+    store_part, stored = stored_comparisons.store_part, []
+
+    def store_late(connection, **arguments):
+        if len(stored) == 1:
+            connection.execute(update(COMPARISONS).values(created_at=COMPARISONS.c.created_at - DAY))
+            assert comparison_retention.purge_comparisons(connection) == 1
+        stored.append(arguments["part"])
+        store_part(connection, **arguments)
+
+    monkeypatch.setattr("dokimos.server._services.comparisons.store_part", store_late)
+    refused = diff(api, before, now)
+    assert refused.status_code == 503
+    assert "given up" in refused.json()["message"]
+    assert diff(api, before, now, size=250).json()["cases"]["numberOfElements"] == 250
+
+
+def test_a_comparison_whose_cases_were_lost_is_an_error_and_never_read_for_ever(api):
+    before, now = (run_of(api, items_of([1.0] * 5)) for _ in range(2))
+    wait_for_verdicts(api)
+    write(api, lambda c: c.execute(delete(COMPARISON_CASES)).rowcount)
+
+    assert diff(api, before, now).status_code == 503
 
 
 def test_what_a_server_left_unfinished_is_not_found_and_goes(api):

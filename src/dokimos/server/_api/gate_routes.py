@@ -32,7 +32,7 @@ from dokimos.server._db.ids import parse_id
 from dokimos.server._services.baselines import find_baseline, find_candidate
 from dokimos.server._services.comparison_turns import Lane
 from dokimos.server._services.comparisons import ComparedRuns, ComparisonRequest
-from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.errors import InvalidRequestError, UnavailableError
 from dokimos.server._services.gate_options import GateOptions
 from dokimos.server._services.runs import RunStatus, describe_failure
 from dokimos.server._services.stored_comparisons import (
@@ -43,6 +43,8 @@ from dokimos.server._services.stored_comparisons import (
 )
 
 ROUTER = APIRouter(prefix="/api/v1/experiments/{experimentId}", tags=["Comparisons"])
+_MAX_READS: Final = 5
+"""How often a comparison is looked for that is removed before its cases are read."""
 _DIFF_PAGE = page_request(20)
 _STATUSES: Final = ("ALL", "REGRESSED", "IMPROVED", "CHANGED")
 _STATUS_SCHEMA: Final[JsonDict] = {"enum": list(_STATUSES)}
@@ -120,11 +122,12 @@ async def get_diff(
     request = ComparisonRequest(
         experiment_id=experiment_id, candidate_id=candidate_id, baseline_id=str(baseline_id)
     )
-    while True:
+    for _ in range(_MAX_READS):
         comparison = (await engine.compare(caller, request, Lane.DIFF)).comparison
         assert comparison is not None, "a baseline was asked for"
         with suppress(ComparisonGone):  # replaced or discarded between the two reads: then it is found anew
             return await _diff_page(store, comparison, chosen, page)
+    raise UnavailableError("The comparison was removed each time that it was read; try again.")
 
 
 @ROUTER.get("/runs/{candidateRunId}/baseline", response_model=BaselineAnswer)

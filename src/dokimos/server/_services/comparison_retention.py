@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, delete, false, func, or_, select
+from sqlalchemy import Connection, Select, and_, delete, false, func, or_, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, EXPERIMENTS
 from dokimos.server._services.comparison_jobs import CHUNK
-from dokimos.server._services.stored_comparisons import UNFINISHED, discard
+from dokimos.server._services.stored_comparisons import GIVEN_UP, UNFINISHED, discard
 
 KEEP_FOR_EVER: Final = -1.0
 _DAY: Final = 86_400_000_000
@@ -58,11 +58,15 @@ def expire_comparisons(connection: Connection, days: float, most_cases: int) -> 
 
 def purge_comparisons(connection: Connection) -> int:
     """Remove some rows of comparisons that nobody finds any more; return how many, 0 where none is left."""
-    given_up = select(COMPARISONS.c.id).where(
+    is_left = and_(
         COMPARISONS.c.state == UNFINISHED, COMPARISONS.c.created_at < now() - _UNFINISHED_MICROSECONDS
     )
-    comparison_id = connection.execute(given_up.limit(1)).scalar()
-    return 0 if comparison_id is None else _remove_some(connection, comparison_id)
+    comparison_id = connection.execute(select(COMPARISONS.c.id).where(is_left).limit(1)).scalar()
+    # Looked at again: on PostgreSQL, cases may have come in between.
+    change = update(COMPARISONS).where(COMPARISONS.c.id == comparison_id, is_left).values(created_at=GIVEN_UP)
+    if comparison_id is None or not connection.execute(change).rowcount:
+        return 0
+    return _remove_some(connection, comparison_id)
 
 
 def purge_comparisons_of(connection: Connection, run_id: str) -> int:

@@ -31,7 +31,7 @@ from dokimos.server._services.comparison_jobs import (
     state_of,
     unpack_lines,
 )
-from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.errors import NotFoundError, UnavailableError
 from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run
 from dokimos.server._services.principal import Principal
 
@@ -43,6 +43,8 @@ _SMALL: Final = 50 * CHUNK
 """Cases of a comparison that is removed at once; the purge removes larger ones in small transactions."""
 UNFINISHED: Final = ""
 """The state of a comparison that is not whole: nobody finds it."""
+GIVEN_UP: Final = 0
+"""When a comparison was begun that the purge removes: at this time, so that its age shows it."""
 
 
 class ComparisonGone(Exception):
@@ -103,9 +105,12 @@ def store_part(
 
     Raises:
         NotFoundError: One of the runs has been deleted meanwhile.
+        UnavailableError: The purge took the comparison for one that was left, and removes it.
     """
     runs = _lock_runs(connection, job)
-    if not part.first_chunk:
+    if part.first_chunk:
+        _give_sign_of_life(connection, comparison_id)
+    else:
         connection.execute(
             insert(COMPARISONS).values(
                 id=comparison_id,
@@ -137,6 +142,15 @@ def store_part(
         )
 
 
+def _give_sign_of_life(connection: Connection, comparison_id: str) -> None:
+    is_being_stored = (COMPARISONS.c.id == comparison_id, COMPARISONS.c.created_at != GIVEN_UP)
+    change = update(COMPARISONS).where(*is_being_stored).values(created_at=now())
+    if not connection.execute(change).rowcount:
+        raise UnavailableError(
+            "The comparison was given up, since the clock of the server was set forward; ask again."
+        )
+
+
 def _replace_others(connection: Connection, job: ComparisonJob, outcome: ComparisonOutcome) -> None:
     """Discard what is stored of a pair, but the latest comparisons with other options."""
     pair = _is_of(job.baseline_id, job.candidate_id)
@@ -160,7 +174,7 @@ def discard(connection: Connection, comparison_ids: Sequence[str]) -> None:
         update(COMPARISONS)
         .where(COMPARISONS.c.id == bindparam("comparison", type_=COMPARISONS.c.id.type))
         # A name of its own, so that the pair can be compared again meanwhile.
-        .values(state=UNFINISHED, configuration=bindparam("name"), created_at=0)
+        .values(state=UNFINISHED, configuration=bindparam("name"), created_at=GIVEN_UP)
     )
     connection.execute(change, [{"comparison": each, "name": each} for each in comparison_ids])
 
