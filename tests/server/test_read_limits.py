@@ -97,6 +97,35 @@ def test_work_is_not_limited(serve):
     assert call(client, read)
 
 
+def test_a_read_that_waited_for_a_connection_all_the_time_is_not_called_slow(serve, database_settings):
+    if "data_dir" in database_settings:
+        pytest.skip("the readers of SQLite have a connection each")
+    client = serve(read_timeout=0.5, pool_size=1)
+
+    async def read(database):
+        work = asyncio.create_task(database.read(run_for_ever, Lane.WORK))
+        ends = await asyncio.gather(
+            *(database.read(read_one, lane) for lane in (Lane.PAGE, Lane.SEARCH)), return_exceptions=True
+        )
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        return {type(end) for end in ends}
+
+    assert call(client, read) == {ReadersBusy}
+
+
+def test_items_whose_key_takes_too_long_to_be_looked_up_are_answered_with_503(slow_run, monkeypatch):
+    client, run = slow_run()
+
+    async def identify(*_):
+        raise ReadTooSlow(10, Lane.PAGE)
+
+    monkeypatch.setattr(client.app.state.keys, "identify", identify)
+    for path in (f"/api/v1/runs/{run}/items", "/api/v1/projects/chat/runs"):
+        answer = client.post(path, json={}, headers={"Authorization": "Bearer x"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
 def test_searches_without_end_leave_readers_to_pages_and_work(serve):
     client = serve(read_timeout=0)
 

@@ -21,7 +21,7 @@ from dokimos.server._api.error_responses import answer_error
 from dokimos.server._api.idempotency import check_key, hash_body
 from dokimos.server._api.item_bodies import read_items
 from dokimos.server._api.json_body import read_json
-from dokimos.server._db.database import Database, DatabaseUnavailable
+from dokimos.server._db.database import Database, DatabaseUnavailable, ReadTooSlow
 from dokimos.server._services.errors import ServiceError
 from dokimos.server._services.items import RepeatedBatchError, add_items
 from dokimos.server._services.principal import Principal
@@ -48,7 +48,7 @@ class ItemsMiddleware:
             caller = await authorize_rule(request, Access.WRITE)
             key = check_key(request.headers.get("idempotency-key"))
             response = await store_items(request, caller, match[1], key)
-        except (ServiceError, DatabaseUnavailable) as error:
+        except (ServiceError, DatabaseUnavailable, ReadTooSlow) as error:
             response = answer_error(error)
         await response(scope, receive, send)
 

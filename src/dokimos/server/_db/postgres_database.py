@@ -77,12 +77,17 @@ class PostgresDatabase:
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         limit = None if lane is Lane.WORK else self._settings.read_timeout or None
         began_at = float("inf")
+
+        def run(connection: Connection) -> T:
+            nonlocal began_at  # with a connection, for which it may have had to wait
+            began_at = time.monotonic()
+            return query(connection)
+
         try:
             # Cancelled where its time is over or the caller hangs up, the driver tells PostgreSQL to stop. A
             # statement_timeout would take another round trip of each read.
             async with asyncio.timeout(limit), self._lanes.get(lane) or nullcontext():
-                began_at = time.monotonic()
-                return await self._run(query)
+                return await self._run(run)
         except TimeoutError:
             assert limit is not None
             if time.monotonic() - began_at < limit / 2:  # what took long is the wait for others
