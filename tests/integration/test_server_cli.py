@@ -4,12 +4,16 @@ import json
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from dokimos import Dataset, Example
 from dokimos._cli.main import run_command
+from dokimos.experiment._run_loading import list_runs, load_run
+from dokimos.experiment._run_lock import RunLock
 
 EVALS = """
 from dokimos import Example, Experiment
@@ -139,6 +143,40 @@ def test_push_completes_what_was_reported(workplace, live_server, capsys):
     run_command(["push", "latest", "--server", live_server, "--project", "demo"])
     lines = (workplace / "output").read_text().splitlines()
     assert lines[0] == lines[1]
+
+
+def test_a_run_that_was_pushed_is_found_by_the_gate_and_stays_as_it_was(workplace, live_server, capsys):
+    run_command(["run", "evals.py", "-q"])
+    [listed] = list_runs(Path(".dokimos/runs"))
+    before = load_run(listed.folder)
+    push = ["push", "latest", "--server", live_server, "--project"]
+    assert run_command([*push, "demo"]) == 0
+    [run_id] = output_ids(workplace)
+    assert run_command(["gate", "latest", "--server", live_server]) == 0
+    assert "no baseline: demo/shout" in capsys.readouterr().out
+    [run] = load_run(listed.folder).runs
+    assert run.server_run_ids == (run_id,)
+    assert replace(load_run(listed.folder), runs=()) == replace(before, runs=())
+    assert run.item_results == before.runs[0].item_results
+    [again] = list_runs(Path(".dokimos/runs"))
+    assert again.status is listed.status is not None
+
+    size = again.size_bytes
+    run_command([*push, "demo"])
+    assert list_runs(Path(".dokimos/runs"))[0].size_bytes == size
+    run_command([*push, "another"])
+    assert read(live_server, f"/runs/{output_ids(workplace)[0]}")["projectName"] == "another"
+
+
+def test_push_does_not_need_to_write_the_folder_of_the_run(workplace, live_server, capsys):
+    run_command(["run", "evals.py", "-q"])
+    [listed] = list_runs(Path(".dokimos/runs"))
+    lock = RunLock(listed.folder)
+    try:
+        assert run_command(["push", "latest", "--server", live_server, "--project", "demo"]) == 0
+    finally:
+        lock.release()
+    assert load_run(listed.folder).server_run_ids == ()
 
 
 def test_push_names_what_is_missing(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -21,11 +22,14 @@ def push(results: Sequence[str], server: str | None, project: str | None, run_di
     """Send finished results to a server, as if they had been reported while they ran.
 
     RESULTS are run ids (or 'latest'), run folders or JSON reports. The same result is one run of the server,
-    however often it is pushed. The key is read from DOKIMOS_API_KEY.
+    however often it is pushed. `dokimos gate RESULT --server` finds a run that was pushed. The key is read from
+    DOKIMOS_API_KEY.
     """
     from dokimos._cli.options import load_result_argument
     from dokimos._cli.presentation import set_server_run_ids
     from dokimos.client._push import push_result
+    from dokimos.experiment._run_folders import find_run, runs_root
+    from dokimos.experiment._run_loading import record_server_run
 
     url = require_server(server)
     if not project:
@@ -34,6 +38,8 @@ def push(results: Sequence[str], server: str | None, project: str | None, run_di
     for argument in results:
         result = load_result_argument(argument, run_dir)
         ids.append(push_result(result, server_url=url, project_name=project))
+        if not Path(argument).is_file():
+            record_server_run(find_run(argument, runs_root(run_dir)), ids[-1])
         count = sum(len(run.item_results) for run in result.runs)
         echo(f"{ids[-1]}   {result.name}, {pluralize(count, 'item')}")
     set_server_run_ids(ids)

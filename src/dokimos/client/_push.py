@@ -37,8 +37,8 @@ def push_result(
 ) -> str:
     """Send a result to a server and return the id of its run there.
 
-    The same result is one run, however often it is sent. A run that was reported to this server while it ran
-    is completed: items that are missing there are added, the others replaced.
+    The same result is one run of the project, however often it is sent. A run that was reported to this
+    project while it ran is completed: items that are missing there are added, the others replaced.
 
     Args:
         result: What `run()`, `load_run` or `load_result` returned, with its items.
@@ -81,11 +81,14 @@ async def _open_run(api: ApiClient, result: ExperimentResult, project: str, esca
     async with api:
         for known in result.server_run_ids:
             try:
-                await api.request("GET", f"/runs/{encode_segment(known)}", query={"size": 1})
+                reply = await api.request("GET", f"/runs/{encode_segment(known)}", query={"size": 1})
             except ServerRefusedError as refusal:
                 if refusal.status != HTTPStatus.NOT_FOUND:
                     raise
                 continue  # it is on another server
+            match reply.json():
+                case {"projectName": str(name)} if name != project:
+                    continue
             await set_status(api, known, "RUNNING")
             return known
         body = run_body(_describe_start(result), escapes)

@@ -17,8 +17,9 @@ from dokimos._core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment._fail_fast import NOT_RUN
 from dokimos.experiment._item_errors import CHOICE
+from dokimos.experiment._journal_lines import CHECKSUM
 from dokimos.experiment._run_folders import list_run_folders
-from dokimos.experiment._run_journal import Position, StoredRun
+from dokimos.experiment._run_journal import Journal, Position, StoredRun, truncate_torn_line
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import MANIFEST_FILE, read_manifest
 from dokimos.experiment._run_part import Part
@@ -89,6 +90,37 @@ def prune_runs(folders: Sequence[Path]) -> list[Path]:
         lock.release()
         deleted.append(folder)
     return deleted
+
+
+def record_server_run(folder: Path, server_run_id: str) -> None:
+    """Record which run on a server a run that has ended was sent to, so that its result names it.
+
+    Nothing is recorded where another process works on the run, or where the folder cannot be written: the run
+    is on the server in any case.
+    """
+    try:
+        lock = RunLock(folder)
+    except (RunLockedError, OSError):
+        return
+    journal = None
+    try:
+        stored = StoredRun(folder)
+        stored.close()
+        known = stored.reporters.server_run_ids
+        missing = [index for index in sorted(stored.seen) if server_run_id not in known.get(index, ())]
+        if stored.outcome is None or not missing:
+            return
+        truncate_torn_line(folder, stored.intact_size)
+        journal = Journal(folder, lock)
+        for index in missing:
+            journal.write_server_runs(index, [server_run_id])
+        # Once more, since the last line of a journal says whether the run has ended.
+        journal.close(**{key: value for key, value in stored.outcome.items() if key not in ("t", CHECKSUM)})
+    except OSError:
+        return
+    finally:
+        if journal is None:  # which releases it when it is closed
+            lock.release()
 
 
 def _listing(folder: Path) -> RunListing:
