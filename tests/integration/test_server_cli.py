@@ -179,6 +179,33 @@ def test_push_does_not_need_to_write_the_folder_of_the_run(workplace, live_serve
     assert load_run(listed.folder).server_run_ids == ()
 
 
+def test_a_push_that_is_interrupted_says_how_to_go_on(live_server, capsys, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    run_command(["run", "evals.py", "-q"])
+    monkeypatch.setattr("dokimos.client._push.push_result", interrupt)
+    assert run_command(["push", "latest", "--server", live_server, "--project", "demo"]) == 130
+    told = capsys.readouterr().err
+    assert "latest was not sent whole; dokimos push latest with the same options sends the rest" in told
+    assert told.endswith("Interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("localhost:8080", "must start with"),
+        ("http://", "names no host"),
+        ("http://x:99999", "has the port"),
+    ],
+)
+def test_a_url_that_is_none_is_shown_as_it_was_typed(url, fault, capsys):
+    assert run_command(["datasets", "list", "--server", url]) == 2
+    message = capsys.readouterr().err
+    assert fault in message
+    assert message.endswith(f"; it is {url!r}.\n")
+
+
 def test_push_names_what_is_missing(capsys):
     assert run_command(["push", "latest"]) == 2
     assert "--server URL or DOKIMOS_SERVER_URL" in capsys.readouterr().err
@@ -434,6 +461,11 @@ def test_file_is_compared_by_inputs_with_a_version_that_has_other_ids(workplace,
     ]
 
 
+def test_a_file_that_is_missing_is_named_beside_the_dataset_that_is(workplace, live_server, capsys):
+    assert run_command(["datasets", "diff", "gone.json", "qa@1", "--server", live_server]) == 2
+    assert "Dataset not found: gone.json; there is no file 'gone.json' either" in capsys.readouterr().err
+
+
 def test_datasets_name_the_missing_server(capsys):
     assert run_command(["datasets", "list"]) == 2
     assert "DOKIMOS_SERVER_URL" in capsys.readouterr().err
@@ -452,6 +484,9 @@ def test_gate_of_a_real_server(workplace, live_server, capsys):
         sys.modules.pop("evals", None)
         run_command(run)
         assert run_command(["gate", "latest", "--server", live_server, "-o", "verdict.md"]) == status
+    assert "  12 items got worse, such as item-0 ('q0'), item-1 ('q1'), item-2 ('q2').\n" in (
+        capsys.readouterr().out
+    )
     assert "❌ Eval gate failed: demo/many" in (workplace / "verdict.md").read_text()
     assert "n = 12, 12 worse and 0 better" in (workplace / "verdict.md").read_text()
 

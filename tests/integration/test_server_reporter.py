@@ -428,6 +428,16 @@ def test_replay_keeps_what_fails(serve, tmp_path):
     assert kept == [json.dumps(lines[1]), '{"runId": "cut']
 
 
+def test_replay_says_once_why_a_run_could_not_be_started(serve, tmp_path):
+    with serve(FakeServer()) as server:
+        url = server.url
+    run_with(reporter_for(url, spool_directory=tmp_path))
+    with serve(lambda request: refuse(401)) as server:
+        done = replay_spool(tmp_path, server_url=server.url)
+    [problem] = done.problems
+    assert (done.kept_items, "401 Unauthorized" in problem) == (3, True)
+
+
 def test_replay_to_a_dead_server_keeps_everything(serve, tmp_path):
     with serve(FakeServer()) as server:
         url = server.url

@@ -42,6 +42,13 @@ def test_an_error_of_the_hot_route_is_answered_like_any_other(api, monkeypatch, 
     assert api.get(f"/api/v1/runs/{run}").json()["totalItems"] == 0
 
 
+def test_the_root_says_where_the_api_is(api):
+    answer = api.get("/")
+    assert answer.status_code == 404
+    assert "The API is below /api/v1, and /openapi.json describes it" in answer.json()["message"]
+    assert api.get("/x").json()["message"] == "There is no such route: GET /x"
+
+
 def check_failure(answer, caplog, *, has_body):
     identifier = answer.headers["x-request-id"]
     assert answer.status_code == 500

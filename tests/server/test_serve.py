@@ -1,5 +1,6 @@
 """`dokimos serve`, as a process of its own."""
 
+import errno
 import json
 import os
 import signal
@@ -78,7 +79,9 @@ def test_a_port_in_use_is_an_error_that_says_so(start):
         _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 2
-    assert errors.startswith(f"Error: The server cannot listen at 127.0.0.1:{port}: ")
+    assert errors.startswith(
+        f"Error: The server cannot listen at 127.0.0.1:{port}: {os.strerror(errno.EADDRINUSE)};"
+    )
     assert "choose another port with --port" in errors
     assert "Traceback" not in errors
 

@@ -10,6 +10,7 @@ import click
 from dokimos._cli.echo import echo
 from dokimos._cli.server_options import server_option, using_server
 from dokimos._core.text import pluralize
+from dokimos.errors import DatasetError
 
 if TYPE_CHECKING:
     from dokimos.datasets._dataset import Dataset
@@ -55,7 +56,10 @@ def push(file: str, name: str | None, description: str | None, server: str | Non
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @server_option
 def pull(dataset: str, output: str | None, force: bool, server: str | None) -> int:
-    """Write a version of a data set to a file; the latest one unless given."""
+    """Write a version of a data set to a file.
+
+    Without a version, it is the latest one.
+    """
     uri = _uri(dataset)
     path = Path(output or f"{_file_name(uri)}.jsonl")
     if path.exists() and not force:
@@ -91,7 +95,9 @@ def list_(server: str | None) -> int:
 @click.argument("after")
 @server_option
 def diff(before: str, after: str, server: str | None) -> int:
-    """Say what is different between two data sets: NAME@VERSION of the server, or data files.
+    """Say what is different between two data sets.
+
+    BEFORE and AFTER are each NAME@VERSION of the server, or a data file.
 
     Exit code: 0 where they are the same, 1 where they differ.
     """
@@ -128,7 +134,14 @@ def _shorten(key: str) -> str:
 def _load(argument: str) -> Dataset:
     from dokimos.datasets._dataset import Dataset
 
-    return Dataset.load(argument if Path(argument).is_file() else _uri(argument))
+    if Path(argument).is_file():
+        return Dataset.load(argument)
+    try:
+        return Dataset.load(_uri(argument))
+    except DatasetError as error:
+        if not Path(argument).suffix or "@" in argument:
+            raise
+        raise DatasetError(f"{error}; there is no file {argument!r} either") from error
 
 
 def _uri(dataset: str) -> str:

@@ -316,12 +316,14 @@ def _status(verdict: GateVerdict) -> int:
 
 
 @gate.command()
-@click.argument("folder", type=click.Path(file_okay=False))
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
 @click.option("--comment", is_flag=True, help="On GitHub: keep one comment per gate on the pull request.")
 @click.option("--no-fail", is_flag=True, help="Exit with 0 whatever the verdicts are.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the Markdown.")
 def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int:
-    """Show all verdicts in DIR as Markdown, in the job summary too where the CI has one.
+    """Show all verdicts in DIR as Markdown.
+
+    They are written to the job summary too, where the CI has one.
 
     Exit code: 0 passed, 1 a gate failed, 2 there is no verdict, 4 a gate was inconclusive.
     """

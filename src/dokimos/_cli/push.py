@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -22,7 +23,7 @@ def push(results: Sequence[str], server: str | None, project: str | None, run_di
     """Send finished results to a server, as if they had been reported while they ran.
 
     RESULTS are run ids (or 'latest'), run folders or JSON reports. The same result is one run of the server,
-    however often it is pushed. `dokimos gate RESULT --server` finds a run that was pushed. The key is read from
+    however often it is pushed, and `dokimos gate RESULT --server` finds it there. The key is read from
     DOKIMOS_API_KEY.
     """
     from dokimos._cli.options import load_result_argument
@@ -37,7 +38,12 @@ def push(results: Sequence[str], server: str | None, project: str | None, run_di
     ids = []
     for argument in results:
         result = load_result_argument(argument, run_dir)
-        ids.append(push_result(result, server_url=url, project_name=project))
+        try:
+            ids.append(push_result(result, server_url=url, project_name=project))
+        except KeyboardInterrupt:
+            again = f"dokimos push {quote(argument)} with the same options sends the rest"
+            echo(f"{argument} was not sent whole; {again}, and stores nothing twice.", err=True)
+            raise
         if not Path(argument).is_file():
             record_server_run(find_run(argument, runs_root(run_dir)), ids[-1])
         count = sum(len(run.item_results) for run in result.runs)

@@ -12,7 +12,9 @@ from dokimos._cli.echo import echo
 
 
 @click.command()
-@click.option("--host", metavar="ADDRESS", help="The address to bind to.  [default: 0.0.0.0]")
+@click.option(
+    "--host", metavar="ADDRESS", help="The address to bind to.  [default: SERVER_ADDRESS or 0.0.0.0]"
+)
 @click.option(
     "-p", "--port", type=click.IntRange(0, 65535),
     help="The port; 0 lets the system choose one.  [default: SERVER_PORT or 8080]",

@@ -41,6 +41,8 @@ ALWAYS: Final = {"failOnErrors": True}
 NOT_ON_SERVER: Final = ("rerun", "noise", "confirm", "update_baseline", "allow_errors")
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _MAX_LISTED_EVALUATORS: Final = 10
+_MAX_LISTED_ITEMS: Final = 3
+_MAX_INPUT_LENGTH: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ class ServerGate:
         if not result.server_run_ids:
             raise click.UsageError(
                 f"The {role} {argument} was not reported to a server; dokimos push {quote(argument)} sends "
-                "it, and prints the id of its run there."
+                "it, and prints the id of its run there, which can be named in its place."
             )
         return result.server_run_ids[-1]
 
@@ -147,9 +149,25 @@ def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
         move = f"{format_score(entry.get('baselineMean'))} -> {format_score(entry.get('candidateMean'))}"
         yield f"  {entry.get('evaluator')}: {move}"
     if verdict.get("regressedCount"):
-        yield f"  {verdict['regressedCount']:,} items got worse."
+        yield f"  {_name_worse_items(verdict)}"
     yield from (f"  Warning: {warning}" for warning in warnings)
     yield f"  {verdict['link']}"
+
+
+def _name_worse_items(verdict: Mapping[str, Any]) -> str:
+    """Say how many items got worse, and what the first of them are: 'item-3' alone tells nobody anything."""
+    from dokimos._core.text import shorten
+
+    named = [
+        f"{case['index']} ({shorten(' '.join(str(case['input']).split()), _MAX_INPUT_LENGTH)!r})"
+        for case in (verdict.get("cases") or ())[:_MAX_LISTED_ITEMS]
+        if case.get("input") is not None
+    ]
+    count = int(verdict["regressedCount"])
+    worse = f"{count:,} {'item' if count == 1 else 'items'} got worse"
+    if not named:
+        return f"{worse}."
+    return f"{worse}{':' if len(named) == count else ', such as'} {', '.join(named)}."
 
 
 def _headline(verdict: Mapping[str, Any]) -> str:

@@ -11,17 +11,18 @@ from dokimos._cli.server_options import SPOOL, require_server, server_option
 
 @click.group()
 def spool() -> None:
-    """Handle what could not be sent to a server: see `dokimos spool replay --help`."""
+    """Send what could not be sent to a server before."""
 
 
 @spool.command()
 @click.argument("folder", required=False, default=SPOOL, type=click.Path(file_okay=False))
 @server_option
 def replay(folder: str, server: str | None) -> int:
-    """Send what a reporter kept in FOLDER, and keep what still cannot be sent.
+    """Send what a reporter kept in FOLDER.
 
-    FOLDER is the reporter's spool directory, .dokimos/spool unless given. The command may be repeated and
-    stopped at any time: nothing is stored twice. Exit code: 0 where nothing was kept, 1 otherwise.
+    FOLDER is the reporter's spool directory, .dokimos/spool unless given. What still cannot be sent is kept.
+    The command may be repeated and stopped at any time: nothing is stored twice. Exit code: 0 where nothing
+    was kept, 1 otherwise.
     """
     from dokimos.client._replay import replay_spool
 

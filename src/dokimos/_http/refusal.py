@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ TRANSIENT_REFUSALS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CO
 """Client errors that pass, beside the rate limit (429)."""
 QUOTA_CODES: Final = ("insufficient_quota", "billing_hard_limit_reached")
 """Error codes that say that the account is out of money, so that waiting does not help."""
+
+_HTML: Final = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_MARKUP: Final = re.compile(r"<[^<>]*>")
 
 _STATUS_OF_CODE: Final = {
     "server_error": HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -88,10 +92,11 @@ def parse_error_reply(content: bytes) -> ErrorReply:
 
 
 def excerpt_of_content(content: bytes) -> str:
-    """Return the beginning of a body that is not JSON, on one line."""
-    return shorten(
-        " ".join(content[:MAX_EXCERPT_BYTES].decode("utf-8", "replace").split()), MAX_MESSAGE_LENGTH
-    )
+    """Return the beginning of a body that is not JSON, on one line; of an HTML page, what a browser shows."""
+    text = content[:MAX_EXCERPT_BYTES].decode("utf-8", "replace")
+    if _HTML.match(text):
+        text = f"an HTML page: {html.unescape(_MARKUP.sub(' ', text))}"
+    return shorten(" ".join(text.split()), MAX_MESSAGE_LENGTH)
 
 
 def find_error_reply(tree: object) -> ErrorReply:

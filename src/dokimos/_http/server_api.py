@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from dokimos._http import api_client
+from dokimos._http.address import find_url_fault
 from dokimos._http.api_client import ApiClient
-from dokimos._http.credentials import Secret
+from dokimos._http.credentials import Secret, redact_url
 from dokimos._runtime.redaction import register_secret
 from dokimos.errors import ConfigurationError
 
@@ -44,9 +45,13 @@ def open_server_api(
     Raises:
         ConfigurationError: where there is no URL, or it is not one.
     """
-    root = (url or os.environ.get(SERVER_URL, "")).strip().rstrip("/")
-    if not root:
+    named = (url or os.environ.get(SERVER_URL, "")).strip()
+    if not named:
         raise ConfigurationError(f"No server is named: give its URL, or set {SERVER_URL}.")
+    # Before a path is appended, so that an error shows what was named.
+    if fault := find_url_fault(named, is_root=True):
+        raise ConfigurationError(f"The URL of the server {fault}; it is {redact_url(named)!r}.")
+    root = named.rstrip("/")
     version = api_version or os.environ.get(API_VERSION) or DEFAULT_VERSION
     client = ApiClient(
         base_url=f"{root}/api/{version}",

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos._core.text import pluralize
 from dokimos._http.api_client import ApiClient
 from dokimos._http.server_api import open_server_api
 from dokimos._runtime.terminal_text import escape_control_characters
@@ -365,7 +366,7 @@ class Delivery:
     def _describe(self, problems: dict[str, int]) -> str:
         failed = sum(problems.values())
         reason = next(iter(problems))
-        more = f" (and {len(problems) - 1} more reasons)" if len(problems) > 1 else ""
+        more = f" (and {pluralize(len(problems) - 1, 'more reason')})" if len(problems) > 1 else ""
         if not failed:
             return f"{self.server_url}: {reason}{more}."
         remedy = f"to send them later: dokimos spool replay {self.spool}"

@@ -103,7 +103,9 @@ class _Replay:
         self._run_ids: dict[str, str] = {}
         """The runs that were started, by their local ids."""
         self._starts: dict[str, bytes] = {}
-        """The lines of runs that could not be started, which are kept with their items."""
+        """The lines of runs that were started, by their local ids, until their items are kept."""
+        self._refusals: dict[str, str] = {}
+        """Why runs could not be started, by their local ids."""
         self._ended: set[str] = set()
         """The runs whose end was in the spool."""
         self._outage: DokimosError | None = None
@@ -148,6 +150,7 @@ class _Replay:
             start = tree.get("start")
             if isinstance(start, dict):
                 self._starts.pop(str(start.get("runId")), None)
+                self._refusals[str(start.get("runId"))] = str(error)
             elif (first := self._starts.pop(_local_id_of(tree), None)) is not None:
                 yield first  # its run was started, but the line is needed to find it again
         yield line
@@ -181,9 +184,8 @@ class _Replay:
         if not run_id.startswith("local-"):
             return run_id
         if run_id not in self._run_ids:
-            raise _Unreadable(
-                f"The run {run_id} could not be started, or the line that starts it is missing."
-            )
+            missing = f"The line that starts the run {run_id} is missing in the spool; its items are kept."
+            raise _Unreadable(self._refusals.get(run_id, missing))
         return self._run_ids[run_id]
 
     async def _send_items(self, run_id: str, items: list[Any], key: str, path: Path) -> None:

@@ -35,7 +35,8 @@ def _missing(example: Example) -> str:
     which = "This example" if example.id is None else f"The example {example.id!r}"
     message = (
         f"{which} has no recorded output. It belongs in actualOutput or actualOutputs (JSON, JSONL) or "
-        "in the column actual_output (CSV); name another one with columns={'NAME': 'actual_output'}."
+        "in the column actual_output (CSV); name another one with columns={'NAME': 'actual_output'}, or "
+        "--columns NAME=actual_output on the command line."
     )
     if example.expected_outputs:
         message += " A column 'output' is read as the expected output, not as the recorded one."

@@ -115,8 +115,8 @@ class Reporters:
     def warnings(self) -> list[str]:
         """One sentence per reporter that failed."""
         return [
-            f"{type(self._reporters[index]).__name__} failed {'once' if count == 1 else f'{count} times'}, "
-            f"first with {first}"
+            f"{type(self._reporters[index]).__name__} failed "
+            f"{'with' if count == 1 else f'{count} times, first with'} {first}"
             for index, (count, first) in self._problems.items()
         ]
 

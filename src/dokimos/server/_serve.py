@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -133,7 +134,11 @@ def listen(settings: ServerSettings) -> socket.socket:
         )
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
-        reason = error.strerror or error
+        # Python's own words name the address a second time; gaierror has numbers of its own.
+        if error.errno is None or isinstance(error, socket.gaierror):
+            reason = error.strerror or str(error)
+        else:
+            reason = os.strerror(error.errno)
         remedy = "choose another port with --port" if settings.port else "choose another address with --host"
         raise ConfigurationError(
             f"The server cannot listen at {settings.host}:{settings.port}: {reason}; {remedy}."

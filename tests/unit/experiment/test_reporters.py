@@ -79,9 +79,9 @@ def test_a_reporter_that_raises_is_named_at_the_end_and_changes_nothing(numbers:
     setattr(failing, step, fail)
     result = run(numbers(2), [failing, memory], auto_close_reporters=True)
     assert result.pass_count == 2
-    times = "2 times" if step == "report_item" else "once"
+    times = "2 times, first with" if step == "report_item" else "with"
     (warning,) = result.warnings
-    assert warning.startswith(f"Failing failed {times}, first with ConnectionError: server is down (")
+    assert warning.startswith(f"Failing failed {times} ConnectionError: server is down (")
     assert re.search(r"test_reporters\.py:\d+ in fail\)$", warning)
     assert len(memory.runs[0].items) == 2
     assert memory.runs[0].status is ReportedStatus.SUCCESS

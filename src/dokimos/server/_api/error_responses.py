@@ -185,7 +185,8 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
-        return error_response(404, f"There is no such route: {request.method} {path}")
+        where = ". The API is below /api/v1, and /openapi.json describes it" if path == "/" else ""
+        return error_response(404, f"There is no such route: {request.method} {path}{where}")
     if error.status_code == 405:
         allowed = {"Allow": ", ".join(sorted(_methods_of(request)))}
         if request.method == "OPTIONS":
