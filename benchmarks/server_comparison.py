@@ -169,7 +169,7 @@ async def _measure_warm(
         comparison = (await engine.compare(SYSTEM, request)).comparison
         assert comparison is not None
         first = page * items // 50
-        await database.read(lambda c, i=comparison.id, f=first: read_cases(c, i, f, f + 20))
+        await database.read(lambda c, i=comparison.id, f=first: read_cases(c, i, f, min(f + 20, items)))
         times.append(1000 * (time.perf_counter() - start))
     print(
         f"a page of the stored comparison: median {statistics.median(times):.1f} ms, p95 {p95(times):.1f} ms"
