@@ -126,8 +126,7 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     """Whether the run's time limit for evaluators applies to it as a whole, rather than to its parts."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # In `__new__`, since the constructor that dataclasses generate would raise its own, terser TypeError
-        # first.
+        # In `__new__`, since the constructor of dataclasses would raise its own, terser TypeError first.
         if "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} needs the decorator @dataclass(frozen=True, kw_only=True).")
         check_settings(cls, len(args), kwargs)
@@ -241,8 +240,7 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepare_case(case))))
         except UnusableOutputError as fault:
             return unusable_result(self, fault)
-        # These end the run or the item. Everything else is an error of this evaluator, even if it
-        # does not derive from Exception.
+        # These end the run or the item; all else, whatever it derives from, is an error of this evaluator.
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
             raise
         except BaseException as error:

@@ -24,7 +24,7 @@ class FailedLogins:
     generic cell rate algorithm: one number for each address). Where all addresses together fail often, each
     has only one attempt; an address that has not failed can always try, whatever the others do.
 
-    A wrong key that an address sends again is no further guess, and counts once: one job that still has an
+    A wrong key that an address sends again is not another guess, and counts once: one job that still has an
     old key must not lock out all others behind the same address.
 
     Args:
