@@ -64,7 +64,7 @@ async def add_dataset(
 ) -> Response:
     """Create a dataset without versions."""
 
-    def create(connection: Any) -> dict[str, Any]:
+    def create(connection: Connection) -> dict[str, Any]:
         create_dataset(connection, caller, body.name, body.description)
         summary, _ = describe_dataset(connection, caller, body.name)
         return {**summarize_dataset(summary), "versions": []}

@@ -99,7 +99,7 @@ async def get_runs(
     With `limit` it is a page; `after` continues behind its last run.
     """
 
-    def read(connection: Any) -> list[dict[str, Any]]:
+    def read(connection: Connection) -> list[dict[str, Any]]:
         rows = list_runs(connection, caller, experiment_id, chosen, page)
         tags = tags_of_runs(connection, [row.id for row in rows])
         return [run_summary(row, tags[row.id]) for row in rows]
@@ -162,7 +162,7 @@ async def set_status(
     """Change the status of a run."""
     evaluators = _evaluators(body.evaluators)
 
-    def change(connection: Any) -> bool:
+    def change(connection: Connection) -> bool:
         describe_evaluators(connection, caller, run_id, evaluators)
         return change_status(connection, caller, run_id, body.status)
 

@@ -86,7 +86,7 @@ def find_annotation(connection: Connection, principal: Principal, run_id: str, i
 
 
 def delete_annotation(connection: Connection, principal: Principal, run_id: str, item_id: str) -> None:
-    """Delete the annotation that the caller sees; where there is none, that is well too."""
+    """Delete the annotation that the caller sees; where there is none, nothing happens."""
     run = _check_item(connection, principal, run_id, item_id)
     row = annotations_of(connection, principal, [item_id]).get(item_id)
     if row is None:
