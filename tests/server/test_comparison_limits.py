@@ -76,6 +76,12 @@ async def test_a_full_lane_refuses_and_leaves_room_in_the_others():
         turns.reserve(Lane.GATE)
 
 
+async def test_a_verdict_is_never_refused_or_a_gate_would_decide_without_it():
+    turns = ComparisonTurns(1)
+    for _ in range(3):
+        turns.reserve(Lane.VERDICT)
+
+
 async def test_whoever_is_cancelled_gives_the_turn_and_the_place_back():
     turns = ComparisonTurns(1)
     turns.reserve(Lane.DIFF)

@@ -126,6 +126,23 @@ def test_items_whose_key_takes_too_long_to_be_looked_up_are_answered_with_503(sl
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 
 
+def test_pages_without_end_hold_up_nobody_who_sends_a_key(serve):
+    client = serve(read_timeout=0, api_key="own")
+    client.app.state.keys._loaded_at = float("-inf")  # as it is every few seconds
+
+    async def identify(database):
+        pages = [asyncio.create_task(database.read(run_for_ever)) for _ in range(8)]
+        await asyncio.sleep(0)  # they have begun, or wait before the one for the keys
+        try:
+            return await client.app.state.keys.identify("own", "192.0.2.1")
+        finally:
+            for page in pages:
+                page.cancel()
+            await asyncio.gather(*pages, return_exceptions=True)
+
+    assert call(client, identify).id == "system"
+
+
 def test_searches_without_end_leave_readers_to_pages_and_work(serve):
     client = serve(read_timeout=0)
 

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from dokimos.server._api.failed_logins import FailedLogins
 from dokimos.server._api.same_origin import check_same_origin
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import Database, DatabaseUnavailable
+from dokimos.server._db.database import Database, DatabaseUnavailable, Lane
 from dokimos.server._services.api_keys import hash_key, load_principals, note_use
 from dokimos.server._services.errors import (
     ForbiddenError,
@@ -135,7 +135,7 @@ class KeyRing:
         await self._refresh()
         if not self.is_keyed:
             return SYSTEM
-        session = await self._database.read(lambda connection: find_session(connection, token))
+        session = await self._database.read(lambda connection: find_session(connection, token), Lane.KEY)
         if session is None:
             return None
         own = self._settings.api_key
@@ -176,7 +176,7 @@ class KeyRing:
     async def _load(self) -> None:
         may_write_shared = not self._settings.read_only_shared_rows
         self._principals = await self._database.read(
-            lambda connection: load_principals(connection, may_write_shared=may_write_shared)
+            lambda connection: load_principals(connection, may_write_shared=may_write_shared), Lane.KEY
         )
         self._loaded_at = time.monotonic()
 

@@ -50,6 +50,8 @@ class Lane(Enum):
     """Something that somebody waits for: it may take as long as the settings say."""
     SEARCH = "search"
     """The same for a text, which may have to be looked for in every row."""
+    KEY = "key"
+    """Who calls, which every request waits for: slow pages must not hold up those that store something."""
     WORK = "work"
     """An export, a promotion, a comparison, the server's own work: it takes as long as it needs."""
 

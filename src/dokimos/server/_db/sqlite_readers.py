@@ -17,7 +17,7 @@ from dokimos.server._db.database import DatabaseUnavailable, Lane, ReadersBusy, 
 from dokimos.server._db.sqlite_errors import is_outage
 
 T = TypeVar("T")
-_THREADS: Final = {Lane.PAGE: 4, Lane.SEARCH: 2, Lane.WORK: 2}
+_THREADS: Final = {Lane.PAGE: 4, Lane.SEARCH: 2, Lane.KEY: 1, Lane.WORK: 2}
 _REPEAT_SECONDS: Final = 0.05
 
 

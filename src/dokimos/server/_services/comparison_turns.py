@@ -34,7 +34,8 @@ class ComparisonTurns:
     gate and the next verdict are computed after one of those.
 
     Args:
-        limit: How many comparisons may wait in one lane.
+        limit: How many comparisons may wait in one lane. Verdicts always may: they are the server's own, one
+            for each run, and gates wait for them.
     """
 
     def __init__(self, limit: int) -> None:
@@ -50,7 +51,7 @@ class ComparisonTurns:
             UnavailableError: The lane is full.
         """
         waiting = self._reserved[lane]
-        if waiting >= self._limit:
+        if waiting >= self._limit and lane is not Lane.VERDICT:
             raise UnavailableError(
                 f"{waiting} other comparisons wait to be computed before this one; ask again later.",
                 retry_seconds=_BUSY_SECONDS,

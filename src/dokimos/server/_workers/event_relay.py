@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from dokimos.server._db.database import Database, DatabaseUnavailable
+from dokimos.server._db.database import Database, DatabaseUnavailable, ReadTooSlow
 from dokimos.server._db.outbox import drop_messages
 from dokimos.server._services.event_hub import EventHub, new_event_id
 from dokimos.server._services.event_queries import read_item_events
@@ -65,7 +65,7 @@ class EventRelay:
 
     async def flush(self) -> None:
         """Publish what waits."""
-        with suppress(DatabaseUnavailable):
+        with suppress(DatabaseUnavailable, ReadTooSlow):
             await self._tell_of_waiting_runs()
         if self._channel is not None:
             await self._channel.flush()
