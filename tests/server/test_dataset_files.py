@@ -117,6 +117,24 @@ def test_a_file_that_cannot_be_read_is_refused_and_leaves_nothing(qa, text, mess
 
 
 @pytest.mark.parametrize(
+    ("kind", "text", "advice"),
+    [
+        ("text/csv", "id,question\n1,a\n", "'question'. Name the column of the input 'input', or those of"),
+        (
+            "application/jsonl",
+            '{"q": 1}\n',
+            "'q'. Name the input 'input', or its parts in an object 'inputs'.",
+        ),
+    ],
+)
+def test_a_file_without_inputs_is_refused_with_what_helps_in_a_request(qa, kind, text, advice):
+    answer = qa.post("/api/v1/datasets/qa/versions", content=text, headers={"Content-Type": kind})
+    assert answer.status_code == 400
+    assert advice in answer.json()["message"]
+    assert "columns=" not in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
     "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"}]
 )
 def test_a_file_of_no_known_type_is_refused_with_the_types_that_are_read(qa, headers):

@@ -29,7 +29,9 @@ def import_() -> None:
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @click.option("--strict", is_flag=True, help="Exit with 1 where something could not be converted.")
 def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
-    """Convert a configuration of promptfoo: prompts, providers, tests and assertions.
+    """Convert a configuration of promptfoo.
+
+    Prompts, providers, tests and assertions become suites.
 
     What could not be converted is listed, and stands in the head of the suite. Several prompts or providers
     make one suite each.

@@ -33,7 +33,7 @@ CRITERIA: Final = "The actual output answers the input correctly. The expected o
 
 @click.group()
 def judge() -> None:
-    """Look into what a judge is worth."""
+    """Test how easily a judge is misled."""
 
 
 @judge.command()
@@ -69,7 +69,9 @@ def attack(
     defence: bool | None,
     evaluator_timeout: float | None,
 ) -> int:
-    """Try to talk a judge into passing wrong answers, and report how often that works.
+    """Try to talk a judge into passing wrong answers.
+
+    The report says how often that works.
 
     JUDGE is a model such as openai:gpt-5-mini or http://localhost:8080/v1#name, or a function of the prompt
     as file.py:function. The wrong answers are judged without an attack first; only those that fail are

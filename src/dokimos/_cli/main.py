@@ -34,7 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "noise": ("dokimos._cli.noise:noise", "Say how often a gate would fire although nothing changed."),
     "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
-    "judge": ("dokimos._cli.judge:judge", "Look into what a judge is worth: attack it."),
+    "judge": ("dokimos._cli.judge:judge", "Test how easily a judge is misled: attack it."),
     "serve": ("dokimos._cli.serve:serve", "Start the server: results of a team, over HTTP."),
     "push": ("dokimos._cli.push:push", "Send a finished result to a server."),
     "spool": ("dokimos._cli.spool:spool", "Send what could not be sent to a server."),

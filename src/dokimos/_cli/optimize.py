@@ -48,10 +48,10 @@ _PHASES: Final = ("numeric", "textual")
 def optimize(
     suite: str, output_dir: str, progress: str, verbose: bool, quiet: bool, **search_options: Any
 ) -> int:
-    """Look for better parameters and instructions, as evaluations.optimizer of the suite says.
+    """Look for better parameters and instructions.
 
-    A change is accepted where cases that took no part in the search agree. Writes best.yaml, trials.jsonl and
-    report.md.
+    What may change is in evaluations.optimizer of the suite. A change is accepted where cases that took no
+    part in the search agree. Writes best.yaml, trials.jsonl and report.md.
 
     \b
     dokimos test optimize agent.yaml

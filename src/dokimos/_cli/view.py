@@ -20,9 +20,10 @@ from dokimos._cli.options import run_dir_option
 )  # fmt: skip
 @click.option("--no-browser", is_flag=True, help="Only write the page.")
 def view(suite: str | None, run_dir: str | None, output: str | None, no_browser: bool) -> int:
-    """Show the stored runs: how they developed, what is in each, and what two or three differ in.
+    """Show the stored runs on one page.
 
-    The page is one file that loads nothing. With a SUITE file it holds only that suite's runs.
+    It shows how they developed, what is in each, and how two or three differ. The page is one file that loads
+    nothing. With a SUITE file it holds only that suite's runs.
 
     \b
     dokimos test view

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import IO, Any, BinaryIO, Final
 
@@ -58,6 +59,8 @@ _READERS: Final[dict[str, Callable[[Source], Iterator[Example]]]] = {
     "tsv": lambda source: read_csv(source, delimiter="\t"),
     "parquet": read_parquet,
 }
+_LIBRARY_ADVICE: Final = re.compile(r"(?:Pass|Say which one is the input with) columns=\{[^\n]*")
+"""What an error of the library advises to, which a request has no place for."""
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -169,7 +172,13 @@ def read_file(file: IO[bytes], kind: str, *, largest: int) -> Iterator[NewDatase
                 raise BodyTooLargeError(f"{what} {number}: is larger than {largest:,} characters")
             yield item
     except DatasetError as error:
-        raise InvalidRequestError(str(error)) from None
+        raise InvalidRequestError(_LIBRARY_ADVICE.sub(_upload_advice(kind), str(error))) from None
+
+
+def _upload_advice(kind: str) -> str:
+    if kind == "jsonl":
+        return "Name the input 'input', or its parts in an object 'inputs'."
+    return "Name the column of the input 'input', or those of its parts as in 'inputs.question'."
 
 
 def _open_again(file: IO[bytes]) -> BinaryIO:
