@@ -547,3 +547,15 @@ def test_a_run_of_scores_without_verdicts_has_no_pass_rate(api):
     details = api.get(f"/api/v1/runs/{run}").json()
 
     assert (details["totalItems"], details["passRate"]) == (3, None)
+
+
+def test_a_status_that_is_sent_again_changes_no_evaluator_either(api):
+    run = api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"}).json()["runId"]
+
+    def send(direction):
+        body = {"status": "SUCCESS", "evaluators": [{"name": "accuracy", "direction": direction}]}
+        return api.patch(f"/api/v1/runs/{run}", json=body).status_code
+
+    assert [send("HIGHER_IS_BETTER"), send("LOWER_IS_BETTER")] == [200, 200]
+    (evaluator,) = api.get(f"/api/v1/runs/{run}").json()["evaluators"]
+    assert evaluator["direction"] == "HIGHER_IS_BETTER"

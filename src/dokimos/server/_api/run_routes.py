@@ -163,8 +163,10 @@ async def set_status(
     evaluators = _evaluators(body.evaluators)
 
     def change(connection: Connection) -> bool:
-        describe_evaluators(connection, caller, run_id, evaluators)
-        return change_status(connection, caller, run_id, body.status)
+        is_new = change_status(connection, caller, run_id, body.status)
+        if is_new:  # a repeat changes nothing: comparisons of the run as it ended are stored
+            describe_evaluators(connection, caller, run_id, evaluators)
+        return is_new
 
     is_new = await store.write(change)
     if is_new and body.status in COMPARABLE:
