@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import re
 import threading
 import time
 import uuid
@@ -13,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +19,7 @@ from dokimos._core.text import pluralize
 from dokimos._http.api_client import ApiClient
 from dokimos._http.server_api import open_server_api
 from dokimos._runtime.terminal_text import escape_control_characters
+from dokimos.client._item_refusals import find_culprit, is_divisible
 from dokimos.client._run_api import post_items, set_status
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun, WaitingItem
 from dokimos.client._spool import (
@@ -31,7 +30,7 @@ from dokimos.client._spool import (
     items_line,
     start_line,
 )
-from dokimos.errors import DokimosError, ReporterError, ServerRefusedError
+from dokimos.errors import DokimosError, ReporterError
 
 BATCH: Final = 10
 BATCH_SECONDS: Final = 0.5
@@ -47,13 +46,6 @@ STALLED_SECONDS: Final = 10.0
 FLUSH_SECONDS: Final = 30.0
 _WAKING: Final = (1, BATCH, MOST_IN_BATCH)
 """How many items are in a queue when there is something for the thread to decide."""
-_DIVISIBLE: Final = (
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-"""Refusals that may be about one item of a batch only."""
-_NAMED_ITEM: Final = re.compile(r"items\[(\d+)\]")
 _log: Final = logging.getLogger("dokimos")
 
 
@@ -288,11 +280,11 @@ class Delivery:
             except DokimosError as error:
                 if batch.is_given_up:
                     return
-                culprit = _find_culprit(error, len(items))
+                culprit = find_culprit(error, len(items))
                 if culprit is not None:
                     self._fail(run, [items[culprit]], str(error))
                     parts += [rest] if (rest := items[:culprit] + items[culprit + 1 :]) else []
-                elif _is_divisible(error) and len(items) > 1:
+                elif is_divisible(error) and len(items) > 1:
                     half = len(items) // 2
                     parts += [items[half:], items[:half]]
                 else:
@@ -389,17 +381,3 @@ def _unsent(batch: _Batch) -> ServerRun:
     """Return the run of a batch with only the items and the end of the batch."""
     waiting = deque(WaitingItem(0.0, item) for item in batch.items)
     return replace(batch.run, items=waiting, end=batch.end)
-
-
-def _is_divisible(error: DokimosError) -> bool:
-    return isinstance(error, ServerRefusedError) and error.status in _DIVISIBLE
-
-
-def _find_culprit(error: DokimosError, count: int) -> int | None:
-    """Return the place of the item that a refusal names, None where it names none."""
-    if not isinstance(error, ServerRefusedError) or error.status != HTTPStatus.BAD_REQUEST:
-        return None
-    message = error.details.get("message") if isinstance(error.details, dict) else None
-    match = _NAMED_ITEM.match(message) if isinstance(message, str) else None
-    index = count if match is None else int(match[1])
-    return index if index < count else None
