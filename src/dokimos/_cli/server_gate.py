@@ -181,6 +181,8 @@ def _headline(verdict: Mapping[str, Any]) -> str:
         case [int() | float() as before, int() | float() as now, int() | float() as delta]:
             rates = f"{percent(before)} -> {percent(now)} ({format_points(delta)})"
             return f"Eval gate {state}: pass rate {rates}."
+    if "pairedBaselinePassRate" in verdict:  # the items have no verdicts, so there are no pass rates
+        return f"Eval gate {state}: {verdict['name']}."
     # Other servers have the documented fields only.
     whole = [verdict.get(name) for name in ("baselinePassRate", "candidatePassRate")]
     known = [percent(rate) for rate in whole if rate is not None]
