@@ -18,8 +18,8 @@ def connect(port):
     return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
 
-def head(method, path, length=0, *lines):
-    fixed = [f"{method} {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
+def head(method, path, length=0, *lines, kind="application/json"):
+    fixed = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Type: {kind}"]
     return "\r\n".join([*fixed, f"Content-Length: {length}", *lines]).encode() + b"\r\n\r\n"
 
 
@@ -33,9 +33,9 @@ def read_answer(connection):
     return status, headers, file.read(int(headers.get("content-length", 0)))
 
 
-def ask(port, method, path, body=b""):
+def ask(port, method, path, body=b"", **options):
     with connect(port) as connection:
-        connection.sendall(head(method, path, len(body)) + body)
+        connection.sendall(head(method, path, len(body), **options) + body)
         return read_answer(connection)
 
 
@@ -79,8 +79,11 @@ def test_large_bodies_beyond_their_places_wait_and_keep_no_other_request_out(lis
     with requests_that_wait(port, 16, large, first=1) as waiting:
         _, headers, body = wait_for(lambda: ask(port, "POST", RUNS, large), 503)
         assert headers["retry-after"] == "1"
-        assert "as many uploads as it admits at once" in json.loads(body)["message"]
+        assert "as many large request bodies as it admits at once" in json.loads(body)["message"]
         assert ask(port, "POST", RUNS, BODY)[0] == 201
+        # Uploads have places of their own: this one is refused for what it is.
+        path = "/api/v1/datasets/none/versions"
+        assert ask(port, "POST", path, large, kind="application/x-ndjson")[0] == 404
 
         waiting[0].sendall(large[1:])
         assert read_answer(waiting[0])[0] == 201

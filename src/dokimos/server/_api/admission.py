@@ -22,6 +22,8 @@ _SLOT: Final = "dokimos.slot"
 class LongKind(Enum):
     """Requests that may go on for minutes; each kind has places of its own."""
 
+    BODY = "large request bodies"
+    """Those that are read whole, such as a batch of items: uploads that take minutes do not keep them out."""
     UPLOAD = "uploads"
     EXPORT = "exports"
 

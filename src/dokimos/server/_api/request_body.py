@@ -31,17 +31,17 @@ async def read_body(request: Request, limit: int) -> bytes:
         BodyTooLargeError: It is larger than `limit` bytes, before or after decompression.
         InvalidRequestError: It is cut off, or not what its Content-Encoding says.
     """
-    return b"".join([part async for part in stream_body(request, limit)])
+    return b"".join([part async for part in stream_body(request, limit, LongKind.BODY)])
 
 
-async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
+async def stream_body(request: Request, limit: int, kind: LongKind = LongKind.UPLOAD) -> AsyncIterator[bytes]:
     """Yield the body piece by piece, decompressed; raises what `read_body` raises."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     unpack = _decompressor(request.headers.get("content-encoding", "").strip().lower())
     if length.isdecimal() and int(length) > _UPLOAD_BYTES:
-        await slot_of(request).turn_into(LongKind.UPLOAD)
+        await slot_of(request).turn_into(kind)
     size = received = 0
     try:
         async for chunk in _chunks(request):
@@ -51,7 +51,7 @@ async def stream_body(request: Request, limit: int) -> AsyncIterator[bytes]:
             if size > limit or received > limit:  # chunk by chunk: a bomb of gzip never grows in memory
                 raise _too_large(limit)
             if size > _UPLOAD_BYTES:
-                await slot_of(request).turn_into(LongKind.UPLOAD)
+                await slot_of(request).turn_into(kind)
             yield part
     except TimeoutError:
         raise SlowBodyError("The body of the request did not arrive in time, or too slowly") from None
