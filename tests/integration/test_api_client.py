@@ -308,7 +308,7 @@ def test_no_server_is_called_when_offline(monkeypatch):
 def test_what_is_not_json_is_an_error_that_quotes_it(serve):
     with (
         serve(lambda request: web.Response(text="<html>proxy</html>")) as server,
-        pytest.raises(ServerReplyError, match="is not JSON: <html>proxy</html>"),
+        pytest.raises(ServerReplyError, match="is not JSON: an HTML page: proxy"),
     ):
         call(server).json()
 

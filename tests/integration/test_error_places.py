@@ -125,6 +125,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.py").write_text(APP)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    sys.modules.pop("app", None)  # that of another test, which a suite imported
     yield tmp_path
     sys.modules.pop("app", None)
 

@@ -36,7 +36,7 @@ def complaint(url, **settings):
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
-        ("<html>\n<h1>Sign in</h1></html>", "<html> <h1>Sign in</h1></html>"),
+        ("<html>\n<h1>Sign in</h1></html>", "an HTML page: Sign in"),
         ('data: {"choices": []}\n\ndata: [DONE]\n\n', 'data: {"choices": []} data: [DONE]'),
         ("", "it is empty"),
         ("[" * 200_000, "[[["),

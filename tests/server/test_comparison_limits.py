@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -376,3 +378,11 @@ def test_a_run_that_was_quiet_for_too_long_gets_a_verdict(api):
     assert verdicts == {good: "NO_BASELINE", quiet: "FAIL"}
     (shown,) = api.get("/api/v1/projects").json()[0]["verdicts"]
     assert (shown["runId"], shown["status"]) == (quiet, "FAIL")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system has no other figure")
+def test_the_memory_of_the_process_that_compares_is_not_that_of_the_server():
+    taken = b"x" * 300_000_000
+    program = "from dokimos.server._workers import comparison_main as main; print(main._peak_memory())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 1_000_000 < int(done.stdout) < len(taken)
