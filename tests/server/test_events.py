@@ -290,8 +290,10 @@ def test_where_the_missed_events_are_unknown_the_client_is_told_to_reload(server
     start_run(server)
     watcher = watch(server, {"Last-Event-ID": last}, first="reload")
     run = start_run(server)
-    while read_next(watcher)[1].get("runId") != run:
-        pass
+    name, event = read_next(watcher)
+    while event.get("runId") != run:
+        name, event = read_next(watcher)
+    assert name.startswith("run.")
 
 
 def test_only_what_was_committed_is_told(servers, watch):
@@ -592,6 +594,7 @@ def test_a_quiet_stream_is_kept_alive_by_comments(threaded, monkeypatch):
         heartbeats = 0
         while heartbeats < 3:
             heartbeats += any(line.startswith(": ") for line in watcher.read_lines())
+    assert heartbeats == 3
 
 
 def test_two_servers_on_one_database_tell_each_others_events(request, processes, watch):
