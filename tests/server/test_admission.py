@@ -129,7 +129,7 @@ def test_a_head_that_drips_is_not_waited_for(listening):
         with contextlib.suppress(OSError):
             while not _has_answer(connection):
                 connection.sendall(b"x")
-                time.sleep(0.05)
+                time.sleep(0.05)  # drips
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(100) == b""
 
@@ -142,7 +142,7 @@ def test_the_rest_of_a_body_that_was_refused_is_not_waited_for(listening):
         with contextlib.suppress(OSError):
             while not _has_answer(connection):
                 connection.sendall(b"x")
-                time.sleep(0.05)
+                time.sleep(0.05)  # drips
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(100) == b""
 

@@ -135,7 +135,7 @@ class ThreadedServer:
         lazy.connect((host, int(port)))
         lazy.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         while not self.run_in_loop(lambda: self.hub.subscriber_count):
-            time.sleep(0.01)
+            time.sleep(0.01)  # between two questions
         return lazy
 
 
@@ -679,7 +679,7 @@ def test_watchers_are_told_to_reload_when_the_database_was_away(own_postgres, wa
         own_postgres.start()
         watcher.read_until("reload")
         while (started := server.call("POST", "/projects/chat/runs", {"experimentName": "qa"}))[0] != 201:
-            time.sleep(0.1)
+            time.sleep(0.1)  # the database is coming back
         run = started[1]["runId"]
         assert watcher.read_until("run.created")[-1][1]["runId"] == run
         # What was before the gap cannot be gone on from.
