@@ -4,7 +4,7 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 4
 FRAMEWORKS ?=
 DEMO_SERVER_ARGS ?=
 PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
@@ -79,9 +79,10 @@ bench-server: $(VENV)/.dev  ## Measure the server, with five million items in it
 	@$(BIN)/python benchmarks/server_datasets.py --rows 100000 1000000
 	@$(BIN)/python benchmarks/server_start.py
 	@$(BIN)/python benchmarks/server_pages.py --items 5000000
+	@$(BIN)/python benchmarks/server_backup.py --items 5000000
 	@$(BIN)/python benchmarks/install_budget.py server
 
-validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (half an hour).
+validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (three quarters of an hour).
 	@$(BIN)/python benchmarks/validity
 	@$(BIN)/python benchmarks/judge_agreement table
 

@@ -33,6 +33,21 @@ def _outside_the_checkout(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def _temporary_folder(tmp_path_factory):
+    return str(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(autouse=True)
+def _forget_modules_of_tests(_temporary_folder):
+    """What a test wrote and imported, such as an `app.py`, is not what the next one imports by that name."""
+    before = set(sys.modules)
+    yield
+    for name in sys.modules.keys() - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(_temporary_folder):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
 def wait_until():
     """A function that waits for a condition, and fails where it does not come true in time."""
 

@@ -1,8 +1,8 @@
 """Proof by simulation: that the tests, intervals and guards do what they promise.
 
-Run with `python benchmarks/validity` (about half an hour), or with `--quick` for coarse figures in three
-minutes. It ends with code 1 if a promise is broken. `--write FILE` puts the tables into a page, between two
-marked lines.
+Run with `python benchmarks/validity` (about three quarters of an hour), or with `--quick` for coarse figures
+in a few minutes. It ends with code 1 if a promise is broken. `--write FILE` puts the tables into a page,
+between two marked lines.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gates import gate_table
 from monitoring import delay_table, detector_table, process_table
 from plans import plan_table
 from planted import power_table
+from run_labels import agreement_table, needed_table, queue_table, run_rate_table
 from stopping import dropped_table, unchanged_table
 from tables import Table
 
@@ -36,6 +37,10 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "coverage": (coverage_table, 4_000, 400),
     "scores": (few_scores_table, 2_000, 200),
     "labels": (corrected_table, 5_000, 100),
+    "run-rates": (run_rate_table, 2_000, 60),
+    "queue": (queue_table, 2_000, 100),
+    "needed": (needed_table, 300, 20),
+    "agreement": (agreement_table, 1_000, 60),
     "alone": (labels_alone_table, 5_000, 100),
     "changed": (changed_labels_table, 5_000, 50),
     "unchanged": (unchanged_table, 2_000, 200),

@@ -186,6 +186,9 @@ class JudgeReplyError(JudgeError):
 class JudgeUnavailableError(JudgeError):
     """A judge could not be reached, or refused; the message names provider, model, status and reason."""
 
+    status: int | None = None
+    """The HTTP status of a request that was refused for good, None where there is none."""
+
 
 class EndpointDownError(JudgeUnavailableError):
     """An endpoint that a run needs is down, refuses its credential, or keeps refusing its rate (429).
@@ -244,6 +247,10 @@ class ServerReplyError(ServerError):
 
 class AddressRefusedError(ServerError):
     """A request was not sent: its address is private, and is not one of those that are allowed."""
+
+
+class ArchiveError(DokimosError):
+    """An archive of a server's database cannot be written, read or loaded; the database is as it was."""
 
 
 class AgentError(DokimosError):

@@ -145,6 +145,7 @@ def test_every_snippet_of_a_page_runs(page, request, tmp_path, monkeypatch):
         if shutil.which("curl") is None or shutil.which("bash") is None:
             pytest.skip("needs curl and bash")
         code = text.replace(ADDRESS_ON_PAGES, request.getfixturevalue("live_server"))
+        monkeypatch.setenv("DOKIMOS_DATA_DIR", str(tmp_path / "server"))  # of that server
 
     run_page(page, code, folder)
 

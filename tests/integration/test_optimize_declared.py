@@ -81,8 +81,8 @@ def optimized(folder):
 
 
 def test_instructions_in_a_file_are_written_anew_beside_the_best_suite(folder, optimized):
-    assert optimized.found.best.summary == "asks for exact answers"
-    assert optimized.found.best.loss == 0.0
+    assert optimized.state.best.summary == "asks for exact answers"
+    assert optimized.state.best.loss == 0.0
     written = optimized.folder / "prompts" / "system.md"
     assert written.read_text() == "---\nauthor: me\n---\nAnswer exactly.\n"
     assert optimized.best_file.read_text() == (folder / "agent.yaml").read_text()
@@ -91,7 +91,7 @@ def test_instructions_in_a_file_are_written_anew_beside_the_best_suite(folder, o
 
 
 def test_the_temperature_reaches_the_model(model, optimized):
-    tried = {trial.candidate.numbers["model.temperature"] for trial in optimized.found.trials}
+    tried = {trial.candidate.numbers["model.temperature"] for trial in optimized.state.trials}
 
     sent = {received.body.get("temperature") for received in model.received}
     assert len(tried) > 2
@@ -103,7 +103,7 @@ def test_each_run_knows_the_version_of_its_prompt(folder, optimized):
 
     versions = {run["optimizer"]["trial"]: run["promptVersion"] for run in runs}
     assert versions[0] == "3"
-    assert versions[optimized.found.best.id] != "3"
+    assert versions[optimized.state.best.id] != "3"
 
 
 def test_the_key_is_in_none_of_the_files(folder, optimized):
@@ -124,7 +124,7 @@ def test_calls_of_agent_critic_and_applier_count_towards_the_budget(folder, mode
         settings={"budget": {"max_calls": 27}, "numeric_phase": {"max_trials": 1}},
         output_dir=folder / "short",
         run_dir=folder / "runs",
-    ).found
+    ).state
 
     assert "budget" in found.stopped
     assert 26 <= len(model.received) - before <= 27  # 3 trials of 8 cases, and 2 to write a text

@@ -278,6 +278,38 @@ def test_gate_sends_the_options_that_only_a_server_has(serve):
     assert fake.asked["skipFailedBaselines"] is fake.asked["refuseChangedEvaluators"] is True
 
 
+def test_gate_says_that_the_baseline_is_a_bad_one_even_where_it_is_quiet(serve, workplace, capsys):
+    warning = "The baseline failed the gate itself: pin a good run, or set skipFailedBaselines."
+    fake = GateServer(
+        status="PASS", passed=True, inconclusive=False, regressedEvaluators=[], cases=[], regressedCount=0,
+        warnings=[warning, "Other."], baselineWarnings=[warning], baselineReason="It is the latest run.",
+    )  # fmt: skip
+    shown = warning.replace("skipFailedBaselines", "--skip-failed-baselines")
+    with serve(fake) as server:
+        options = ["--server", server.url, "-o", "verdict.md"]
+        assert run_command(["gate", CANDIDATE, "-q", *options]) == 0
+        printed = capsys.readouterr()
+        assert run_command(["gate", CANDIDATE, *options]) == 0
+    assert printed.err == f"Warning: {shown}\n"
+    assert "Warning" not in printed.out
+    spoken = capsys.readouterr()
+    assert (f"  Warning: {shown}\n" in spoken.out, spoken.err) == (True, "")
+    assert "skip-failed-baselines" in (workplace / "verdict.md").read_text()
+
+
+def test_gate_on_this_machine_says_so_too(workplace, capsys):
+    run_command(["run", "evals.py", "-q", "--fail-fast"])
+    stopped = list_runs(Path(".dokimos/runs"))[0].run_id
+    run_command(["run", "evals.py", "-q"])
+    capsys.readouterr()
+    assert run_command(["gate", "latest", "-b", stopped, "-q"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == (
+        "Warning: The baseline's run did not end (stopped), so what it measured may not be whole.\n"
+    )
+    assert printed.out.startswith("Eval gate")
+
+
 def test_gate_takes_a_result_that_was_reported(serve, live_server):
     run_command(["run", "evals.py", "-q", "--server", live_server, "--project", "demo"])
     fake = GateServer(status="PASS", passed=True)

@@ -35,7 +35,12 @@ class Gate:
         if request.method == "PATCH":
             return {"status": "updated"}
         if request.method == "GET":
-            return {"experimentId": "e-1", "experimentName": "<b>faq</b>", "projectName": "demo"}
+            return {
+                "status": "SUCCESS",
+                "experimentId": "e-1",
+                "experimentName": "<b>faq</b>",
+                "projectName": "demo",
+            }
         if request.raw_path.endswith("/runs"):
             return {"runId": CANDIDATE}
         if request.raw_path.endswith("/items"):

@@ -179,11 +179,19 @@ PLACE = re.compile(r" \([^()]*:\d+ in [\w.]+\)")
 """Where in the user's code an error came from, which is not sent."""
 
 
+ADVICE = re.compile(
+    r" Give each example an id to pair by that\.| Items of versions of one dataset .* are paired by it\."
+    r"|, or let the gate run such items again \(rerun\)"
+)
+"""What helps here or there only."""
+
+
 def comparable(verdict):
     """What both forms say; that a run of the server failed, which its baseline may, is said only there."""
     tree = {name: verdict[name] for name in DECIDED if name in verdict}
     told = [text for text in tree["warnings"] if not text.startswith("The baseline's run failed")]
-    tree["warnings"] = [PLACE.sub("", text) for text in told]
+    tree["warnings"] = [ADVICE.sub("", PLACE.sub("", text)) for text in told]
+    tree["reasons"] = [ADVICE.sub("", text) for text in tree["reasons"]]
     tree["regressed"] = [entry["evaluator"] for entry in verdict["regressedEvaluators"]]
     tree["guards"] = [(one["guard"], one["fails"]) for one in verdict["guards"]]
     return tree

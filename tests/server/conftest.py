@@ -1,5 +1,6 @@
 """A server on each database, and what tests do with it."""
 
+import asyncio
 import os
 import shutil
 import socket
@@ -8,18 +9,29 @@ import tempfile
 import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
+import asyncpg
 from starlette.testclient import TestClient
 from tests.server.server_process import Process
 
 from dokimos.server import ServerSettings, create_app
+from dokimos.server._db.database import open_database
 from dokimos.server._serve import Server, configure_uvicorn, listen
 
 POSTGRES_URL = "DOKIMOS_TEST_POSTGRES_URL"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode():
+    """Have the many processes that tests start compile what they import once, as without this variable."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -29,41 +41,52 @@ def postgres():
     if named:
         yield named.rstrip("/")
         return
-    programs = _postgres_programs()
-    if programs is None:
-        pytest.skip(f"needs PostgreSQL: neither initdb is installed nor {POSTGRES_URL} set")
-    # Not below pytest's folder, which no other user may enter.
-    with tempfile.TemporaryDirectory() as folder, _postgres_cluster(programs, Path(folder)) as url:
-        yield url
+    with _start_postgres(f"neither initdb is installed nor {POSTGRES_URL} set") as cluster:
+        yield cluster.server_url
 
 
 @pytest.fixture
 def own_postgres():
     """A PostgreSQL of one test, which may `stop()` and `start()` it; its `url` names an empty database."""
-    programs = _postgres_programs()
-    if programs is None:
-        pytest.skip("needs PostgreSQL: initdb is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = _postgres_cluster(programs, Path(folder))
-        with cluster as url:
-            cluster.url = f"{url}/postgres"
-            yield cluster
+    with _start_postgres("initdb is not installed") as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def postgres_database(postgres):
-    """The address of an empty database."""
+    """The address of a database without tables."""
     with _new_database(postgres) as address:
         yield address
 
 
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres):
+    """The name of a database that new ones are copied from: migrating takes longer than most tests."""
+    with _new_database(postgres) as address:
+        _migrate(database_url=address)
+        yield address.rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory):
+    """The file of a database that new ones are copied from."""
+    folder = tmp_path_factory.mktemp("migrated")
+    _migrate(data_dir=folder)
+    return folder / "server.db"
+
+
+def _migrate(**settings):
+    database = open_database(ServerSettings(**settings))
+
+    async def migrate():
+        await database.open()
+        await database.close()
+
+    asyncio.run(migrate())
+
+
 @contextmanager
-def _new_database(postgres):
-    import asyncio
-    from uuid import uuid4
-
-    import asyncpg
-
+def _new_database(postgres, template="template1"):
     name = f"dokimos_{uuid4().hex[:12]}"
 
     async def execute(statement):
@@ -71,17 +94,46 @@ def _new_database(postgres):
         await connection.execute(statement)
         await connection.close()
 
-    asyncio.run(execute(f"CREATE DATABASE {name}"))
+    asyncio.run(execute(f"CREATE DATABASE {name} TEMPLATE {template}"))
     yield f"{postgres}/{name}"
     asyncio.run(execute(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_settings(request, tmp_path):
-    """Settings of a server on each kind of database, empty."""
+    """Settings of a server on each kind of database, migrated and without rows."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path)
+        yield {"data_dir": tmp_path}
+        return
+    template = request.getfixturevalue("migrated_postgres")
+    with _new_database(request.getfixturevalue("postgres"), template) as address:
+        yield {"database_url": address}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_settings(request, tmp_path):
+    """Settings of a server on each kind of database, which has no tables yet."""
     if request.param == "sqlite":
         return {"data_dir": tmp_path}
     return {"database_url": request.getfixturevalue("postgres_database")}
+
+
+@pytest.fixture
+def new_database(request, tmp_path):
+    """A function that returns settings of one more empty database, of a kind."""
+    with ExitStack() as stack:
+
+        def make(kind):
+            if kind == "postgresql":
+                return {
+                    "database_url": stack.enter_context(_new_database(request.getfixturevalue("postgres")))
+                }
+            folder = tmp_path / f"data-{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            return {"data_dir": folder}
+
+        yield make
 
 
 @pytest.fixture
@@ -112,8 +164,7 @@ def process(database_settings):
 
     yield start
     for each in started:
-        if each.process.poll() is None:
-            each.kill()
+        each.kill()
 
 
 @pytest.fixture
@@ -175,6 +226,17 @@ def shared_server(request, tmp_path_factory):
         yield stack.enter_context(TestClient(app, raise_server_exceptions=False))
 
 
+@contextmanager
+def _start_postgres(lack):
+    """Start a PostgreSQL in a folder of its own; where there are no programs for it, the test is skipped."""
+    programs = _postgres_programs()
+    if programs is None:
+        pytest.skip(f"needs PostgreSQL: {lack}")
+    # Not below pytest's folder, which no other user may enter.
+    with tempfile.TemporaryDirectory() as folder, _PostgresCluster(programs, Path(folder)) as cluster:
+        yield cluster
+
+
 def _postgres_programs():
     """The folder of initdb and pg_ctl, None where PostgreSQL is not installed or cannot be run."""
     if _is_root() and not (shutil.which("runuser") and Path("/etc/passwd").read_text().count("\npostgres:")):
@@ -189,7 +251,7 @@ def _is_root():
     return getattr(os, "geteuid", lambda: 1)() == 0
 
 
-class _postgres_cluster:
+class _PostgresCluster:
     """A PostgreSQL of its own, on a free port, without fsync: what it keeps need not survive the tests."""
 
     def __init__(self, programs, folder):
@@ -198,6 +260,8 @@ class _postgres_cluster:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
+        self.server_url = f"postgresql://postgres@127.0.0.1:{self._port}"
+        self.url = f"{self.server_url}/postgres"
 
     def __enter__(self):
         data = self._folder / "data"
@@ -205,7 +269,7 @@ class _postgres_cluster:
             shutil.chown(self._folder, "postgres")
         self._run("initdb", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "-U", "postgres", data)
         self.start()
-        return f"postgresql://postgres@127.0.0.1:{self._port}"
+        return self
 
     def __exit__(self, *error):
         self.stop()

@@ -133,6 +133,8 @@ class PromotingClient(Client):
         """By its number, the expected answers of a version that was acknowledged, by the items' numbers."""
         self.latest = {}
         self.request = None
+        self.corrected = None
+        """The number of the item whose correction was not answered yet."""
         self.under_way = None
         """The request that was not answered yet, and what the latest version is after it."""
 
@@ -162,11 +164,13 @@ class PromotingClient(Client):
         assert len(self.ids) == PROMOTED
 
     def _correct(self, server):
-        number = self._random.randrange(PROMOTED)
+        if self.corrected is None:  # else it may be stored already: the same item is corrected again
+            self.corrected = self._random.randrange(PROMOTED)
         body = {"verdict": "INCORRECT", "overriddenExpectedOutput": {"a": f"correction {self.position}"}}
-        path = f"/runs/{self.run}/items/{self.ids[number]}/annotation"
+        path = f"/runs/{self.run}/items/{self.ids[self.corrected]}/annotation"
         assert server.call("PUT", path, body)[0] == 200
-        self.corrections[number] = body["overriddenExpectedOutput"]
+        self.corrections[self.corrected] = body["overriddenExpectedOutput"]
+        self.corrected = None
 
     def _promote(self, server):
         if self.under_way is None:

@@ -1,6 +1,7 @@
 """A server in a process of its own, which tests kill, and its database, which they look into."""
 
 import asyncio
+import http.client
 import json
 import signal
 import sqlite3
@@ -17,8 +18,10 @@ PATIENCE = 60
 class Process:
     """A server in a process of its own."""
 
-    def __init__(self, settings):
+    def __init__(self, settings, before=""):
+        """Start it; `before` is code that runs first, such as what sets its clock."""
         code = (
+            f"{before}\n"
             "import sys, pathlib, json; from dokimos.server import ServerSettings; "
             "from dokimos.server._serve import serve; "
             "settings = json.loads(sys.argv[1]); "
@@ -45,6 +48,7 @@ class Process:
         return int(self.address.rpartition(":")[2])
 
     def kill(self):
+        """End it where it still runs, and close its pipes."""
         self.process.kill()
         self.process.communicate()
 
@@ -74,6 +78,8 @@ class Process:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.loads(error.read())
+        except http.client.HTTPException as error:  # killed in the middle of an answer
+            raise ConnectionResetError("The answer was cut off.") from error
 
 
 def execute(settings, statement):

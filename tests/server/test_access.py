@@ -1,6 +1,8 @@
 """Who may call what: modes, roles, tenants, paths that are spelled oddly."""
 
+import gc
 import logging
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,6 +44,17 @@ def test_every_route_has_a_rule():
     routes = list_routes(app)
     assert {"/openapi.json", "/v3/api-docs", "/api/v1/runs/{runId}/items"} <= {route.path for route in routes}
     assert [route.path for route in routes if rule_of(route.endpoint) is None] == []
+
+
+def test_an_application_that_nobody_holds_is_freed(tmp_path):
+    from starlette.testclient import TestClient
+
+    with TestClient(create_app(ServerSettings(host="127.0.0.1", data_dir=tmp_path))) as client:
+        assert client.get("/v3/api-docs").status_code == 200
+        application = weakref.ref(client.app)
+    del client
+    gc.collect()
+    assert application() is None
 
 
 def test_a_route_without_a_rule_is_refused(tmp_path):
@@ -266,6 +279,8 @@ def test_a_browser_signs_in_with_a_key_and_out(serve):
         "id": "anonymous",
         "role": "VIEWER",
         "tenantId": None,
+        "projects": [],
+        "signInWays": ["key"],
     }
     assert api.get("/api/v1/projects").status_code == 401
     answer = sign_in(api)

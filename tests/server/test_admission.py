@@ -94,10 +94,7 @@ def test_a_body_that_drips_is_given_up_and_its_connection_closed(listening):
     port = listening(keep_alive=1, min_body_rate=1_000_000)
     with connect(port) as connection:
         connection.sendall(head("POST", RUNS, 1_000_000))
-        with contextlib.suppress(OSError):  # closed while we send
-            while not _has_answer(connection):
-                connection.sendall(b"x")
-                time.sleep(0.05)  # drips: each byte is in time, all of them together are not
+        drip(connection)
         status, headers, body = read_answer(connection)
         assert (status, headers["connection"]) == (408, "close")
         assert json.loads(body)["message"] == "The body of the request did not arrive in time, or too slowly"
@@ -126,12 +123,8 @@ def test_a_head_that_drips_is_not_waited_for(listening):
     port = listening(keep_alive=1)
     with connect(port) as connection:
         connection.sendall(b"GET /api/v1/projects HTTP/1.1\r\nX-Drip: ")
-        with contextlib.suppress(OSError):
-            while not _has_answer(connection):
-                connection.sendall(b"x")
-                time.sleep(0.05)  # drips
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(100) == b""
+        drip(connection)
+        check_is_closed(connection)
 
 
 def test_the_rest_of_a_body_that_was_refused_is_not_waited_for(listening):
@@ -139,12 +132,8 @@ def test_the_rest_of_a_body_that_was_refused_is_not_waited_for(listening):
     with connect(port) as connection:
         connection.sendall(head("POST", "/api/v1/nowhere", 1_000_000))
         assert read_answer(connection)[0] == 404
-        with contextlib.suppress(OSError):
-            while not _has_answer(connection):
-                connection.sendall(b"x")
-                time.sleep(0.05)  # drips
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(100) == b""
+        drip(connection)
+        check_is_closed(connection)
 
 
 def test_a_connection_that_is_used_stays_open(listening):
@@ -154,6 +143,19 @@ def test_a_connection_that_is_used_stays_open(listening):
             connection.sendall(head("GET", "/api/v1/projects"))
             assert read_answer(connection)[0] == 200
             time.sleep(0.3)  # two and a half seconds in all, never idle for one
+
+
+def drip(connection):
+    """Send byte after byte until there is an answer: each is in time, all of them together are not."""
+    with contextlib.suppress(OSError):  # closed while we send
+        while not _has_answer(connection):
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+
+def check_is_closed(connection):
+    with contextlib.suppress(ConnectionResetError):
+        assert connection.recv(100) == b""
 
 
 def _has_answer(connection):

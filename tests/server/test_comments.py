@@ -79,6 +79,56 @@ def test_the_comments_of_a_tenant_on_a_shared_run_are_its_own(serve):
     assert api.delete(f"{path}/{own['id']}", headers=keys["a"]).status_code == 204
 
 
+def test_a_comment_is_edited_by_its_author_and_deleted_by_the_author_or_an_admin(serve):
+    api = serve(api_key="admin-key")
+    keys = {}
+    for name, role in (("ann", "EDITOR"), ("ben", "EDITOR"), ("cat", "ADMIN")):
+        answer = api.post("/api/v1/api-keys", json={"name": name, "role": role}, headers=ADMIN).json()
+        keys[name] = {"Authorization": f"Bearer {answer['key']}"}
+    run = start(api, ADMIN)
+    path = f"/api/v1/runs/{run}/comments"
+    first, second = (api.post(path, json={"body": text}, headers=keys["ann"]).json() for text in "ab")
+    assert (first["editedAt"], first["authorName"]) == (None, "ann")
+
+    for other in ("ben", "cat"):
+        refused = api.patch(f"{path}/{first['id']}", json={"body": "x"}, headers=keys[other])
+        assert refused.status_code == 403
+    edited = api.patch(f"{path}/{first['id']}", json={"body": "better"}, headers=keys["ann"]).json()
+    assert edited == {**first, "body": "better", "editedAt": edited["editedAt"]}
+    assert edited["editedAt"] >= first["createdAt"]
+    again = api.patch(f"{path}/{first['id']}", json={"body": "better"}, headers=keys["ann"]).json()
+    assert again == edited
+    assert api.get(path, headers=keys["ben"]).json() == [edited, second]
+
+    assert api.delete(f"{path}/{first['id']}", headers=keys["ben"]).status_code == 403
+    assert api.delete(f"{path}/{first['id']}", headers=keys["ann"]).status_code == 204
+    assert api.delete(f"{path}/{second['id']}", headers=keys["cat"]).status_code == 204
+    assert api.get(path).json() == []
+
+
+@pytest.mark.parametrize("body", [{"body": ""}, {"body": "x" * 10_001}, {"body": "a", "itemId": None}, {}])
+def test_an_edit_that_cannot_be_stored_is_refused(api, body):
+    run = start(api)
+    comment = api.post(f"/api/v1/runs/{run}/comments", json={"body": "x"}).json()
+    path = f"/api/v1/runs/{run}/comments"
+    assert api.patch(f"{path}/{comment['id']}", json=body).status_code == 400
+    assert api.get(path).json() == [comment]
+
+
+def test_names_of_authors_are_for_those_who_have_a_key(serve):
+    api = serve(api_key="admin-key")
+    answer = api.post("/api/v1/api-keys", json={"name": "ann", "role": "EDITOR"}, headers=ADMIN).json()
+    ann = {"Authorization": f"Bearer {answer['key']}"}
+    run = start(api, ADMIN)
+    path = f"/api/v1/runs/{run}/comments"
+    api.post(path, json={"body": "by the key of the environment"}, headers=ADMIN)
+    api.post(path, json={"body": "by ann"}, headers=ann)
+    assert [each["authorName"] for each in api.get(path, headers=ADMIN).json()] == [None, "ann"]
+    assert [each["authorName"] for each in api.get(path).json()] == [None, None]
+    api.delete(f"/api/v1/api-keys/{answer['apiKey']['id']}", headers=ADMIN)
+    assert [each["authorName"] for each in api.get(path, headers=ADMIN).json()] == [None, None]
+
+
 def test_items_go_on_after_an_item(api):
     run = start(api)
     ids = send(api, run, 7)

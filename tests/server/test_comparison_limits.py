@@ -14,6 +14,7 @@ from tests.server.test_comparisons import (
     CountingComparer,
     count,
     engine_of,
+    process_of,
     use,
     wait_for_verdicts,
 )
@@ -51,6 +52,16 @@ def make_older(api, days, **columns):
     write(api, lambda c: c.execute(change))
 
 
+def count_places(turns, lane, most=5):
+    """How many comparisons a lane takes until it refuses one."""
+    for taken in range(most):
+        try:
+            turns.reserve(lane)
+        except UnavailableError:
+            return taken
+    return most
+
+
 async def test_lanes_take_turns_and_each_is_in_order():
     turns, done = ComparisonTurns(10), []
 
@@ -75,13 +86,13 @@ async def test_a_full_lane_refuses_and_leaves_room_in_the_others():
         turns.reserve(Lane.DIFF)
         with pytest.raises(UnavailableError, match="2 other comparisons"):
             turns.reserve(Lane.DIFF)
-        turns.reserve(Lane.GATE)
+        assert count_places(turns, Lane.GATE) == 2
 
 
 async def test_a_verdict_is_never_refused_or_a_gate_would_decide_without_it():
     turns = ComparisonTurns(1)
-    for _ in range(3):
-        turns.reserve(Lane.VERDICT)
+    assert count_places(turns, Lane.VERDICT, most=20) == 20
+    assert count_places(turns, Lane.GATE, most=20) == 1
 
 
 async def test_whoever_is_cancelled_gives_the_turn_and_the_place_back():
@@ -106,7 +117,10 @@ async def test_whoever_is_cancelled_gives_the_turn_and_the_place_back():
     waiting.cancel()
     await asyncio.wait([waiting])
 
-    await asyncio.wait_for(wait(), 10)
+    assert waiting.cancelled()
+    assert count_places(turns, Lane.DIFF) == 1
+    async with asyncio.timeout(10), turns.take(Lane.DIFF):
+        assert count_places(turns, Lane.DIFF) == 1
 
 
 def test_readers_cannot_keep_a_gate_waiting(serve):
@@ -296,7 +310,7 @@ def test_a_process_that_took_much_memory_ends_after_its_answer(serve):
     api = serve(comparison_memory_bytes=128 * 2**20)
     before, now = (run_of(api, items_of([1.0] * 20)) for _ in range(2))
     wait_for_verdicts(api)
-    process = engine_of(api)._comparer
+    process = process_of(api)
     assert process.pid is None
 
     assert verdict(api, now, alpha=0.01)["status"] == "PASS"
@@ -325,7 +339,7 @@ def test_runs_too_large_for_the_memory_are_refused_and_the_next_pair_is_compared
 def test_a_comparison_that_is_stuck_is_ended_and_not_tried_again(api, monkeypatch):
     before, now = (run_of(api, items_of([1.0] * 20)) for _ in range(2))
     wait_for_verdicts(api)
-    process = engine_of(api)._comparer
+    process = process_of(api)
     process._process.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(comparison_process, "_MAX_SECONDS", 0.01)
 
@@ -337,11 +351,15 @@ def test_a_comparison_that_is_stuck_is_ended_and_not_tried_again(api, monkeypatc
     assert diff(api, before, now).status_code == 200
 
 
-def test_a_run_that_a_killed_server_left_without_a_verdict_gets_one(api):
+@pytest.mark.parametrize("column", [RUNS.c.completed_at, RUNS.c.last_activity_at], ids=lambda c: c.name)
+def test_a_run_that_a_killed_server_left_without_a_verdict_gets_one(api, column):
+    """By when it ended, or by when that was sent: a run may be sent long after it has ended."""
     first, now = (run_of(api, items_of([1.0] * 20)) for _ in range(2))
     wait_for_verdicts(api)
     write(api, lambda c: c.execute(update(RUNS).values(verdict=None)))
-    ago = update(RUNS).where(RUNS.c.id == now).values(completed_at=RUNS.c.completed_at - 3_600_000_000)
+    hours = {RUNS.c.completed_at: 1000, RUNS.c.last_activity_at: 1000, column: 1}
+    times = {each: each - count * 3_600_000_000 for each, count in hours.items()}
+    ago = update(RUNS).where(RUNS.c.id == now).values(times)
     write(api, lambda c: c.execute(ago))
     engine = engine_of(api)
 

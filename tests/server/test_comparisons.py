@@ -1,6 +1,8 @@
 """Comparisons: computed once, in a process of their own, and when a run ends."""
 
 import asyncio
+import errno
+import logging
 import os
 import random
 import signal
@@ -11,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, select
+from tests.server import shapes
 from tests.server.gate_runs import (
     diff,
     end,
@@ -29,12 +32,18 @@ from dokimos.comparison._snapshot import Snapshot
 from dokimos.gate import GateConfig, RegressionGate
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS
 from dokimos.server._services.comparison_jobs import ComparisonOutcome
+from dokimos.server._services.errors import NotFoundError
+from dokimos.server._workers import comparison_process
 
 KEY = {"Authorization": "Bearer admin-key"}
 
 
 def engine_of(api):
     return api.app.state.comparisons
+
+
+def process_of(api):
+    return engine_of(api)._comparer
 
 
 def wait_for_verdicts(api):
@@ -130,7 +139,7 @@ def test_what_a_run_was_before_is_not_kept(api):
 
 def kill_while_comparing(api, run, times):
     """The answer of the gate, where the process that compares is killed so many times while it does."""
-    process = engine_of(api)._comparer
+    process = process_of(api)
     os.kill(process.pid, signal.SIGSTOP)
     killed = []
     with ThreadPoolExecutor(1) as threads:
@@ -155,7 +164,7 @@ def test_a_process_that_is_killed_is_started_again_for_the_same_pair(api, caplog
     answer, killed = kill_while_comparing(api, now, times=1)
 
     assert answer.json()["status"] == "PASS"
-    assert engine_of(api)._comparer.pid not in killed
+    assert process_of(api).pid not in killed
     assert sum("process that compares runs ended (-9)" in text for text in caplog.messages) == 1
 
 
@@ -172,11 +181,44 @@ def test_a_pair_whose_process_is_killed_twice_is_an_error_and_the_next_request_i
     assert verdict(api, now, alpha=0.01)["status"] == "PASS"
 
 
+def test_a_process_that_cannot_be_started_is_503_and_the_next_request_is_answered(api, monkeypatch, caplog):
+    run_of(api, items_of([1.0] * 10))
+    now = run_of(api, items_of([1.0] * 10))
+    wait_for_verdicts(api)
+    process_of(api)._forget()
+
+    def refuse(*arguments, **more):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(comparison_process.subprocess, "Popen", refuse)
+    answer = gate(api, now, alpha=0.01)
+    monkeypatch.undo()
+
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "5"
+    assert shapes.problems(answer.json(), shapes.ERROR) == []
+    assert "could not be started" in answer.json()["message"]
+    assert sum("could not be started" in text for text in caplog.messages) == 1
+    assert verdict(api, now, alpha=0.01)["status"] == "PASS"
+
+
+def test_a_process_that_ends_before_it_is_asked_is_503(api, monkeypatch):
+    run_of(api, items_of([1.0] * 10))
+    now = run_of(api, items_of([1.0] * 10))
+    wait_for_verdicts(api)
+    process_of(api)._forget()
+    monkeypatch.setattr(comparison_process, "_MODULE", "no.such.module")
+
+    assert gate(api, now, alpha=0.01).status_code == 503
+    monkeypatch.undo()
+    assert verdict(api, now, alpha=0.01)["status"] == "PASS"
+
+
 def test_a_process_that_died_while_idle_is_started_again(api):
     run_of(api, items_of([1.0] * 10))
     now = run_of(api, items_of([1.0] * 10))
     wait_for_verdicts(api)
-    process = engine_of(api)._comparer
+    process = process_of(api)
     os.kill(process.pid, signal.SIGKILL)
     process._process.wait()
 
@@ -187,7 +229,7 @@ def test_a_comparison_that_fails_is_an_error_and_never_a_verdict(api, caplog):
     run_of(api, items_of([1.0] * 10))
     now = start(api)
     send(api, now, items_of([1.0] * 10))
-    process = engine_of(api)._comparer
+    process = process_of(api)
     use(api, BrokenComparer(RuntimeError("it broke")))
     end(api, now)
     wait_for_verdicts(api)
@@ -229,6 +271,37 @@ def test_the_pair_is_compared_when_a_run_ends(api):
 
     assert verdict(api, now)["status"] == "FAIL"
     assert diff(api, before, now).status_code == 200
+
+
+@pytest.mark.parametrize("what", ["deleted", "opened again"])
+def test_a_run_that_is_gone_before_its_verdict_is_no_error(api, caplog, what):
+    run_of(api, items_of([1.0] * 10))
+    wait_for_verdicts(api)
+    comparer = use(api, CountingComparer(engine_of(api)._comparer))
+    now = run_of(api, items_of([1.0] * 10))
+    while not comparer.jobs:
+        pass
+    if what == "deleted":
+        api.delete(f"/api/v1/runs/{now}")
+    else:
+        end(api, now, "RUNNING")
+    with caplog.at_level(logging.DEBUG, "dokimos.server"):
+        comparer.go.set()
+        wait_for_verdicts(api)
+
+    (told,) = [record for record in caplog.records if "verdict on run" in record.getMessage()]
+    assert (told.levelname, now in told.getMessage()) == ("DEBUG", True)
+
+
+def test_a_verdict_that_is_missed_is_logged_as_an_error(api, caplog):
+    run_of(api, items_of([1.0] * 10))
+    wait_for_verdicts(api)
+    use(api, BrokenComparer(NotFoundError("One of the runs has been deleted")))
+    run_of(api, items_of([1.0] * 10))
+    wait_for_verdicts(api)
+
+    (told,) = [record for record in caplog.records if "verdict on run" in record.getMessage()]
+    assert told.levelname == "ERROR"
 
 
 def test_projects_tell_the_last_verdict_of_each_experiment(api):
@@ -278,7 +351,7 @@ def test_a_server_that_stops_ends_the_process(serve):
     api = serve()
     run_of(api, items_of([1.0]))
     verdict(api, run_of(api, items_of([1.0])), alpha=0.01)
-    process = engine_of(api)._comparer
+    process = process_of(api)
     pid = process.pid
 
     api.portal.call(engine_of(api).close)
@@ -414,13 +487,13 @@ async def simulate(database_settings, simulations, seed):
     engine = Comparisons(database, ComparisonProcess(settings))
     generate = random.Random(seed)
 
-    def scored():
+    def draw_scores():
         scores = [generate.choice([0.0, 0.5, 0.75, 1.0]) for _ in range(3)]
         return [NewEvaluation(f"e{n}", score, None, score > 0.4) for n, score in enumerate(scores)]
 
     def store(connection, experiment):
         run = create_run(connection, SYSTEM, "aa", NewRun(experiment=experiment))
-        items = [NewItem(input="{}", actual_output="{}", evaluations=scored()) for _ in range(40)]
+        items = [NewItem(input="{}", actual_output="{}", evaluations=draw_scores()) for _ in range(40)]
         add_items(connection, SYSTEM, run, items)
         change_status(connection, SYSTEM, run, RunStatus.SUCCESS)
         return find_run(connection, SYSTEM, run)

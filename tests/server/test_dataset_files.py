@@ -3,11 +3,14 @@
 import asyncio
 import gzip
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import func, select, update
 
 from dokimos import Dataset
@@ -198,6 +201,7 @@ TYPES = {
     "json": "application/json",
     "jsonl": JSONL,
     "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
     "parquet": "application/vnd.apache.parquet",
 }
 
@@ -228,6 +232,59 @@ def test_what_is_downloaded_can_be_loaded_and_sent_back(qa, format, tmp_path):
         assert [item[name] for item in after] == [item[name] for item in before], name
     versions = qa.get("/api/v1/datasets/qa").json()["versions"]
     assert versions[0]["contentHash"] == versions[1]["contentHash"]
+
+
+HOSTILE_KEYS = st.sampled_from((
+    "", " ", " a", "a ", "a.b", ".", "a.", ".a", "[0]", "a[0].b", "id", "input", "inputs", "inputs.",
+    "inputs.a", "output", "expected", "expectedOutput", "metadata", "metadata.id", "a,b", "a\tb", 'a"b',
+    "a\nb", "a\rb", "=1+1", "\ufeffa", "A", "a", "ä", "\u200f", "\x85", "NaN", "null",
+)) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)  # fmt: skip
+HOSTILE_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        ["", " ", " x ", "1", "null", "true", "{}", '{"a": 1}', "\0", "\ud800", "a\r\nb", '"', "=1"]
+    )
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(HOSTILE_KEYS, inner, max_size=2),
+    max_leaves=4,
+)
+HOSTILE_MAPS = st.dictionaries(HOSTILE_KEYS, HOSTILE_VALUES, max_size=4)
+HOSTILE_ITEMS = st.fixed_dictionaries(
+    {"inputs": HOSTILE_MAPS},
+    optional={
+        "expectedOutputs": st.none() | HOSTILE_MAPS,
+        "metadata": st.none() | HOSTILE_MAPS,
+        "id": st.text(
+            st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6
+        ),
+    },
+)
+
+
+@settings(
+    max_examples=200 if "DOKIMOS_LONG_TESTS" in os.environ else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(items=st.lists(HOSTILE_ITEMS, min_size=1, max_size=5, unique_by=lambda item: item.get("id", id(item))))
+def test_what_is_exported_in_any_format_comes_back_as_it_was(qa, items):
+    """Odd keys, and what is empty, null or missing, also where tables have no word for it."""
+    answer = qa.post(PATH, content=json.dumps({"items": items}), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 201, answer.text
+    version = answer.json()
+    before = items_of(qa, version["version"])
+    for format, kind in TYPES.items():
+        exported = qa.get(f"{PATH}/{version['version']}/export", params={"format": format})
+        assert exported.status_code == 200, exported.text
+        sent = upload(qa, exported.content, kind)
+        assert sent.status_code == 201, (format, sent.text, exported.text)
+        assert sent.json()["contentHash"] == version["contentHash"], (format, exported.text)
+        after = items_of(qa, sent.json()["version"])
+        for name in ("inputs", "expectedOutputs", "metadata"):
+            assert [item[name] or {} for item in after] == [item[name] or {} for item in before], format
 
 
 def test_a_parquet_export_is_written_where_uploads_are(qa, tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ def items_of(api, version="latest", name="qa", **query):
     return answer.json()["content"]
 
 
-def numbered(number, **rest):
+def item_of(number, **rest):
     return {"inputs": {"n": number}, **rest}
 
 
@@ -83,8 +83,8 @@ def test_a_dataset_is_created_filled_read_and_deleted(api):
 
 def test_versions_are_listed_newest_first_and_pages_keep_the_order(api):
     create(api)
-    add(api, numbered(0))
-    add(api, *(numbered(number) for number in range(7)))
+    add(api, item_of(0))
+    add(api, *(item_of(number) for number in range(7)))
 
     assert [version["version"] for version in api.get("/api/v1/datasets/qa").json()["versions"]] == [2, 1]
     page = api.get("/api/v1/datasets/qa/versions/2/items", params={"page": 1, "size": 3}).json()
@@ -189,9 +189,9 @@ def test_content_comes_back_as_it_was_sent(api):
 
 def test_equal_content_has_an_equal_hash_and_the_order_counts(api):
     create(api)
-    first = add(api, {"inputs": {"a": 1, "b": 2}}, numbered(2))
-    same = add(api, {"inputs": {"b": 2, "a": 1}, "metadata": {}}, numbered(2))
-    swapped = add(api, numbered(2), {"inputs": {"a": 1, "b": 2}})
+    first = add(api, {"inputs": {"a": 1, "b": 2}}, item_of(2))
+    same = add(api, {"inputs": {"b": 2, "a": 1}, "metadata": {}}, item_of(2))
+    swapped = add(api, item_of(2), {"inputs": {"a": 1, "b": 2}})
 
     assert first["contentHash"] == same["contentHash"] != swapped["contentHash"]
     assert [version["version"] for version in (first, same, swapped)] == [1, 2, 3]
@@ -204,37 +204,37 @@ def test_unchanged_content_makes_no_version_where_that_is_asked(api):
     answer = api.post("/api/v1/datasets/qa/versions?ifChanged=true", json={"items": [PARIS]})
 
     assert (answer.status_code, answer.json()) == (200, first)
-    assert add(api, numbered(1), ifChanged="true")["version"] == 2
+    assert add(api, item_of(1), ifChanged="true")["version"] == 2
 
 
 def test_a_case_keeps_its_lineage_by_its_id_or_its_inputs(api):
     create(api)
-    add(api, numbered(1), numbered(2), numbered(3, id="three"), numbered(1))
+    add(api, item_of(1), item_of(2), item_of(3, id="three"), item_of(1))
     one, two, three, again = items_of(api)
     assert len({item["lineageId"] for item in (one, two, three, again)}) == 4
     assert three["externalId"] == "three"
 
     add(
         api,
-        numbered(20, id=two["id"]),  # another input, named by the item's id
-        numbered(1, expectedOutputs={"answer": 1}),
-        numbered(30, id="three"),
-        numbered(1),
-        numbered(1),
-        numbered(5),
+        item_of(20, id=two["id"]),  # another input, named by the item's id
+        item_of(1, expectedOutputs={"answer": 1}),
+        item_of(30, id="three"),
+        item_of(1),
+        item_of(1),
+        item_of(5),
     )
 
     lineages = [item["lineageId"] for item in items_of(api)]
     assert lineages[:4] == [two["lineageId"], one["lineageId"], three["lineageId"], again["lineageId"]]
     assert len({*lineages}) == 6
     assert [item["externalId"] for item in items_of(api)] == [None, None, "three", None, None, None]
-    add(api, numbered(99, id=one["lineageId"]))
+    add(api, item_of(99, id=one["lineageId"]))
     assert items_of(api)[0]["lineageId"] == one["lineageId"]
 
 
 def test_items_are_searched(api):
     create(api)
-    add(api, PARIS, numbered(1, expectedOutputs={"answer": "100 % sure"}), numbered(2))
+    add(api, PARIS, item_of(1, expectedOutputs={"answer": "100 % sure"}), item_of(2))
 
     assert [item["ordinal"] for item in items_of(api, search="paris")] == [0]
     assert [item["ordinal"] for item in items_of(api, search="100 %")] == [1]
@@ -263,8 +263,8 @@ def test_a_run_names_its_version_and_links_its_items(api):
 
 def test_what_differs_is_told_case_by_case(api):
     create(api)
-    add(api, numbered(1), numbered(2), numbered(3))
-    add(api, numbered(3), numbered(1, expectedOutputs={"answer": 1}), numbered(4))
+    add(api, item_of(1), item_of(2), item_of(3))
+    add(api, item_of(3), item_of(1, expectedOutputs={"answer": 1}), item_of(4))
 
     answer = api.get("/api/v1/datasets/qa/diff").json()
 
@@ -296,7 +296,7 @@ def edit(api, *changes, version="latest", name="qa", **body):
 
 def test_a_version_is_edited_into_a_new_one(api):
     create(api)
-    add(api, numbered(1, metadata={"a": 1}, id="one"), numbered(2), numbered(3))
+    add(api, item_of(1, metadata={"a": 1}, id="one"), item_of(2), item_of(3))
     before = items_of(api)
 
     answer = edit(
@@ -333,7 +333,7 @@ def test_a_version_is_edited_into_a_new_one(api):
 )
 def test_edits_that_cannot_be_done_are_refused(api, change, message):
     create(api)
-    add(api, numbered(1))
+    add(api, item_of(1))
 
     answer = edit(api, change)
 
@@ -344,7 +344,7 @@ def test_edits_that_cannot_be_done_are_refused(api, change, message):
 
 def test_an_edit_leaves_an_item_and_names_each_once(api):
     create(api)
-    add(api, numbered(1))
+    add(api, item_of(1))
     (item,) = items_of(api)
 
     nothing = edit(api, {"op": "remove", "id": item["id"]})
@@ -360,9 +360,9 @@ def test_an_edit_leaves_an_item_and_names_each_once(api):
 
 def test_an_edit_of_what_is_no_longer_the_latest_is_refused_where_that_is_asked(api):
     create(api)
-    add(api, numbered(1))
+    add(api, item_of(1))
     (item,) = items_of(api)
-    add(api, numbered(2))
+    add(api, item_of(2))
     change = {"op": "set", "id": item["id"], "inputs": {"n": 3}}
 
     assert edit(api, change, version=1, expectedLatestVersion=1).status_code == 409

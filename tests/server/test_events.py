@@ -13,14 +13,17 @@ from contextlib import ExitStack, closing
 from urllib.parse import quote
 
 import pytest
+from tests.server import shapes
 from tests.server.event_watcher import Watcher
 from tests.server.server_process import Process, execute
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._api import event_stream
 from dokimos.server._serve import Server, configure_uvicorn, listen
-from dokimos.server._services.event_hub import new_event_id
-from dokimos.server._services.events import Event, EventKind
+from dokimos.server._services.errors import UnavailableError
+from dokimos.server._services.event_hub import EventHub, new_event_id
+from dokimos.server._services.events import Event, EventKind, EventScope
+from dokimos.server._services.principal import SYSTEM
 
 ADMIN = {"Authorization": "Bearer admin-key"}
 ITEM = {
@@ -42,8 +45,7 @@ def processes(database_settings):
 
     yield start
     for each in started:
-        if each.process.poll() is None:
-            each.kill()
+        each.kill()
 
 
 @pytest.fixture
@@ -393,11 +395,71 @@ def test_the_number_of_watchers_is_limited(servers, watch):
     again.close()
 
 
+def test_one_caller_leaves_room_for_the_others(servers, watch, wait_until):
+    server = servers(api_key="admin-key", max_event_streams=5, max_event_streams_per_caller=2)
+    keys = []
+    for name in ("a", "b"):
+        body = {"name": name, "role": "VIEWER"}
+        key = server.call("POST", "/api-keys", body, headers=ADMIN)[1]["key"]
+        keys.append({"Authorization": f"Bearer {key}"})
+    open_streams = [watch(server, keys[0]) for _ in range(2)]
+
+    refused = Watcher(server.address, keys[0])
+    assert refused.answer.status == 503
+    assert refused.answer.getheader("Retry-After") == "1"
+    problem = json.loads(refused.answer.read())
+    assert shapes.problems(problem, shapes.ERROR) == []
+    assert "DOKIMOS_MAX_EVENT_STREAMS_PER_CALLER" in problem["message"]
+    refused.close()
+    watch(server, keys[1])
+    # Without a key of their own, callers count by their address, whoever they say they are.
+    watch(server, ADMIN)
+    watch(server)
+    full = Watcher(server.address, keys[1])
+    assert full.answer.status == 503
+    assert "DOKIMOS_MAX_EVENT_STREAMS allows" in full.answer.read().decode()
+    full.close()
+
+    open_streams[0].close()
+    server.publish(100)
+    wait_until(lambda: server.run_in_loop(lambda: server.hub.subscriber_count) < 5)
+    watch(server, keys[0])
+
+
+def test_a_share_of_no_limit_is_all_streams():
+    hub = EventHub(3, 0)
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(hub.subscribe(SYSTEM, EventScope(), None, owner="a"))
+        with pytest.raises(UnavailableError, match="DOKIMOS_MAX_EVENT_STREAMS allows"):
+            hub.check_capacity("b")
+
+
 def test_watchers_take_no_place_of_other_requests(servers, watch):
     server = servers(max_requests=3)
     for _ in range(10):
         watch(server)
     assert server.call("GET", "/projects") == (200, [])
+
+
+def test_a_member_is_told_of_its_projects_alone_and_no_longer_than_it_is_one(servers, watch):
+    server = servers(api_key="admin-key", require_auth_for_reads=True)
+    body = {"name": "ci", "role": "NONE", "projects": [{"project": "chat", "role": "VIEWER"}]}
+    _, key = server.call("POST", "/api-keys", body, headers=ADMIN)
+    headers = {"Authorization": f"Bearer {key['key']}"}
+    watcher = watch(server, headers)
+
+    start_run(server, "secret", headers=ADMIN)
+    server.call("POST", "/datasets", {"name": "secret"}, headers=ADMIN)
+    start_run(server, "chat", headers=ADMIN)
+    told = watcher.read_until("run.created")
+    (chat,) = server.call("GET", "/projects", headers=headers)[1]
+    assert {data["projectId"] for name, data in told if name != "reload"} == {chat["id"]}
+
+    server.call("DELETE", f"/projects/chat/members/{key['apiKey']['id']}", headers=ADMIN)
+    start_run(server, "chat", headers=ADMIN)
+    rest = list(iter(watcher.read, None))  # which ends, or this does not
+    assert "run.created" not in [name for name, _ in rest]
 
 
 def test_four_tenants_and_the_anonymous_see_their_own_and_the_shared(servers, watch):
@@ -465,6 +527,9 @@ def test_a_tenant_is_not_told_of_what_is_below_its_rows_and_not_its_own(servers,
     run = start_run(server, "of-ada", headers=ada)
     shared = start_run(server, "shared", headers=ADMIN)
     anonymous, own = watch(server), watch(server, ada)
+    server.call("PATCH", f"/runs/{shared}/description", {"name": "all before this"}, headers=ADMIN)
+    for watcher in (anonymous, own):
+        watcher.read_until("run.updated")
     server.call("POST", f"/runs/{run}/comments", {"body": "x"}, headers=ADMIN)
     server.call("POST", f"/runs/{shared}/comments", {"body": "x"}, headers=ada)
     server.call("PATCH", f"/runs/{shared}/description", {"name": "x"}, headers=ADMIN)
@@ -543,18 +608,18 @@ def test_the_server_ends_at_once_with_open_streams(processes, watch):
 
 
 @pytest.fixture
-def threaded(servers):
+def server_in_thread(servers):
     """An open server in a thread of this process, whose hub tests can reach."""
     return servers()
 
 
-def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(threaded, wait_until):
-    with threaded.connect_without_reading() as lazy:
-        while threaded.run_in_loop(lambda: threaded.hub.subscriber_count):
-            threaded.publish(1000)  # until the buffers of the connection are full, and its queue
-        with closing(Watcher(threaded.address)) as other:
+def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(server_in_thread, wait_until):
+    with server_in_thread.connect_without_reading() as lazy:
+        while server_in_thread.run_in_loop(lambda: server_in_thread.hub.subscriber_count):
+            server_in_thread.publish(1000)  # until the buffers of the connection are full, and its queue
+        with closing(Watcher(server_in_thread.address)) as other:
             other.read_until("ready")
-            threaded.publish(100)
+            server_in_thread.publish(100)
             assert [read_next(other)[0] for _ in range(100)] == ["dataset.deleted"] * 100
         wait_until(lambda: is_cut_off(lazy))
 
@@ -572,23 +637,23 @@ def is_cut_off(connection):
     return True
 
 
-def test_a_client_that_does_not_read_does_not_hold_up_the_end(threaded):
-    with threaded.connect_without_reading():
+def test_a_client_that_does_not_read_does_not_hold_up_the_end(server_in_thread):
+    with server_in_thread.connect_without_reading():
         for _ in range(400):  # more than the buffers of the connection take, less than drops it
-            threaded.publish(100)
-            if not threaded.run_in_loop(lambda: threaded.hub.subscriber_count):
+            server_in_thread.publish(100)
+            if not server_in_thread.run_in_loop(lambda: server_in_thread.hub.subscriber_count):
                 break
-        with threaded.connect_without_reading():
-            threaded.publish(400)
+        with server_in_thread.connect_without_reading():
+            server_in_thread.publish(400)
             start = time.monotonic()
-            threaded.stop()
+            server_in_thread.stop()
             assert time.monotonic() - start < 8  # seconds of a busy machine; uvicorn would wait for 20
 
 
-def test_a_quiet_stream_is_kept_alive_by_comments(threaded, monkeypatch):
+def test_a_quiet_stream_is_kept_alive_by_comments(server_in_thread, monkeypatch):
     monkeypatch.setattr(event_stream, "_CHECK_SECONDS", 0.05)
     monkeypatch.setattr(event_stream, "_HEARTBEAT_SECONDS", 0.1)
-    with closing(Watcher(threaded.address)) as watcher:
+    with closing(Watcher(server_in_thread.address)) as watcher:
         while watcher.read()[0] != "ready":
             pass
         heartbeats = 0
@@ -597,9 +662,13 @@ def test_a_quiet_stream_is_kept_alive_by_comments(threaded, monkeypatch):
     assert heartbeats == 3
 
 
-def test_two_servers_on_one_database_tell_each_others_events(request, processes, watch):
+def skip_on_sqlite(request):
     if "postgresql" not in request.node.callspec.id:
         pytest.skip("SQLite has one server")
+
+
+def test_two_servers_on_one_database_tell_each_others_events(request, processes, watch):
+    skip_on_sqlite(request)
     first, second = processes(), processes()
     here, there = watch(first), watch(second)
     runs = [start_run(server) for server in (first, second, first, second)]
@@ -659,8 +728,7 @@ def test_notifications_that_are_not_ours_and_long_names_do_no_harm(postgres_data
 
 
 def test_a_key_that_is_taken_away_at_another_server_ends_streams_soon(request, servers, watch):
-    if "postgresql" not in request.node.callspec.id:
-        pytest.skip("SQLite has one server")
+    skip_on_sqlite(request)
     first = servers(api_key="admin-key")
     _, answer = first.call("POST", "/api-keys", {"name": "a", "role": "VIEWER"}, headers=ADMIN)
     second = servers(api_key="admin-key")

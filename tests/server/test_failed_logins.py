@@ -80,7 +80,7 @@ def test_no_limit_is_a_limit_too():
 
 
 @pytest.fixture
-def keyed(serve):
+def connect_from(serve):
     """A client of a server with a key, from some address."""
     client = serve(api_key=OWN, failed_logins_per_minute=3)
 
@@ -100,8 +100,8 @@ def try_keys(client, times=3):
     return [client.get("/api/v1/api-keys", headers=bearer(f"no {turn}")).status_code for turn in range(times)]
 
 
-def test_too_many_wrong_keys_are_429_with_the_documented_body(keyed):
-    client = keyed("192.0.2.1")
+def test_too_many_wrong_keys_are_429_with_the_documented_body(connect_from):
+    client = connect_from("192.0.2.1")
     assert try_keys(client) == [401] * 3
 
     for answer in (
@@ -117,33 +117,39 @@ def test_too_many_wrong_keys_are_429_with_the_documented_body(keyed):
         assert "wrong keys came from your address" in answer.json()["message"]
 
 
-def test_wrong_keys_at_one_address_keep_no_other_out(keyed):
-    created = keyed("192.0.2.9").post(
+def test_wrong_keys_at_one_address_keep_no_other_out(connect_from):
+    created = connect_from("192.0.2.9").post(
         "/api/v1/api-keys", json={"name": "ci", "role": "ADMIN"}, headers=bearer(OWN)
     )
     made = bearer(created.json()["key"])
-    assert try_keys(keyed("192.0.2.1")) == [401] * 3
+    assert try_keys(connect_from("192.0.2.1")) == [401] * 3
 
-    assert keyed("192.0.2.1").get("/api/v1/api-keys", headers=bearer(OWN)).status_code == 429
-    assert keyed("192.0.2.2").get("/api/v1/api-keys", headers=bearer(OWN)).status_code == 200
+    assert connect_from("192.0.2.1").get("/api/v1/api-keys", headers=bearer(OWN)).status_code == 429
+    assert connect_from("192.0.2.2").get("/api/v1/api-keys", headers=bearer(OWN)).status_code == 200
     # A key that the server has made cannot be guessed: it is accepted from everywhere.
-    assert keyed("192.0.2.1").get("/api/v1/api-keys", headers=made).status_code == 200
+    assert connect_from("192.0.2.1").get("/api/v1/api-keys", headers=made).status_code == 200
 
 
-def test_a_job_with_an_old_key_locks_out_nobody_behind_the_same_address(keyed):
+def test_a_job_with_an_old_key_locks_out_nobody_behind_the_same_address(connect_from):
     run = {"experimentName": "qa"}
     old, own = (bearer(key) for key in ("the key of last year", OWN))
 
     for _ in range(20):
-        assert keyed("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=old).status_code == 401
-        assert keyed("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=own).status_code == 201
+        assert (
+            connect_from("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=old).status_code
+            == 401
+        )
+        assert (
+            connect_from("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=own).status_code
+            == 201
+        )
     # Each other wrong key is another guess.
-    assert try_keys(keyed("192.0.2.1"), 3) == [401, 401, 429]
-    assert keyed("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=old).status_code == 401
+    assert try_keys(connect_from("192.0.2.1"), 3) == [401, 401, 429]
+    assert connect_from("192.0.2.1").post("/api/v1/projects/x/runs", json=run, headers=old).status_code == 401
 
 
-def test_an_open_read_with_a_wrong_key_stays_one_without_a_key(keyed):
-    client = keyed("192.0.2.1")
+def test_an_open_read_with_a_wrong_key_stays_one_without_a_key(connect_from):
+    client = connect_from("192.0.2.1")
     answers = [client.get("/api/v1/projects", headers=bearer(f"no {turn}")) for turn in range(8)]
     assert [answer.status_code for answer in answers] == [200] * 8
     assert client.get("/api/v1/api-keys", headers=bearer("another")).status_code == 429

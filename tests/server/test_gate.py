@@ -382,14 +382,14 @@ def test_a_lower_score_can_be_better_and_ranges_are_those_of_the_evaluator(api):
         {"name": "stars", "rangeLow": 1.0, "rangeHigh": 5.0},
     ]
 
-    def scored(latency, stars):
+    def items_with(latency, stars):
         results = [{"name": "latency", "score": latency + n, "success": True} for n in range(1)] + [
             {"name": "stars", "score": stars, "success": True}
         ]
         return [item(evalResults=results) for _ in range(20)]
 
-    run_of(api, scored(900.0, 3.0), evaluators=evaluators)
-    now = run_of(api, scored(300.0, 3.0), evaluators=evaluators)
+    run_of(api, items_with(900.0, 3.0), evaluators=evaluators)
+    now = run_of(api, items_with(300.0, 3.0), evaluators=evaluators)
 
     answer = verdict(api, now)
 
@@ -403,11 +403,11 @@ def test_a_lower_score_can_be_better_and_ranges_are_those_of_the_evaluator(api):
 
 
 def test_an_evaluator_that_changed_is_named_and_refused_where_asked(api):
-    def described(fingerprint):
+    def evaluator_of(fingerprint):
         return [{"name": "accuracy", "fingerprint": fingerprint}]
 
-    run_of(api, items_of([1.0] * 5), evaluators=described("a"))
-    now = run_of(api, items_of([1.0] * 5), evaluators=described("b"))
+    run_of(api, items_of([1.0] * 5), evaluators=evaluator_of("a"))
+    now = run_of(api, items_of([1.0] * 5), evaluators=evaluator_of("b"))
 
     answer = verdict(api, now)
     refused = gate(api, now, refuseChangedEvaluators=True)
@@ -419,7 +419,7 @@ def test_an_evaluator_that_changed_is_named_and_refused_where_asked(api):
     assert any("accuracy is configured differently" in warning for warning in answer["warnings"])
     assert refused.status_code == 409
     assert "dokimos rescore" in refused.json()["message"]
-    same = run_of(api, items_of([1.0] * 5), evaluators=described("b"))
+    same = run_of(api, items_of([1.0] * 5), evaluators=evaluator_of("b"))
     assert verdict(api, same, refuseChangedEvaluators=True)["status"] == "PASS"
 
 
@@ -447,7 +447,7 @@ def test_a_deleted_baseline_is_not_compared_with(api):
     assert diff(api, before, now).status_code == 404
 
 
-def pinned(api, run):
+def pin(api, run):
     experiment = experiment_of(api, run)
     return api.put(f"/api/v1/experiments/{experiment}/baseline", json={"runId": run})
 
@@ -487,7 +487,7 @@ def test_runs_that_failed_the_gate_are_skipped_where_asked(api):
     path = f"/api/v1/experiments/{experiment}/runs/{later}/baseline"
     assert api.get(path).json()["baselineRunId"] == bad
     assert api.get(path, params={"skipFailedBaselines": "true"}).json()["baselineRunId"] == good
-    assert pinned(api, bad).status_code == 200
+    assert pin(api, bad).status_code == 200
     assert verdict(api, now, skipFailedBaselines=True)["baselineRunId"] == bad
 
 
@@ -534,10 +534,75 @@ def test_a_run_of_part_of_its_data_set_is_neither_gated_nor_a_baseline(api):
     assert gate(api, now, baselineRunId=part).status_code == 409
     assert verdict(api, now)["baselineRunId"] == whole
     assert verdict(api, run_of(api, items_of([1.0] * 5)))["baselineRunId"] == now
-    refused = pinned(api, part)
+    refused = pin(api, part)
     assert refused.status_code == 409
     assert "A run of part of its data set (items that failed) cannot" in refused.json()["message"]
     warnings = diff(api, whole, part).json()["summary"]["warnings"]
     assert any("covers only part of its data set (items that failed)" in text for text in warnings)
     api.portal.call(api.app.state.comparisons.wait_until_idle)
     assert part not in {one["runId"] for one in api.get("/api/v1/projects").json()[0]["verdicts"]}
+
+
+def test_a_baseline_that_failed_the_gate_is_warned_of_unless_somebody_chose_it(api):
+    run_of(api, items_of([1.0] * 20))
+    bad = run_of(api, items_of([0.0] * 20))
+    api.portal.call(api.app.state.comparisons.wait_until_idle)
+    now = run_of(api, items_of([0.0] * 20))
+
+    automatic = verdict(api, now)
+    assert (automatic["status"], automatic["baselineRunId"]) == ("PASS", bad)
+    [warning] = automatic["baselineWarnings"]
+    assert warning in automatic["warnings"]
+    assert warning.startswith("The baseline failed the gate itself, so what was lost before it goes unseen")
+    assert verdict(api, now, baselineRunId=bad)["baselineWarnings"] == []
+    assert pin(api, bad).status_code == 200
+    assert verdict(api, now)["baselineWarnings"] == []
+
+
+def test_a_baseline_whose_run_failed_is_warned_of_even_where_it_was_chosen(api):
+    failed = run_of(api, items_of([1.0] * 20), status="FAILED")
+    now = run_of(api, items_of([1.0] * 20))
+
+    answer = verdict(api, now, baselineRunId=failed)
+
+    assert answer["status"] == "PASS"
+    assert answer["baselineWarnings"] == ["The baseline's run failed, so what it measured may not be whole."]
+    assert answer["baselineWarnings"][0] in answer["warnings"]
+
+
+def test_a_baseline_of_which_all_errored_is_warned_of(api):
+    errored = [item(error="down") for _ in range(5)]
+    before = run_of(api, errored)
+    now = run_of(api, items_of([0.0] * 5))
+
+    [warning] = verdict(api, now, baselineRunId=before)["baselineWarnings"]
+
+    assert "Every item of the baseline errored" in warning
+
+
+def test_nothing_that_a_server_cannot_do_is_advised(api):
+    """Items are run again where the application is, and baselines are files there."""
+    judge = {"name": "accuracy", "deterministic": False}
+    before = run_of(api, items_of([1.0] * 40), evaluators=[{**judge, "fingerprint": "a"}])
+    now = run_of(api, items_of([0.0] * 2 + [1.0] * 38), evaluators=[{**judge, "fingerprint": "b"}])
+
+    answer = verdict(api, now, baselineRunId=before, severity="auto", requirePower=True, failOnErrors=True)
+
+    said = " ".join([*answer["reasons"], *answer["warnings"], *answer["itemGuardsInWords"]])
+    assert "cannot be told from noise with one repeat; run 3 on each side: " in said
+    assert "counts only with more repeats" in said
+    assert "compare with a baseline that was scored by the new one" in said
+    assert not [
+        word for word in ("rerun", "again", "Accept", "accept", "dokimos noise", "--") if word in said
+    ]
+
+
+def test_items_that_moved_are_paired_by_what_a_server_has(api):
+    before = run_of(api, items_of([1.0] * 8))
+    now = run_of(api, items_of([1.0] * 8)[::-1])
+
+    [warning] = [
+        text for text in verdict(api, now, baselineRunId=before)["warnings"] if "by position" in text
+    ]
+
+    assert warning.endswith("Items of versions of one dataset (dataset://NAME@VERSION) are paired by it.")

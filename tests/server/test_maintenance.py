@@ -9,7 +9,8 @@ from sqlalchemy import PrimaryKeyConstraint, UniqueConstraint, func, select, upd
 from dokimos.server import ServerSettings
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import DatabaseUnavailable, open_database
-from dokimos.server._db.tables import EVALUATIONS, EXPERIMENTS, ITEMS, METADATA, PROJECTS, RUNS
+from dokimos.server._db.schema import METADATA
+from dokimos.server._db.tables import EVALUATIONS, EXPERIMENTS, ITEMS, PROJECTS, RUNS
 from dokimos.server._services import maintenance, projects
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.items import add_items

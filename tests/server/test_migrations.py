@@ -13,7 +13,8 @@ from sqlalchemy import select, text
 from dokimos.server import ServerSettings
 from dokimos.server._db import migrate
 from dokimos.server._db.database import open_database
-from dokimos.server._db.tables import METADATA, PROJECTS
+from dokimos.server._db.schema import METADATA
+from dokimos.server._db.tables import PROJECTS
 from dokimos.server._services.principal import SYSTEM
 from dokimos.server._services.runs import NewRun, create_run
 
@@ -24,8 +25,8 @@ ADDING = {"create_table", "create_index", "add_column", "get_bind", "execute"}
 
 
 @pytest.fixture
-async def database(database_settings):
-    database = open_database(ServerSettings(**database_settings))
+async def database(empty_database_settings):
+    database = open_database(ServerSettings(**empty_database_settings))
     await database.open()
     yield database
     await database.close()
@@ -55,10 +56,10 @@ def test_a_migration_only_adds(script):
     assert operations <= ADDING
 
 
-async def test_opening_a_database_again_changes_nothing(database_settings):
+async def test_opening_a_database_again_changes_nothing(empty_database_settings):
     projects = []
     for turn in range(2):
-        database = open_database(ServerSettings(**database_settings))
+        database = open_database(ServerSettings(**empty_database_settings))
         await database.open()
         if turn == 0:
             await database.write(lambda c: create_run(c, SYSTEM, "chat", NewRun(experiment="qa")))
@@ -69,15 +70,15 @@ async def test_opening_a_database_again_changes_nothing(database_settings):
     assert projects[0] == projects[1]
 
 
-async def test_a_database_that_a_newer_server_has_migrated_is_used_as_it_is(database_settings, caplog):
+async def test_a_database_that_a_newer_server_has_migrated_is_used_as_it_is(empty_database_settings, caplog):
     newer = text("UPDATE alembic_version SET version_num = '9999'")
     run = NewRun(experiment="qa")
-    database = open_database(ServerSettings(**database_settings))
+    database = open_database(ServerSettings(**empty_database_settings))
     await database.open()
     await database.write(lambda c: c.execute(newer).rowcount)
     await database.close()
 
-    database = open_database(ServerSettings(**database_settings))
+    database = open_database(ServerSettings(**empty_database_settings))
     await database.open()
     await database.write(lambda c: create_run(c, SYSTEM, "chat", run))
     version = await database.read(
@@ -101,10 +102,10 @@ async def test_a_folder_may_have_any_name(tmp_path):
     assert (folder / "server.db").exists()
 
 
-async def test_servers_that_start_at_once_on_an_empty_database_all_start(database_settings):
+async def test_servers_that_start_at_once_on_an_empty_database_all_start(empty_database_settings):
     import asyncio
 
-    databases = [open_database(ServerSettings(**database_settings)) for _ in range(4)]
+    databases = [open_database(ServerSettings(**empty_database_settings)) for _ in range(4)]
 
     await asyncio.gather(*(database.open() for database in databases))
 

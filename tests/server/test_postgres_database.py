@@ -44,3 +44,20 @@ def test_connections_that_ended_a_moment_ago_cost_one_request_at_most(api, datab
 
     assert api.get("/api/v1/projects").status_code in (200, 503)  # 200 where a worker met the end before
     assert api.get("/api/v1/projects").status_code == 200
+
+
+def test_a_statement_that_was_never_sent_is_tried_again(api, monkeypatch):
+    """A connection may turn out to be closed only when it is used: nothing has reached PostgreSQL."""
+    run_change, lost = postgres_database._run_change, []
+
+    def lose_first(engine, change):
+        if not lost:
+            lost.append(change)
+            raise asyncpg.InterfaceError("connection is closed")
+        return run_change(engine, change)
+
+    monkeypatch.setattr(postgres_database, "_run_change", lose_first)
+    answer = api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"})
+
+    assert (answer.status_code, len(lost)) == (201, 1)
+    assert [project["runCount"] for project in api.get("/api/v1/projects").json()] == [1]

@@ -154,14 +154,14 @@ def test_corrections_are_used_unless_they_are_refused(qa):
     annotate(qa, run, ids[1], overriddenExpectedOutput={"answer": "unused"})
     override = {"itemResultId": ids[1], "overriddenExpectedOutput": {"answer": "mine"}}
 
-    def expected(answer):
+    def read_expected(answer):
         assert answer.status_code == 201, answer.text
         return [each["expectedOutputs"]["answer"] for each in items_of(qa)]
 
-    assert expected(promote(qa, ids[0], override)) == ["Paris", "mine"]
-    assert expected(promote(qa, *ids, useCorrections=False)) == ["paris", "paris"]
-    assert expected(promote(qa, *ids)) == ["Paris", "unused"]
-    assert expected(promote(qa, *ids, query={"useCorrections": "false"})) == ["paris", "paris"]
+    assert read_expected(promote(qa, ids[0], override)) == ["Paris", "mine"]
+    assert read_expected(promote(qa, *ids, useCorrections=False)) == ["paris", "paris"]
+    assert read_expected(promote(qa, *ids)) == ["Paris", "unused"]
+    assert read_expected(promote(qa, *ids, query={"useCorrections": "false"})) == ["paris", "paris"]
 
 
 def test_an_item_that_is_promoted_again_replaces_its_copy(qa):
@@ -315,3 +315,29 @@ def test_a_version_that_replaces_has_the_items_in_the_order_of_the_request(qa):
     promote(qa, *ids, mode="replace")
 
     assert [each["inputs"]["n"] for each in items_of(qa)] == [0, 1, 2, 3]
+
+
+def test_only_what_was_reviewed_is_promoted_where_that_is_asked_for(qa):
+    run, ids = start(qa, *(item(number) for number in range(4)))
+    assert promote(qa, *ids, onlyReviewed=True).status_code == 409
+    for item_id, verdict in zip(ids, ("CORRECT", "UNSURE", "INCORRECT"), strict=False):
+        annotate(qa, run, item_id, verdict=verdict)
+    assert promote(qa, *ids, onlyReviewed=True).status_code == 201
+    assert [each["inputs"]["n"] for each in items_of(qa)] == [0, 2]
+
+
+def test_ten_thousand_items_are_promoted_at_once_and_not_more(qa):
+    run, _ = start(qa, *(item(number) for number in range(2000)))
+    ids = []
+    for part in range(1, 5):
+        items = [item(part * 2000 + number) for number in range(2000)]
+        assert qa.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+    for page in range(5):
+        content = qa.get(f"/api/v1/runs/{run}?size=2000&page={page}").json()["items"]["content"]
+        ids += [each["id"] for each in content]
+    promoted = promote(qa, *ids)
+    assert promoted.status_code == 201
+    assert (promoted.json()["version"], promoted.json()["itemCount"]) == (1, 10_000)
+    refused = promote(qa, *ids, ids[0])
+    assert refused.status_code == 400
+    assert "10000" in refused.json()["message"]

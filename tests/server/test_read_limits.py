@@ -105,7 +105,14 @@ def test_a_read_that_waited_for_a_connection_all_the_time_is_not_called_slow(ser
     client = serve(read_timeout=0.5, pool_size=1)
 
     async def read(database):
-        work = asyncio.create_task(database.read(run_for_ever, Lane.WORK))
+        has_connection = asyncio.Event()
+
+        def hold_the_connection(connection):
+            has_connection.set()
+            run_for_ever(connection)
+
+        work = asyncio.create_task(database.read(hold_the_connection, Lane.WORK))
+        await has_connection.wait()
         ends = await asyncio.gather(
             *(database.read(read_one, lane) for lane in (Lane.PAGE, Lane.SEARCH)), return_exceptions=True
         )

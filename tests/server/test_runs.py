@@ -499,19 +499,19 @@ def score(name, value, **fields):
     return {"name": name, "score": value, "success": True, **fields}
 
 
-def scored(*scores, **fields):
+def item_with(*scores, **fields):
     return {"inputs": {"input": "q"}, "actualOutputs": {}, "evalResults": list(scores), **fields}
 
 
 def test_a_score_without_a_verdict_neither_passes_nor_fails_its_item(api):
     run = start(api)
     items = [
-        scored(score("style", 0.3, judged=False)),
-        scored(score("style", 0.9, success=None), ordinal=1),
-        scored(score("style", 0.2, judged=False), score("correct", 1.0)),
-        scored(score("style", 0.2, judged=False), score("correct", 0.0, success=False)),
-        scored(score("style", 0.2, judged=False), error="ValueError: no answer"),
-        scored(),
+        item_with(score("style", 0.3, judged=False)),
+        item_with(score("style", 0.9, success=None), ordinal=1),
+        item_with(score("style", 0.2, judged=False), score("correct", 1.0)),
+        item_with(score("style", 0.2, judged=False), score("correct", 0.0, success=False)),
+        item_with(score("style", 0.2, judged=False), error="ValueError: no answer"),
+        item_with(),
     ]
     assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
 
@@ -530,18 +530,18 @@ def test_a_score_without_a_verdict_neither_passes_nor_fails_its_item(api):
         page = api.get(f"/api/v1/runs/{run}", params={"outcome": outcome}).json()["items"]
         assert page["totalElements"] == count, outcome
 
-    replaced = {"items": [scored(score("style", 0.9, success=False), ordinal=1)]}
+    replaced = {"items": [item_with(score("style", 0.9, success=False), ordinal=1)]}
     assert api.post(f"/api/v1/runs/{run}/items", json=replaced).status_code == 201
     details = api.get(f"/api/v1/runs/{run}").json()
     assert (details["informationalCount"], details["passRate"]) == (1, 1 / 5)
-    replaced = {"items": [scored(score("style", 0.9, judged=False), ordinal=1)]}
+    replaced = {"items": [item_with(score("style", 0.9, judged=False), ordinal=1)]}
     assert api.post(f"/api/v1/runs/{run}/items", json=replaced).status_code == 201
     assert api.get(f"/api/v1/runs/{run}").json()["informationalCount"] == 2
 
 
 def test_a_run_of_scores_without_verdicts_has_no_pass_rate(api):
     run = start(api)
-    items = [scored(score("style", 0.3, judged=False))] * 3
+    items = [item_with(score("style", 0.3, judged=False))] * 3
     assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
 
     details = api.get(f"/api/v1/runs/{run}").json()

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -43,7 +44,7 @@ def read(address):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_answers_and_ends_quietly_on_a_signal(start, number):
+def test_it_says_where_it_answers_and_ends_quietly_on_a_signal(start, number, tmp_path):
     process = start("--host", "127.0.0.1", "--port", "0")
     line = process.stdout.readline()
     address = line.split()[3]
@@ -52,7 +53,12 @@ def test_it_says_where_it_answers_and_ends_quietly_on_a_signal(start, number):
     assert read(f"{address}/actuator/health/readiness")["status"] == "UP"
     process.send_signal(number)
     output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors) == (0, "Stopped.\n", "")
+    assert (process.returncode, output) == (0, "Stopped.\n")
+    [logged] = errors.splitlines()
+    file = re.escape(str(tmp_path / "data" / "server.db"))
+    assert re.search(
+        rf"dokimos \S+ answers at {address}: SQLite \S+ at {file}, schema \d+; no key is needed\.", logged
+    )
 
 
 def test_what_was_stored_is_there_after_a_restart(start):

@@ -1,308 +1,487 @@
-"""Random calls of four tenants, of all roles: nobody sees or changes a row that is not its own or shared."""
+"""Random calls of tenants, of all roles, of members of projects: nobody sees or changes what it may not.
 
+What may be seen and changed is said by a model in plain Python (`access_model`). The calls are made from the
+description of the API, so a new route takes part as soon as it exists; triggers of the database report each
+row that a call has changed (`change_log`).
+"""
+
+import asyncio
 import json
 import os
 import random
 import re
+from urllib.parse import quote, urlencode
 
 import pytest
-from sqlalchemy import select
-from tests.server.tenant_calls import ENDLESS_READS, INTO_RUNS, KEYS, OTHER_ROUTES, bodies_of
+from tests.server import access_model, change_log
+from tests.server.access_model import ADMIN, EDITOR, VIEWER, Caller, Model
+from tests.server.tenant_calls import ENDLESS_READS, FIXED_KEYS, OTHER_ROUTES, bodies_of
 
-from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, ITEMS, METADATA, RUNS
+from dokimos._http.address_policy import AddressPolicy
+from dokimos.server._services.principal import ANONYMOUS
+from dokimos.server._services.run_comparison import compare_stored_runs
 
-ADMIN = "admin-key"
+ADMIN_KEY = "admin-key"
 LONG = "DOKIMOS_LONG_TESTS"
-TENANTS = ("ada", "bob", "cyd", "dee")
-ROLES = ("VIEWER", "EDITOR", "ADMIN")
-OWNED = tuple(table for table in METADATA.sorted_tables if "tenant_id" in table.c)
-PARTS = ((ITEMS, RUNS, ITEMS.c.run_id), (DATASET_ITEMS, DATASET_VERSIONS, DATASET_ITEMS.c.version_id))
-"""Tables without a tenant of their own, and those whose tenant is theirs."""
-NAME = re.compile(r"\{(\w+)\}")
+CALLS = 200_000 if LONG in os.environ else 40_000
+"""Calls of all walks together."""
+TENANTS = ("tenant-ada", "tenant-bob", "tenant-cyd")
+NAMES = ("name-a", "name-b", "name-c", "common/ö")
+"""Of projects and of data sets; each tenant may have one of each name."""
+SETTINGS = [{}, {"require_auth_for_reads": True}, {"read_only_shared_rows": True}]
+PART = re.compile(r"\{(\w+)\}")
 WRITES = ("post", "put", "patch", "delete")
 NOBODY = "018f0000-0000-7000-8000-000000000000"
+TABLES = {
+    "experimentId": "experiments", "runId": "runs", "candidateRunId": "runs", "baselineRunId": "runs",
+    "itemId": "items", "commentId": "run_comments", "keyId": "api_keys", "memberId": "api_keys",
+    "datasetItemId": "dataset_items", "lineageId": "dataset_items", "viewId": "saved_views",
+    "projectId": "projects", "webhookId": "alert_webhooks", "deliveryId": "alert_deliveries",
+    "connectionId": "llm_connections",
+    "jobId": "judge_jobs",
+}  # fmt: skip
+"""Whose ids stand in a part of a path or of a body. A new kind of id is added here."""
 
 
-@pytest.fixture(autouse=True)
-def _deleted_rows_stay(monkeypatch):
-    """What is deleted is removed in the background, which would look as if a caller had changed it."""
-    monkeypatch.setattr("dokimos.server._workers.maintenance._PURGE_SECONDS", 1e6)
+class _ComparerInProcess:
+    """Compares in this process: starting another one for each walk would take longer than the walk."""
+
+    database = None
+
+    async def compare(self, job):
+        return await self.database.read(lambda connection: compare_stored_runs(connection, job))
+
+    async def close(self):
+        pass
 
 
-class Caller:
-    """A key, or none, and what may be seen with it."""
+async def _claim_nothing(self):
+    return []
 
-    def __init__(self, name, headers, tenant=None, *, is_restricted=False):
-        self.name = name
-        self.headers = headers
-        self.tenant = tenant
-        self.is_restricted = is_restricted
 
-    @property
-    def marker(self):
-        """What every text contains that this caller writes; all of a tenant's keys write the same."""
-        return f"marker-of-{self.tenant or 'everyone'}"
+async def _score_nothing(self):
+    return False
 
-    def __repr__(self):
-        return self.name
+
+@pytest.fixture
+def comparer(monkeypatch):
+    comparer = _ComparerInProcess()
+    monkeypatch.setattr("dokimos.server._app.ComparisonProcess", lambda settings: comparer)
+    # What is deleted is removed in the background, which would look as if a caller had changed it.
+    for name in ("_PURGE_SECONDS", "RETENTION_DELAY_SECONDS"):
+        monkeypatch.setattr(f"dokimos.server._workers.maintenance.{name}", 1e6)
+    monkeypatch.setattr("dokimos.server._workers.alert_delivery._TIDY_SECONDS", 1e6)
+    # So is what is sent; test calls are sent by the request.
+    monkeypatch.setattr("dokimos.server._workers.alert_delivery.AlertDelivery._claim", _claim_nothing)
+    monkeypatch.setattr("dokimos.server._workers.judging.JudgeWorker._claim", _score_nothing)
+    return comparer
 
 
 class World:
-    """A server, its callers, and the ids and names that any of them has met."""
+    """A server, its callers, and all that there is on it."""
 
-    def __init__(self, serve, seed, **settings):
+    def __init__(self, serve, comparer, seed, **settings):
         self.random = random.Random(seed)
-        self.settings = settings
-        self.api = serve(api_key=ADMIN, **settings)
-        self.callers_keys = {}
-        self.callers = [Caller("legacy key", {"Authorization": f"Bearer {ADMIN}"})]
-        self.callers += [self._create_caller(role, None) for role in ROLES]
-        self.callers += [self._create_caller(role, tenant) for tenant in TENANTS for role in ROLES]
-        self.callers += [Caller("anonymous", {}, is_restricted=True)]
-        self.callers += [Caller("wrong key", {"Authorization": "Bearer no"}, is_restricted=True)]
-        ids = ("experimentId", "runId", "itemId", "commentId", "keyId", "lineageId", "datasetItemId")
-        self.ids = {name: set() for name in ids}
-        self.owners = {}
-        """The run of each item and comment, and the experiment of each run: most calls name both."""
-        self.names = ["shared", "common/ö", *(f"own-{tenant}" for tenant in TENANTS)]
-        self.done = set()
-        """The routes that have done what they were asked, at least once."""
-        paths = self.api.get("/openapi.json", headers=self.callers[0].headers).json()["paths"]
-        self.reads = {path: methods["get"] for path, methods in paths.items() if "get" in methods}
-        for path in ENDLESS_READS:
-            del self.reads[path]
-        self.writes = {
-            f"{method} {path}" for path, methods in paths.items() for method in methods if method in WRITES
-        } - set(OTHER_ROUTES)
-        missing = self.writes ^ set(bodies_of(self, self.callers[0]))
-        assert not missing, f"tests/server/tenant_calls.py must call exactly what there is: {missing}"
+        policy = AddressPolicy.parse("127.0.0.1")
+        self.api = serve(
+            api_key=ADMIN_KEY, address_policy=policy, encryption_keys=("passphrase",), **settings
+        )
+        self.app = self.api.app
+        self.database = comparer.database = self.app.state.database
+        self.callers = self._create_callers()
+        self.model = Model(self.callers, read_only_shared_rows=settings.get("read_only_shared_rows", False))
+        self.names = list(NAMES)
+        self.tenants = (*TENANTS, None)
+        self.fixed_keys = {caller.key_id for caller in self.callers} - {None}
+        self.ids = {name: [] for name in change_log.TABLES}
+        self.calls = 0
+        self.last_change = 0
+        self.events = []
+        self.principals = {}
+        self.done, self.statuses = set(), set()
+        self.reads, self.writes = self._read_routes()
 
-    def _create_caller(self, role, tenant):
-        body = {"name": f"marker-of-{tenant or 'everyone'}", "role": role, "tenantId": tenant}
-        answer = self.api.post(
-            "/api/v1/api-keys", json=body, headers={"Authorization": f"Bearer {ADMIN}"}
-        ).json()
-        headers = {"Authorization": f"Bearer {answer['key']}"}
-        self.callers_keys.setdefault(tenant, []).append(answer["apiKey"]["id"])
-        return Caller(f"{role} of {tenant or 'all'}", headers, tenant, is_restricted=tenant is not None)
+    def _create_callers(self):
+        callers = [Caller("key of the environment", ADMIN_KEY, "ADMIN")]
+        for tenant in (*TENANTS, None):  # what a tenant makes first is its own, and not below what is shared
+            # Several without a role of their own: what they may do comes from their projects alone.
+            for number, role in enumerate(("NONE", "NONE", "VIEWER", "EDITOR", "ADMIN")):
+                body = {"name": f"key {tenant} {role}", "role": role, "tenantId": tenant}
+                answer = self.api.post(
+                    "/api/v1/api-keys", json=body, headers={"Authorization": f"Bearer {ADMIN_KEY}"}
+                ).json()
+                name = f"{role} {number} of {tenant or 'all'}"
+                key_id = answer["apiKey"]["id"]
+                callers.append(
+                    Caller(name, answer["key"], role, tenant, key_id=key_id, is_restricted=bool(tenant))
+                )
+        callers.append(Caller("anonymous", None, "VIEWER", is_restricted=True))
+        callers.append(Caller("wrong key", "no", "VIEWER", is_restricted=True))
+        return callers
 
-    def begin(self):
-        """Let each tenant, and one whom all see, have a row of each kind."""
-        for caller in self.callers:
-            if not caller.name.startswith("EDITOR"):
-                continue
-            name = f"own-{caller.tenant}" if caller.is_restricted else "shared"
-            self.make(caller, "post /api/v1/datasets", name, name=name)
-            self.make(caller, "post /api/v1/datasets/{name}/versions", name)
-            nothing = {"datasetName": None, "datasetVersion": None}
-            self.make(caller, "post /api/v1/projects/{name}/runs", name, **nothing)
-            self.make(caller, "post /api/v1/runs/{runId}/items", name)
-            self.make(caller, "get /api/v1/runs/{runId}", name)
-            self.make(caller, "post /api/v1/runs/{runId}/comments", name, itemId=None)
-            self.make(caller, "put /api/v1/runs/{runId}/items/{itemId}/annotation", name)
-            items = [{"itemResultId": max(self.ids["itemId"])}]
-            self.make(caller, "post /api/v1/datasets/promote", name, datasetName=name, items=items)
-            self.make(caller, "patch /api/v1/runs/{runId}", name, status="SUCCESS")
-
-    def make(self, caller, route, target, /, **members):
-        """Call a route for what was made last, with some members of the body as they are said here."""
-        values = {"name": target} | {key: max(known) for key, known in self.ids.items() if known}
-        path = NAME.sub(lambda match: values[match[1]], route.split()[1])
-        body = {**bodies_of(self, caller)[route](), **members} if route in self.writes else None
-        status = self.call(caller, route, path, body)
-        assert status < 300, (caller, route, body, status)
-
-    def step(self):
-        """Let some caller do something, and check what it sees and what changed."""
-        caller = self.random.choice(self.callers)
-        if self.random.random() < 0.4:
-            path = self.random.choice(sorted(self.reads))
-            query = [
-                f"{each['name']}={self.part(each['name'])}"
-                for each in self.reads[path].get("parameters", ())
-                if each["in"] == "query" and each["required"]
-            ]
-            return self.call(caller, f"get {path}", f"{self.aim(path)}?{'&'.join(query)}", None)
-        route = self.random.choice(sorted(self.writes))
-        body = bodies_of(self, caller)[route]()
-        path = route.split()[1]
-        path = NAME.sub(self.aim_at_key(caller), path) if route in KEYS else self.aim(path, body)
-        if not caller.is_restricted and path.endswith("/promote"):
-            # Whoever sees all rows may show those of one tenant to all; that is not what is looked for here.
-            body["items"][0]["itemResultId"] = NOBODY
-        if route in INTO_RUNS and self.is_shared_run(path):
-            # What a tenant writes into a run that all see, all see: it has no business there.
-            body = json.loads(json.dumps(body).replace(caller.marker, "marker-of-everyone"))
-        return self.call(caller, route, path, body)
-
-    def is_shared_run(self, path):
-        query = select(RUNS.c.id).where(RUNS.c.id == path.split("/")[4], RUNS.c.tenant_id.is_(None))
-        return bool(self.read(query))
-
-    def call(self, caller, route, path, body):
-        before = self.foreign_rows(caller)
-        method = route.split()[0].upper()
-        headers = dict(caller.headers)
-        if self.random.random() < 0.3:
-            headers["Idempotency-Key"] = self.random.choice("kl")
-        answer = self.api.request(method, path, headers=headers, json=body)
-        # A run that ended gets a verdict in the background, which is a change of its tenant's row.
-        self.api.portal.call(self.api.app.state.comparisons.wait_until_idle)
-        call = (caller, method, path, body, answer.status_code)
-        assert answer.status_code < 500, (call, answer.text)
-        if caller.is_restricted:
-            for tenant in TENANTS:
-                if tenant != caller.tenant:
-                    assert f"marker-of-{tenant}" not in answer.text, call
-            assert self.foreign_ids(caller).isdisjoint(self._new_ids(answer.text, path, body)), call
-            assert self.foreign_rows(caller) == before, call
-        if answer.is_success:
-            self.done.add(route)
-        self.learn(answer)
-        return answer.status_code
-
-    def aim(self, path, body=None):
-        """Put values into a path that mostly belong together, and to the run that the body names."""
-        values = {name: self.part(name) for name in NAME.findall(path)}
-        run = (body or {}).get("candidateRunId") or (body or {}).get("runId")
-        aims = [("runId", values.get(name)) for name in ("itemId", "commentId")] + [("experimentId", run)]
-        for name, part in aims:
-            if name in values and part is not None and self.random.random() < 0.8:
-                values[name] = self.owners.get(part, values[name])
-        return NAME.sub(lambda match: values[match[1]], path)
-
-    def aim_at_key(self, caller):
-        """A key that the walk has made; for a tenant also one that another tenant or everyone calls with."""
-        others = [
-            key
-            for tenant, keys in self.callers_keys.items()
-            for key in keys
-            if caller.is_restricted and tenant != caller.tenant
-        ]
-        own = {key for keys in self.callers_keys.values() for key in keys}
-        made = sorted(self.ids["keyId"] - own)
-        return self.random.choice(made if made and self.random.random() < 0.6 else [*others, NOBODY])
-
-    def part(self, name):
-        """Some value of a part of a path."""
-        name = "runId" if name.endswith("RunId") else name
-        if self.ids.get(name):
-            return self.random.choice(sorted(self.ids[name]))
-        if name in ("name", "projectName"):
-            return self.random.choice(self.names).replace("/", "%2F")
-        return self.random.choice(["1", "2", "latest"]) if name == "version" else NOBODY
-
-    def learn(self, answer):
-        if answer.headers.get("content-type", "").startswith("application/json"):
-            self._learn(answer.json(), None)
-
-    def _learn(self, value, run):
-        if isinstance(value, list):
-            for each in value:
-                self._learn(each, run)
-        elif isinstance(value, dict):
-            run = value["id"] if "experimentId" in value and "items" in value else value.get("runId", run)
-            for key, each in value.items():
-                self._learn(each, run)
-                if key in self.ids and isinstance(each, str):
-                    self.ids[key].add(each)
-            if "experimentId" in value and "items" in value:
-                self.owners[value["id"]] = value["experimentId"]
-            for name, sign in (
-                ("experimentId", "latestRun"), ("itemId", "evalResults"), ("commentId", "body"),
-                ("keyId", "lastUsedAt"), ("datasetItemId", "lineageId"),
-            ):  # fmt: skip
-                if sign in value and isinstance(value.get("id"), str):
-                    self.ids[name].add(value["id"])
-                    self.owners.setdefault(value["id"], run)
-
-    def read(self, query):
-        database = self.api.app.state.database
-        return self.api.portal.call(database.read, lambda connection: connection.execute(query).all())
-
-    def foreign_rows(self, caller):
-        """All rows with their values that the caller must not see, those of others."""
-        if not caller.is_restricted:
-            return None
-        queries = [(table, select(table), table.c.tenant_id) for table in OWNED]
-        queries += [
+    def _read_routes(self):
+        headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+        paths = self.api.get("/openapi.json", headers=headers).json()["paths"]
+        reads = [
             (
-                table,
-                select(table, owner.c.tenant_id.label("tenant_id")).join(owner, key == owner.c.id),
-                owner.c.tenant_id,
+                path,
+                {
+                    each["name"]: each["required"]
+                    for each in methods["get"].get("parameters", ())
+                    if each["in"] == "query"
+                },
             )
-            for table, owner, key in PARTS
+            for path, methods in paths.items()
+            if "get" in methods and path not in ENDLESS_READS
         ]
-        # Those of annotations that are shared have an empty text as their tenant.
-        is_foreign = [
-            query.where(tenant.is_not(None), tenant != "").order_by(table.c.id)
-            for table, query, tenant in queries
-        ]
-        return [row for query in is_foreign for row in self.read(query) if row.tenant_id != caller.tenant]
+        writes = {
+            f"{method} {path}" for path, methods in paths.items() for method in methods if method in WRITES
+        }
+        writes -= set(OTHER_ROUTES)
+        missing = writes ^ set(bodies_of(self, self.callers[0]))
+        assert not missing, f"tests/server/tenant_calls.py must call exactly what there is: {missing}"
+        return reads, sorted(writes)
 
-    def foreign_ids(self, caller):
-        return {row.id for row in self.foreign_rows(caller)}
+    async def walk(self, steps):
+        """Let random callers do random things."""
+        await self.database.write(change_log.install)
+        publish = self.app.state.events.publish
+        self.app.state.events.publish = lambda id, event: (self.events.append(event), publish(id, event))
+        await self._load_rows()
+        await self._begin()
+        for _ in range(steps):
+            await self._step()
 
-    def _new_ids(self, text, path, body):
-        """The identifiers of an answer that were not in the request, which errors may repeat."""
-        request = path + json.dumps(body)
-        return {found for found in re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)} - {
-            found for found in re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", request)
+    async def _load_rows(self):
+        """Learn of the keys, which are there before the log begins."""
+
+        def read(connection):
+            connection.exec_driver_sql("UPDATE api_keys SET name = name")
+            return change_log.read(connection, 0)
+
+        self.last_change, changes = await self.database.write(read)
+        for change in changes:
+            self._learn(change)
+
+    async def _begin(self):
+        """Let there be projects of all and of each tenant, and members of them."""
+        for caller in self.callers:
+            if caller.role < EDITOR or caller is self.callers[0]:
+                continue
+            for name in NAMES[:2]:
+                await self.make(caller, "post /api/v1/datasets", name=name)
+                await self.make(caller, f"post /api/v1/datasets/{name}/versions")
+                nothing = {"datasetName": None, "datasetVersion": None}
+                await self.make(caller, f"post /api/v1/projects/{name}/runs", **nothing)
+                run = self.ids["runs"][-1]
+                await self.make(caller, f"post /api/v1/runs/{run}/items")
+                item = self.ids["items"][-1]
+                await self.make(caller, f"post /api/v1/runs/{run}/comments", itemId=item)
+                comment = self.ids["run_comments"][-1]
+                await self.make(caller, f"patch /api/v1/runs/{run}/comments/{comment}")
+                await self.make(caller, f"put /api/v1/runs/{run}/items/{item}/annotation")
+                await self.make(caller, f"patch /api/v1/runs/{run}", status="SUCCESS")
+            await self.make(caller, "post /api/v1/llm-connections")
+            connection = self.ids["llm_connections"][-1]
+            await self.make(caller, f"post /api/v1/llm-connections/{connection}/test")
+            project = self.model.rows["runs"][run]["project_id"]
+            await self.make(caller, f"post /api/v1/projects/{project}/alert-webhooks")
+            hook = f"/api/v1/projects/{project}/alert-webhooks/{self.ids['alert_webhooks'][-1]}"
+            await self.make(caller, f"post {hook}/test")
+        for caller in self.callers:
+            if caller.role <= VIEWER and caller.key_id is not None:
+                owner = next(
+                    each for each in self.callers[::-1] if each.tenant == caller.tenant and each.role >= ADMIN
+                )
+                for name, role in (("name-a", "EDITOR"), ("name-b", self.random.choice(["VIEWER", "ADMIN"]))):
+                    await self.make(owner, f"put /api/v1/projects/{name}/members/{caller.key_id}", role=role)
+
+    async def make(self, caller, route, **members):
+        """Make a call that must not fail where there is anything, with some members of the body said here."""
+        method, path = route.split()
+        pattern = self._pattern(method, path)
+        self._mark(caller)
+        body = {**bodies_of(self, caller)[pattern](), **members}
+        status, _ = await self.call(caller, pattern, path, body)
+        assert status < 300 or status in (403, 409), (caller, route, body, status)
+
+    def _pattern(self, method, path):
+        for route in self.writes:
+            expression = PART.sub("[^/]+", route.split()[1])
+            if route.startswith(f"{method} ") and re.fullmatch(expression, path):
+                return route
+        raise AssertionError(path)
+
+    async def _step(self):
+        caller = self.random.choice(self.callers)
+        self._mark(caller)
+        if self.random.random() < 0.4:
+            path, parameters = self.random.choice(self.reads)
+            values = self._aim(caller, path, None)
+            query = {name: self.part(name) for name, is_required in parameters.items() if is_required}
+            chosen = {
+                name: make()
+                for name, make in self._filters().items()
+                if name in parameters and self.random.random() < 0.1
+            }
+            answer = await self.call(
+                caller, f"get {path}", f"{_fill(path, values)}?{urlencode(query | chosen)}", None
+            )
+            if not chosen:
+                self._check_list(caller, path, values, *answer)
+        else:
+            route = self.random.choice(self.writes)
+            body = bodies_of(self, caller)[route]()
+            path = route.split()[1]
+            values = self._aim(caller, path, body)
+            if route in FIXED_KEYS and caller.sees_all and values["keyId"] in self.fixed_keys:
+                return  # nobody takes the keys of the callers away who may
+            before = self._target(values)
+            status, _ = await self.call(caller, route, _fill(path, values), body)
+            if status == 403 and before is not None:
+                assert not self.model.may_write(caller, before), (caller, route, values, body)
+
+    def _filters(self):
+        """What a caller may use to find out what it does not see."""
+        tables = ("projects", "experiments", "runs", "items", "run_comments", "datasets", "dataset_items")
+        return {
+            "search": lambda: f"mark{self.random.randint(1, self.calls)}",
+            "limit": lambda: self.random.randint(1, 3),
+            "after": lambda: self.random.choice(self.ids[self.random.choice(tables)][-40:] or [NOBODY]),
         }
 
+    def _mark(self, caller):
+        self.calls += 1
+        caller.marker = f"mark{self.calls}"
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"require_auth_for_reads": True}, {"read_only_shared_rows": True}], ids=str
-)
-def test_nobody_sees_or_changes_a_foreign_row(serve, settings):
-    walk(World(serve, seed=1, **settings), steps=150)
+    async def call(self, caller, route, path, body):
+        method = route.split()[0].upper()
+        headers = list(caller.headers)
+        if self.random.random() < 0.2:
+            headers.append((b"idempotency-key", self.random.choice((b"k", b"l"))))
+        self.model.note_sent(caller, f"{path} {json.dumps(body)}")
+        status, text = await _request(self.app, method, path, headers, body)
+        # A run that ended gets a verdict in the background.
+        await self.app.state.comparisons.wait_until_idle()
+        call = (caller, method, path, body, status)
+        assert status < 500, (call, text)
+        self.last_change, changes = await self.database.read(
+            lambda connection: change_log.read(connection, self.last_change)
+        )
+        for change in changes:
+            self._learn(change)
+        for change in changes:
+            assert self.model.may_change(caller, change, changes), (call, change)
+        for change in changes:
+            self.model.apply_roles(change)
+        self._check_answer(caller, path, body, text, call)
+        await self._check_events()
+        self.statuses.add(status)
+        if status < 300:
+            self.done.add(route)
+        return status, text
+
+    def _learn(self, change):
+        self.model.apply(change)
+        if change.kind == "I" and "id" in change.row:
+            self.ids[change.table].append(change.row["id"])
+
+    def _check_answer(self, caller, path, body, text, call):
+        if caller.sees_all:
+            return
+        found = set(access_model.ATOM.findall(text))
+        found -= set(access_model.ATOM.findall(f"{path} {json.dumps(body)}"))
+        leaked = {atom for atom in found if not self.model.sees_atom(caller, atom)}
+        assert not leaked, (call, leaked, [self.model.atoms.get(atom) for atom in leaked], text)
+
+    async def _check_events(self):
+        """Everybody is told of what it sees, and of nothing else."""
+        events, self.events[:] = list(self.events), []
+        for event in events:
+            for caller in self.callers:
+                if caller.sees_all or event.kind == "reload":
+                    continue
+                is_told = event.is_visible_to(await self._principal(caller))
+                if event.project_id is not None:
+                    places = [access_model.Place(tenant, event.project_id) for tenant in event.tenants]
+                    assert is_told == all(self.model.sees(caller, place) for place in places), (caller, event)
+                elif is_told:  # which may be some calls later, when the project has lost the data set
+                    assert {None, caller.tenant}.issuperset(event.tenants) or not caller.is_restricted
+                    pairs = {(project, event.data.get("datasetId")) for project in caller.projects}
+                    assert caller.role >= VIEWER or pairs & self.model.known_once, (caller, event)
+
+    async def _principal(self, caller):
+        keys = self.app.state.keys
+        if self.principals.get("changes") != keys.changes:
+            self.principals = {"changes": keys.changes}
+        if caller.name not in self.principals:
+            known = None if caller.key_id is None else await keys.identify(caller.token, "")
+            self.principals[caller.name] = known or ANONYMOUS
+        return self.principals[caller.name]
+
+    def _check_list(self, caller, path, values, status, text):
+        """What a caller may see, it does see."""
+        if status == 401:
+            assert caller.token in (None, "no")
+            return
+        if path in ("/api/v1/projects", "/api/v1/datasets"):
+            table = path.rpartition("/")[2]
+            visible = {
+                row["id"]
+                for row in self.model.rows[table].values()
+                if row["deleted_at"] is None and self.model.sees(caller, self.model.place(table, row))
+            }
+            assert {each["id"] for each in json.loads(text)} == visible, (caller, path)
+        if path == "/api/v1/projects":
+            for project in json.loads(text):
+                count = sum(
+                    row["project_id"] == project["id"]
+                    and row["deleted_at"] is None
+                    and self.model.sees(caller, self.model.place("runs", row))
+                    for row in self.model.rows["runs"].values()
+                )
+                assert project["runCount"] == count, (caller, project)
+        if path == "/api/v1/runs/{runId}":
+            row = self.model.rows["runs"].get(values["runId"])
+            is_visible = (
+                row is not None
+                and row["deleted_at"] is None
+                and self.model.sees(caller, self.model.place("runs", row))
+            )
+            assert status == (200 if is_visible else 404), (caller, row)
+
+    def _target(self, values):
+        """Where the run or the experiment of a path is, while it is there; comments are their authors'."""
+        if "commentId" in values:
+            return None
+        for name in ("runId", "experimentId"):
+            row = self.model.rows[TABLES[name]].get(values.get(name))
+            if row is not None and self.model.is_alive(TABLES[name], row):
+                return self.model.place(TABLES[name], row)
+        return None
+
+    def _aim(self, caller, path, body):
+        """Values for the parts of a path that mostly belong together."""
+        values = {name: self.part(name, caller) for name in PART.findall(path)}
+        if self.random.random() < 0.15:
+            return values
+        rows, body = self.model.rows, body or {}
+        run = values.get("candidateRunId") or body.get("candidateRunId") or body.get("runId")
+        if "experimentId" in values and run in rows["runs"]:
+            values["experimentId"] = rows["runs"][run]["experiment_id"]
+        for part, table in (("itemId", "items"), ("commentId", "run_comments"), ("jobId", "judge_jobs")):
+            row = rows[table].get(values.get(part) or body.get(part))
+            if "runId" in values and row is not None:
+                values["runId"] = row["run_id"]
+        delivery = rows["alert_deliveries"].get(values.get("deliveryId"))
+        if delivery is not None:
+            values["webhookId"] = delivery["webhook_id"]
+        if values.get("webhookId") in rows["alert_webhooks"]:
+            values["projectId"] = rows["alert_webhooks"][values["webhookId"]]["project_id"]
+        return values
+
+    def part(self, name, caller=None):
+        """Some value of a part of a path, of a query or of a body; mostly one that the caller sees."""
+        if name == "label":
+            return self.random.choice(["tone", "grade"])
+        if name in ("name", "projectName", "datasetName"):
+            return self.random.choice(self.names)
+        if name == "version":
+            return self.random.choice(["1", "2", "latest"])
+        assert name in TABLES, f"tests/server/test_tenants.py does not know whose ids {name} means"
+        table = TABLES[name]
+        known = self.ids[table]
+        if name == "memberId" and self.random.random() < 0.7:
+            known = sorted(self.fixed_keys)
+        chosen = None
+        for _ in range(3):
+            if not known or self.random.random() < 0.03:
+                return NOBODY
+            chosen = self.random.choice(known[-40:] if self.random.random() < 0.8 else known)
+            row = self.model.rows[table].get(chosen)
+            if row is None or not self.model.is_alive(table, row):
+                continue
+            if caller is None or self.model.sees(caller, self.model.place(table, row)):
+                break
+        return self.model.rows[table][chosen]["lineage_id"] if name == "lineageId" else chosen
+
+
+def _fill(path, values):
+    return PART.sub(lambda match: quote(values[match[1]], safe=""), path)
+
+
+async def _request(app, method, path, headers, body):
+    """Call the application itself, without a client: that would take as long as the server does."""
+    content = b"" if body is None else json.dumps(body).encode()
+    path, _, query = path.partition("?")
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), *headers],
+        "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+    }  # fmt: skip
+    messages = [{"type": "http.request", "body": content, "more_body": False}]
+    status, parts = 0, []
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        await asyncio.Event().wait()  # nobody hangs up
+
+    async def send(message):
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return status, b"".join(parts).decode()
 
 
 @pytest.mark.parametrize("way", ["edit", "promote"])
 def test_what_an_administrator_makes_of_a_tenants_version_stays_that_tenants(serve, way):
     """For whoever sees all rows, a tenant's version of a shared dataset is the latest one."""
-    world = World(serve, seed=1)
-    admin, ada, bob = (
-        next(caller for caller in world.callers if caller.name == name)
-        for name in ("legacy key", "EDITOR of ada", "EDITOR of bob")
+    api = serve(api_key=ADMIN_KEY)
+    admin = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    ada, bob = (
+        {"Authorization": f"Bearer {api.post('/api/v1/api-keys', json=body, headers=admin).json()['key']}"}
+        for body in ({"name": tenant, "role": "EDITOR", "tenantId": tenant} for tenant in TENANTS[:2])
     )
-    world.make(admin, "post /api/v1/datasets", "shared", name="shared")
-    world.make(admin, "post /api/v1/datasets/{name}/versions", "shared")
-    world.make(ada, "post /api/v1/datasets/{name}/versions", "shared")
+
+    def post(path, body, headers=admin):
+        answer = api.post(f"/api/v1/{path}", json=body, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    post("datasets", {"name": "shared"})
+    for headers in (admin, ada):
+        post("datasets/shared/versions", {"items": [{"inputs": {"q": 1}}]}, headers)
     if way == "edit":
-        path = "/api/v1/datasets/shared/versions/latest/edits"
-        body = {"changes": [{"op": "add", "inputs": {"q": "new"}}]}
+        changes = {"changes": [{"op": "add", "inputs": {"q": "new"}}]}
+        post("datasets/shared/versions/latest/edits", changes)
     else:
-        world.make(
-            admin, "post /api/v1/projects/{name}/runs", "shared", datasetName=None, datasetVersion=None
-        )
-        world.make(admin, "post /api/v1/runs/{runId}/items", "shared")
-        world.make(admin, "get /api/v1/runs/{runId}", "shared")
-        path = "/api/v1/datasets/promote"
-        body = {"datasetName": "shared", "items": [{"itemResultId": max(world.ids["itemId"])}]}
+        run = post("projects/chat/runs", {"experimentName": "qa"})["runId"]
+        item = {"inputs": {}, "actualOutputs": {}, "expectedOutputs": {}, "evalResults": [], "success": True}
+        post(f"runs/{run}/items", {"items": [item]})
+        item_id = api.get(f"/api/v1/runs/{run}", headers=admin).json()["items"]["content"][0]["id"]
+        post("datasets/promote", {"datasetName": "shared", "items": [{"itemResultId": item_id}]})
 
-    assert world.call(admin, "post", path, body) == 201
-
-    for caller, version in ((admin, 3), (ada, 3), (bob, 1)):
-        path = "/api/v1/datasets/shared/versions/latest"
-        assert world.api.get(path, headers=caller.headers).json()["version"] == version
-        world.call(caller, "get", f"{path}/items", None)
+    for headers, version in ((admin, 3), (ada, 3), (bob, 1)):
+        answer = api.get("/api/v1/datasets/shared/versions/latest", headers=headers)
+        assert answer.json()["version"] == version
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.skipif(LONG not in os.environ, reason=f"takes an hour; set {LONG}=1")
-@pytest.mark.parametrize("seed", range(20))
-def test_nobody_sees_or_changes_a_foreign_row_in_long_walks(serve, seed):
-    walk(World(serve, seed), steps=2_000)
+@pytest.mark.timeout(7200 if LONG in os.environ else 900)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_nobody_sees_or_changes_what_it_may_not(serve, comparer, settings):
+    steps = CALLS // (2 * len(SETTINGS))
+    world = World(serve, comparer, seed=1, **settings)
 
+    world.api.portal.call(world.walk, steps)
 
-def walk(world, steps):
-    world.begin()
-    statuses = [world.step() for _ in range(steps)]
     # The walk must reach what it is about: things that are done, refused and not found.
-    for status in (200, 201, 204, 403, 404):
-        assert status in statuses, statuses
-    if steps > 1000:
-        # A gate, for one, needs two runs that have ended in an experiment that nobody has deleted meanwhile.
-        assert len(world.writes - world.done) <= 2, world.writes - world.done
+    assert {200, 201, 204, 403, 404, 409} <= world.statuses
+    # A gate, for one, needs two runs that have ended in an experiment that nobody has deleted meanwhile.
+    missing = set(world.writes) - world.done
+    assert len(missing) <= len(world.writes) // 10, missing

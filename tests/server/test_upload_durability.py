@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import pytest
 from tests.server.server_process import execute, wait_until
@@ -94,6 +95,14 @@ def count(settings, statement=COUNT_ITEMS):
     return execute(settings, statement)[0][0]
 
 
+def has_more_rows(settings, than):
+    return count(settings) > than
+
+
+def has_open_files(server, files):
+    return open_files(server) == files
+
+
 def moments():
     """Each kind of file once, at one moment or the other; in the long form, each at both."""
     for index, kind in enumerate(KINDS):
@@ -113,8 +122,8 @@ def test_a_server_that_is_killed_in_the_middle_of_an_upload_leaves_nothing(
         is_arriving = moment == MOMENTS[0]
         with upload_under_way(server, kind, contents[kind], share=0.7 if is_arriving else 1.0):
             if not is_arriving:
-                before = stored
-                wait_until(lambda: count(database_settings) > before, "rows of an upload")  # noqa: B023
+                more = partial(has_more_rows, database_settings, stored)
+                wait_until(more, "rows of an upload")
             server.kill()
         server = process()
 
@@ -162,7 +171,7 @@ def test_a_client_that_hangs_up_in_the_middle_of_an_upload_leaves_nothing(
         with upload_under_way(server, kind, content, share=0.7):
             if kind != "application/json":
                 wait_until(lambda: sum(open_files(server).values()) > 0, "a file of the upload")
-        wait_until(lambda: open_files(server) == known, "the file is removed")  # noqa: B023
+        wait_until(partial(has_open_files, server, known), "the file is removed")
         assert server.call("GET", "/datasets/qa")[1]["versions"] == []
     assert count(database_settings, COUNT_VERSIONS) == 0
     _, log = server.stop()

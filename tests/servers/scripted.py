@@ -36,7 +36,10 @@ class Received:
     def prompt(self) -> str:
         if "contents" in self.body:
             return self.body["contents"][-1]["parts"][0]["text"]
-        messages = self.body.get("messages") or [{"content": self.body.get("input", "")}]
+        given = self.body.get("input", "")
+        if isinstance(given, list):  # Responses with messages
+            return given[-1]["content"][-1]["text"]
+        messages = self.body.get("messages") or [{"content": given}]
         return messages[-1]["content"]
 
 

@@ -15,6 +15,11 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True, color: str | 
     click.echo(escaped if color is None else click.style(escaped, fg=color), err=err, nl=nl)
 
 
+def overwrite_line(text: str) -> None:
+    """Put a text in the place of the last line of standard error, a terminal; an empty one removes it."""
+    click.echo(f"\r\033[K{escape_control_characters(text)}", err=True, nl=False)
+
+
 def is_debugging() -> bool:
     """Say whether `--debug` was given."""
     context = click.get_current_context(silent=True)

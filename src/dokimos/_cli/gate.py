@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SERVER_FLAGS: Final = {
-    "skip_failed_baselines": "skipFailedBaselines",
-    "refuse_changed_evaluators": "refuseChangedEvaluators",
-}
-"""Options that only a server's gate has, and the fields of its request."""
-SERVER_OPTIONS: Final = ("server", "candidate", "experiment", "branch", "gate_name", *_SERVER_FLAGS)
+SERVER_OPTIONS: Final = (
+    "server", "candidate", "experiment", "branch", "gate_name", "skip_failed_baselines",
+    "refuse_changed_evaluators",
+)  # fmt: skip
 _CHECK: Final = "check"
 _SUBCOMMANDS: Final = (_CHECK, "report")
 
@@ -205,11 +203,18 @@ def _check_here(
     written = [_write(verdict, Path(output)) for output in outputs]
     if quiet:
         echo(verdict.headline)
+        warn_of_baseline(verdict.baseline_warnings)
     else:
         verdict.print()
     if written and not quiet:
         echo(f"  reports  {' '.join(quote(str(path)) for path in written)}")
     return _status(verdict)
+
+
+def warn_of_baseline(warnings: Sequence[str]) -> None:
+    """Print what must be known of a verdict even where only the verdict is asked for."""
+    for warning in warnings:
+        echo(f"Warning: {warning}", err=True)
 
 
 def _check_on_server(
@@ -221,7 +226,14 @@ def _check_on_server(
 ) -> int:
     from click.core import ParameterSource
 
-    from dokimos._cli.server_gate import ALWAYS, FIELD_OF, NOT_ON_SERVER, ServerGate, check_server_outputs
+    from dokimos._cli.server_gate import (
+        ALWAYS,
+        FIELD_OF,
+        NOT_ON_SERVER,
+        SERVER_FLAGS,
+        ServerGate,
+        check_server_outputs,
+    )
 
     ctx = click.get_current_context()
     sources = {name: ctx.get_parameter_source(name) for name in NOT_ON_SERVER}
@@ -247,7 +259,7 @@ def _check_on_server(
         options={
             **ALWAYS,
             **{field: ctx.params[name] for name, field in FIELD_OF.items()},
-            **{field: True for name, field in _SERVER_FLAGS.items() if server[name]},
+            **{field: True for name, field in SERVER_FLAGS.items() if server[name]},
         },
     )
     return gate.run(outputs, quiet=quiet)

@@ -89,7 +89,7 @@ def optimize(
         echo(f"Error: {error} {_how_to_go_on(suite)}", err=True)
         return EXIT_BROKEN
     if progress == "plain" and quiet:
-        _say_outcome(optimized.found.has_improved, str(optimized.best_file))
+        _say_outcome(optimized.state.has_improved, str(optimized.best_file))
     return 0
 
 

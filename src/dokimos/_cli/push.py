@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
@@ -10,7 +11,7 @@ import click
 
 from dokimos._cli.echo import echo
 from dokimos._cli.options import complete_runs, run_dir_option
-from dokimos._cli.server_options import PROJECT_NAME, project_option, require_server, server_option
+from dokimos._cli.server_options import PROJECT_NAME, SPOOL, project_option, require_server, server_option
 from dokimos._core.text import pluralize
 
 
@@ -28,7 +29,7 @@ def push(results: Sequence[str], server: str | None, project: str | None, run_di
     """
     from dokimos._cli.options import load_result_argument
     from dokimos._cli.presentation import set_server_run_ids
-    from dokimos.client._push import push_result
+    from dokimos.client._push import discard_spooled, push_result
     from dokimos.experiment._run_folders import find_run, runs_root
     from dokimos.experiment._run_loading import record_server_run
 
@@ -44,8 +45,10 @@ def push(results: Sequence[str], server: str | None, project: str | None, run_di
             again = f"dokimos push {quote(argument)} with the same options sends the rest"
             echo(f"{argument} was not sent whole; {again}, and stores nothing twice.", err=True)
             raise
-        if not Path(argument).is_file():
+        if not Path(argument).is_file():  # a report may be older than what is in the spool
             record_server_run(find_run(argument, runs_root(run_dir)), ids[-1])
+            with suppress(OSError):  # then a replay sends it again, as before
+                discard_spooled(Path(SPOOL), result, ids[-1])
         count = sum(len(run.item_results) for run in result.runs)
         echo(f"{ids[-1]}   {result.name}, {pluralize(count, 'item')}")
     set_server_run_ids(ids)

@@ -27,8 +27,11 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Start the server: runs, datasets, comparisons and the gate over HTTP.
 
     It keeps its data in SQLite, or in PostgreSQL where DOKIMOS_DATABASE_URL, DB_HOST, DB_NAME, DB_USERNAME or
-    DB_PASSWORD is set. With DOKIMOS_API_KEY, writing needs that key. Ctrl-C stops it once it has answered
-    what was asked.
+    DB_PASSWORD is set. With DOKIMOS_API_KEY, writing needs that key. All other settings are environment
+    variables too; the page "Server configuration" of the documentation lists them.
+
+    Ctrl-C or SIGTERM stops it: it goes on answering for DOKIMOS_DRAIN_SECONDS, and then ends once it has
+    answered what was asked. A second one, more than two seconds later, stops it at once.
     """
     from dokimos._core.extras import require
 

@@ -14,6 +14,7 @@ import click
 
 from dokimos._cli.echo import echo
 from dokimos._cli.exit_codes import EXIT_BELOW, EXIT_INCONCLUSIVE
+from dokimos._cli.gate import warn_of_baseline
 from dokimos._cli.server_options import using_server
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ FIELD_OF: Final = {
 All of them are sent, also where they have their defaults: those of a server's gate decide by fewer guards,
 and `dokimos gate` means the same with and without --server.
 """
+SERVER_FLAGS: Final = {
+    "skip_failed_baselines": "skipFailedBaselines",
+    "refuse_changed_evaluators": "refuseChangedEvaluators",
+}
+"""Options that only a server's gate has, and the fields of its request."""
 ALWAYS: Final = {"failOnErrors": True}
 """What a gate on this machine does and has no option for."""
 NOT_ON_SERVER: Final = ("rerun", "noise", "confirm", "update_baseline", "allow_errors")
@@ -76,9 +82,11 @@ class ServerGate:
                 options=self.options,
                 name=self.name,
             )
-            verdict = check_on_server(request, url)
+            verdict = _name_options(check_on_server(request, url))
         for line in _describe(verdict, quiet=quiet):
             echo(line)
+        if quiet:
+            warn_of_baseline(verdict.get("baselineWarnings") or ())
         # Where the gates of this machine leave theirs, so that `dokimos gate report` shows both.
         kept = [*outputs, str(VERDICTS / f"{file_stem(verdict['name'])}.json")]
         written = [write_verdict(verdict, Path(output)) for output in kept]
@@ -152,6 +160,25 @@ def _describe(verdict: Mapping[str, Any], *, quiet: bool) -> Iterator[str]:
         yield f"  {_name_worse_items(verdict)}"
     yield from (f"  Warning: {warning}" for warning in warnings)
     yield f"  {verdict['link']}"
+
+
+def _name_options(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a verdict whose advice names the options of this command, not the fields of the API."""
+
+    def rename(text: object) -> str:
+        words = str(text)
+        for name, field in SERVER_FLAGS.items():
+            words = words.replace(field, f"--{name.replace('_', '-')}")
+        return words
+
+    changed: dict[str, Any] = {
+        key: [rename(text) for text in verdict[key]]
+        for key in ("warnings", "baselineWarnings")
+        if verdict.get(key)
+    }
+    if verdict.get("baselineReason"):
+        changed["baselineReason"] = rename(verdict["baselineReason"])
+    return {**verdict, **changed}
 
 
 def _name_worse_items(verdict: Mapping[str, Any]) -> str:

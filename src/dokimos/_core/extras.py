@@ -4,8 +4,29 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import Final
 
 from dokimos.errors import MissingExtraError
+
+_PACKAGES: Final = {
+    "agent_framework": "agent-framework-core",
+    "agents": "openai-agents",
+    "bs4": "beautifulsoup4",
+    "genai_prices": "genai-prices",
+    "google.adk": "google-adk",
+    "google.genai": "google-genai",
+    "haystack": "haystack-ai",
+    "langchain_classic": "langchain-classic",
+    "langchain_core": "langchain-core",
+    "llama_index": "llama-index-core",
+    "opentelemetry": "opentelemetry-sdk",
+    "pptx": "python-pptx",
+    "pydantic_ai": "pydantic-ai-slim",
+    "pydantic_evals": "pydantic-evals",
+    "ruamel": "ruamel.yaml",
+    "strands": "strands-agents",
+}
+"""What packages are installed as whose modules are called otherwise."""
 
 
 def require(module: str, extra: str) -> ModuleType:
@@ -17,12 +38,21 @@ def require(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        missing = (error.name or module).partition(".")[0]
+        missing = _package_of(error.name or module, module)
         raise MissingExtraError(f"{missing} is not installed. {_how_to_install(extra)}") from error
     except ImportError as error:
         raise MissingExtraError(
             f"{module} is installed but cannot be imported ({error}). {_how_to_install(extra)}"
         ) from error
+
+
+def _package_of(missing: str, module: str) -> str:
+    """Return the package that has a missing module: that of the whole module where only its top is named."""
+    names = [module, missing] if module.startswith(f"{missing}.") else [missing]
+    known = (
+        package for name in names for top, package in _PACKAGES.items() if f"{name}.".startswith(f"{top}.")
+    )
+    return next(known, missing.partition(".")[0])
 
 
 def _how_to_install(extra: str) -> str:

@@ -112,6 +112,17 @@ def render_preformatted(text: Content, **attributes: Attribute) -> Html:
     return tag("pre", Html("\n"), content, **attributes)
 
 
+def link_to_path(path: str, text: str) -> Html:
+    """Return a link to another page of the server that sends this one.
+
+    Raises:
+        ValueError: The path leads elsewhere, such as `//example.com` or `javascript:...`.
+    """
+    if not path.startswith("/") or path.startswith("//") or "\\" in path:
+        raise ValueError(f"{path!r} is not the path of a page of this server.")
+    return Html(f'<a href="{_UNSAFE.sub(_escape, path)}">{_markup_of(text)}</a>')
+
+
 def style_element(css: str) -> Html:
     """Return a style sheet of ours."""
     return _raw_element("style", css)

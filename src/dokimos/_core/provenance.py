@@ -126,6 +126,8 @@ class Provenance:
     shard: str | None = None
     partial: str | None = None
     """Which items of a whole run were chosen, such as those that had failed; None for a whole run."""
+    derivation: str | None = None
+    """How the result was made of that of the run: `rescored` or `filtered`; None for the run's own."""
     parallelism: int | None = None
     started_at: str | None = None
     """ISO 8601 with offset, as are `resumed_at` and `ended_at`."""

@@ -269,11 +269,16 @@ class ExperimentResult(Printable):
         """Return the result with only the items for which `keep` is true."""
         self._require_items("filter()")
         # Without a summary: it is counted again from the items that stay.
-        runs = (
+        runs = tuple(
             RunResult(index=run.index, item_results=tuple(i for i in run.item_results if keep(i)))
             for run in self.runs
         )
-        return replace(self, runs=tuple(runs))
+        is_part = any(
+            len(run.item_results) < len(whole.item_results)
+            for run, whole in zip(runs, self.runs, strict=True)
+        )
+        provenance = replace(self.provenance, derivation="filtered") if is_part else self.provenance
+        return replace(self, runs=runs, provenance=provenance)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a flat dict for each item and repeat, all with the same keys.

@@ -13,6 +13,7 @@ LONGEST_ERROR = 2000
 _MOST_SEARCHED = 50 * LONGEST_ERROR
 """Characters of an error in which keys are looked for: more than are shown, lest half a key is."""
 _LONGEST_LISTED = 60
+_KIBIBYTE = 1024
 
 
 def shorten(text: str, limit: int = 80) -> str:
@@ -53,6 +54,17 @@ def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
 def pluralize(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun in the right number: `1 edit`, `2 edits`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes in the largest unit that it fills: `512 bytes`, `13.4 KiB`, `2.5 GiB`."""
+    if count < _KIBIBYTE:
+        return pluralize(count, "byte")
+    size, units = count / _KIBIBYTE, ["KiB", "MiB", "GiB", "TiB"]
+    while round(size, 1) >= _KIBIBYTE and len(units) > 1:
+        size /= _KIBIBYTE
+        del units[0]
+    return f"{size:,.1f} {units[0]}"
 
 
 def join_statements(statements: Iterable[str]) -> str:

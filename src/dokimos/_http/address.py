@@ -58,7 +58,8 @@ def _find_host_fault(parts: SplitResult) -> str | None:
         return None  # an IPv6 address, which urlsplit has looked at
     labels = host.removesuffix(".").split(".")
     too_long = len(host) > _LONGEST_HOST or any(len(label) > _LONGEST_LABEL for label in labels)
-    if too_long or not all(labels) or _is_odd_number(host, labels):
+    # A percent sign: some programs would decode it to another host.
+    if too_long or "%" in host or not all(labels) or _is_odd_number(host, labels):
         return f"names the host {host!r:.60}, which cannot be one"
     return None
 

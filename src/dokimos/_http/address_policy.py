@@ -79,6 +79,12 @@ class AllowedHost:
     host: str | IPNetwork
     port: int | None = None
 
+    def __str__(self) -> str:
+        host = str(self.host)
+        if self.port is None:
+            return host
+        return f"[{host.partition('/')[0]}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
     def matches(self, host: str, port: int, addresses: Iterable[IPAddress] = ()) -> bool:
         """Say whether a host is allowed by its name, or at one of the forms of its address."""
         if self.port is not None and self.port != port:
@@ -114,6 +120,10 @@ class AddressPolicy:
         entries = [entry for part in text.split(",") if (entry := part.strip())]
         allowed = tuple(_parse_entry(entry) for entry in entries if entry != "*")
         return cls(allowed, allows_all="*" in entries)
+
+    def __str__(self) -> str:
+        """The list that `parse` reads."""
+        return "*" if self.allows_all else ",".join(map(str, self.allowed))
 
     @classmethod
     def from_environment(cls) -> Self:

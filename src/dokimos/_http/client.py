@@ -64,6 +64,15 @@ class Target:
     """Whether a 500 says that a request could not be done, and not that the server is failing."""
     most_bytes: int = field(default_factory=max_reply_bytes)
     """The most bytes of an answer, decompressed."""
+    policy: AddressPolicy | None = None
+    """Where requests may go; None for what the context says."""
+    owner: str = ""
+    """Whose connections and limits they use: those of others at the same URL are apart."""
+
+    @property
+    def endpoint_key(self) -> tuple[str, str, AddressPolicy | None]:
+        """What tells its endpoint from others."""
+        return (self.base_url, self.owner, self.policy or current_address_policy())
 
 
 class Reply(NamedTuple):
@@ -121,10 +130,13 @@ def error_of_refusal(
     breaker = _breaker_of(target, secrets)
     if refusal.status not in _DENIED or breaker.has_answered:
         breaker.record_contact()
-        return JudgeUnavailableError(str(refusal))
-    cause = str(refusal).removeprefix(f"{target.label}: ")
-    breaker.record_failure(FailureKind.DENIED, cause, started=refusal.sent_at)
-    return breaker.error(str(refusal))
+        error = JudgeUnavailableError(str(refusal))
+    else:
+        cause = str(refusal).removeprefix(f"{target.label}: ")
+        breaker.record_failure(FailureKind.DENIED, cause, started=refusal.sent_at)
+        error = breaker.error(str(refusal))
+    error.status = refusal.status
+    return error
 
 
 def _breaker_of(target: Target, secrets: tuple[Secret, ...]) -> Breaker:
@@ -136,9 +148,9 @@ def tokens_used(target: Target, tokens: int, *, estimate: int) -> None:
     if target.limits.tokens_per_minute is None:
         return
     endpoints = _endpoints.get(asyncio.get_running_loop())
-    key = (target.base_url, current_address_policy())
-    if endpoints is not None and key in endpoints.by_key:
-        endpoints.by_key[key].throttle.pace.correct_estimate(tokens, estimate)
+    endpoint = None if endpoints is None else endpoints.by_key.get(target.endpoint_key)
+    if endpoint is not None:
+        endpoint.throttle.pace.correct_estimate(tokens, estimate)
 
 
 async def close_sessions() -> None:
@@ -303,7 +315,8 @@ class _Endpoint:
         if self._session is None:
             from dokimos._http.session import Session
 
-            self._session = Session(self._base_url, self._policy)
+            # A policy is for addresses that others have entered.
+            self._session = Session(self._base_url, self._policy, is_of_stranger=self._policy is not None)
         return self._session
 
     async def close(self) -> None:
@@ -316,7 +329,7 @@ class _LoopEndpoints:
     """All endpoints that one event loop calls; closed when the loop ends."""
 
     def __init__(self) -> None:
-        self.by_key: dict[tuple[str, AddressPolicy | None], _Endpoint] = {}
+        self.by_key: dict[tuple[str, str, AddressPolicy | None], _Endpoint] = {}
         self.closing: AsyncGenerator[None, None] | None = None
 
     async def close_at_end(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
@@ -337,7 +350,7 @@ def _find_endpoint(target: Target) -> _Endpoint | None:
     endpoints = _endpoints.get(asyncio.get_running_loop())
     if endpoints is None:
         return None
-    endpoint = endpoints.by_key.get((target.base_url, current_address_policy()))
+    endpoint = endpoints.by_key.get(target.endpoint_key)
     if endpoint is not None:
         endpoint.throttle.apply_limits(target.limits)
     return endpoint
@@ -346,8 +359,8 @@ def _find_endpoint(target: Target) -> _Endpoint | None:
 async def _open_endpoint(target: Target) -> _Endpoint:
     loop = asyncio.get_running_loop()
     endpoints = _endpoints.get(loop) or await _register_loop(loop)
-    key = (target.base_url, current_address_policy())
-    endpoint = endpoints.by_key.setdefault(key, _Endpoint(*key))
+    key = target.endpoint_key
+    endpoint = endpoints.by_key.setdefault(key, _Endpoint(target.base_url, key[-1]))
     endpoint.throttle.apply_limits(target.limits)
     return endpoint
 

@@ -75,7 +75,7 @@ class RequestRefused(JudgeUnavailableError):
     """A request was refused; retrying it unchanged would not help."""
 
     def __init__(self, message: str, *, status: int, error_reply: ErrorReply, sent_at: float = 0.0) -> None:
-        self.status = status
+        self.status: int = status
         self.sent_at = sent_at
         """When the request was sent, by the clock of the run."""
         self.error_reply = error_reply

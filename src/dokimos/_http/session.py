@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import socket
 import urllib.request
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
 from dokimos._http.address_policy import AddressPolicy
-from dokimos._http.answer import Answer, Forbidden, NoAnswer, Oversized, Unsendable
+from dokimos._http.answer import Answer, Cause, Forbidden, NoAnswer, Oversized, Unsendable
 from dokimos._http.body import ENCODINGS, TooLarge, Undecodable, decode_body, read_body
 
 CONNECT_SECONDS: Final = 15.0
@@ -23,6 +26,9 @@ _FIRST_GOOD: Final = 200
 _FIRST_ELSEWHERE: Final = 300
 _FIRST_ERROR: Final = 400
 _MAX_CACHED_URLS: Final = 256
+_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="dokimos-lookup")
+_STRANGE_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="dokimos-strange-lookup")
+"""For names that anybody may have entered, such as those of webhooks: they keep no others waiting."""
 _STREAMED_FROM_BYTES: Final = 2**20
 """aiohttp wants a larger body as a file."""
 
@@ -34,11 +40,15 @@ class Session:
         url: The endpoint; the proxy for it is looked up in the environment.
         policy: Where requests may go, None for anywhere. Requests under a policy use no proxy, which would
             resolve the host by itself.
+        is_of_stranger: Whether anybody may have entered the URL: its name is looked up apart from others.
     """
 
-    def __init__(self, url: str, policy: AddressPolicy | None = None) -> None:
+    def __init__(
+        self, url: str, policy: AddressPolicy | None = None, *, is_of_stranger: bool = False
+    ) -> None:
         self._policy = policy
-        resolver = None if policy is None else PolicyResolver(policy)
+        lookups = _LookupResolver(_STRANGE_LOOKUPS if is_of_stranger else _LOOKUPS)
+        resolver = None if policy is None else PolicyResolver(policy, lookups)
         # The throttle limits connections. Not `trust_env`, which would also send passwords from ~/.netrc.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, resolver=resolver),
@@ -69,6 +79,29 @@ class Session:
                 return Answer(response.status, response.headers, await _read_content(response, most))
         except (aiohttp.ClientError, Undecodable, OSError, ValueError) as error:
             raise self._translate(error, url, seconds) from (
+                error if isinstance(error, aiohttp.ClientError) else None
+            )
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        connect_seconds: float,
+    ) -> Answer:
+        """Send a request and return status and headers of the answer, whose body is not read.
+
+        Raises `NoAnswer`, `Unsendable` or `Forbidden`.
+        """
+        timeout = aiohttp.ClientTimeout(total=seconds, connect=connect_seconds, sock_connect=connect_seconds)
+        try:
+            async with self._request("POST", url, body, headers, timeout) as response:
+                response.close()  # the connection with it: nobody waits for the rest
+                return Answer(response.status, response.headers, b"")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._translate(error, url, seconds, connect_seconds) from (
                 error if isinstance(error, aiohttp.ClientError) else None
             )
 
@@ -129,21 +162,24 @@ class Session:
             allow_redirects=False,
         )
 
-    def _translate(self, error: Exception, url: str, seconds: float) -> Exception:
+    def _translate(
+        self, error: Exception, url: str, seconds: float, connect_seconds: float = CONNECT_SECONDS
+    ) -> Exception:
         """Return the error of ours for one of the connection."""
         if isinstance(error, aiohttp.ClientConnectorError):
-            return NoAnswer(_explain_error(error), unsent=True)
+            return NoAnswer(_explain_error(error), unsent=True, cause=_cause_of(error))
         # A TimeoutError too, and must come before it: nothing was sent.
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             place = self._url(url)
-            waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
-            return NoAnswer(f"cannot connect to {place.host}:{place.port} {waited}", unsent=True)
+            waited = f"within {min(connect_seconds, seconds):g} s"
+            reason = f"cannot connect to {place.host}:{place.port} {waited}"
+            return NoAnswer(reason, unsent=True, cause=Cause.TIME)
         if isinstance(error, Undecodable):
-            return NoAnswer(f"the answer cannot be decompressed ({error})")
+            return NoAnswer(f"the answer cannot be decompressed ({error})", cause=Cause.CONTENT)
         if isinstance(error, TimeoutError):
-            return NoAnswer(f"no answer within {seconds:g} s", timed_out=True)
+            return NoAnswer(f"no answer within {seconds:g} s", timed_out=True, cause=Cause.TIME)
         if isinstance(error, aiohttp.ClientError | OSError):
-            return NoAnswer(_explain_error(error))
+            return NoAnswer(_explain_error(error), cause=_cause_of(error))
         return Unsendable(_explain_unsendable(error))
 
     def _url(self, url: str) -> URL:
@@ -168,7 +204,7 @@ class PolicyResolver(aiohttp.abc.AbstractResolver):
 
     def __init__(self, policy: AddressPolicy, resolver: aiohttp.abc.AbstractResolver | None = None) -> None:
         self._policy = policy
-        self._resolver = resolver or aiohttp.ThreadedResolver()
+        self._resolver = resolver or _LookupResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -181,6 +217,45 @@ class PolicyResolver(aiohttp.abc.AbstractResolver):
 
     async def close(self) -> None:
         await self._resolver.close()
+
+
+class _LookupResolver(aiohttp.abc.AbstractResolver):
+    """Resolves names in threads of its own.
+
+    Under a policy, names come from others. One whose name server never answers keeps a thread for minutes; a
+    few of them must not keep those that everything else in the process shares (`asyncio.to_thread`).
+    """
+
+    def __init__(self, threads: ThreadPoolExecutor = _LOOKUPS) -> None:
+        self._threads = threads
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[aiohttp.abc.ResolveResult]:
+        look_up = partial(
+            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        return [
+            aiohttp.abc.ResolveResult(
+                hostname=host,
+                host=_with_scope(address),
+                port=port,
+                family=kind,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for kind, _, protocol, _, address in found
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def _with_scope(address: tuple[Any, ...]) -> str:
+    """An address as text, a link-local one of IPv6 with its interface."""
+    host = str(address[0])
+    return f"{host}%{address[3]}" if len(address) > 3 and address[3] and "%" not in host else host
 
 
 def _check_host(policy: AddressPolicy, url: URL) -> None:
@@ -226,6 +301,14 @@ def _proxy_for(url: str) -> URL | None:
             f"the proxy that the environment names speaks {proxy.scheme}; only HTTP proxies are supported"
         )
     return proxy
+
+
+def _cause_of(error: Exception) -> Cause:
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Cause.NAME
+    if isinstance(error, aiohttp.ClientSSLError):
+        return Cause.TLS
+    return Cause.CONTENT if isinstance(error, aiohttp.ClientResponseError) else Cause.CONNECTION
 
 
 def _explain_unsendable(error: Exception) -> str:

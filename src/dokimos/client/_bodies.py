@@ -127,6 +127,7 @@ def run_body(start: RunStart, escapes: Escapes) -> dict[str, JsonValue]:
         "experimentName": fit_name(start.name, empty="unnamed", note=escapes.note),
         "metadata": _escape_keys(jsonable(start.metadata), escapes),
         "name": shorten_text(start.run_id),
+        "clientRunId": shorten_text(start.run_id),
         "gitSha": shorten_text(origin.git_commit),
         "gitBranch": shorten_text(origin.git_branch),
         "triggeredBy": shorten_text(origin.trigger),

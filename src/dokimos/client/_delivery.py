@@ -21,11 +21,13 @@ from dokimos._http.server_api import open_server_api
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.client._item_refusals import find_culprit, is_divisible
 from dokimos.client._run_api import post_items, set_status
+from dokimos.client._run_start import now_utc
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun, WaitingItem
 from dokimos.client._spool import (
     SpoolFullError,
     append_lines,
     describe_full_spool,
+    discard_run,
     end_line,
     items_line,
     start_line,
@@ -71,6 +73,8 @@ class Delivery:
     spool: Path | None
     on_failure: Callable[[ItemDeliveryFailure], None] | None
     most_spool_bytes: int | None = None
+    process: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """What this reporter is called in the lines of the spool."""
     failed_count: int = 0
     """Items that the server has not got."""
     delivered_count: int = 0
@@ -107,6 +111,7 @@ class Delivery:
         with self._changed:
             self._queue(run)
             run.end, run.evaluators = status, list(evaluators)
+            run.ended_at = run.completed_at or now_utc()
             self._changed.notify_all()
 
     def _queue(self, run: ServerRun) -> None:
@@ -298,7 +303,7 @@ class Delivery:
         try:
             if run.problem is not None:
                 raise ReporterError(run.problem)
-            await set_status(api, run.id, status, run.evaluators)
+            await set_status(api, run.id, status, run.evaluators, run.completed_at)
         except DokimosError as error:
             self._fail_end(run, status, str(error))
 
@@ -308,7 +313,8 @@ class Delivery:
         with self._changed:
             self.failed_count += len(items)
             self._changed.notify_all()
-        self._spool(run, items_line(run.id, items, key or uuid.uuid4().hex), item_count=len(items))
+        line = items_line(run.id, items, key or uuid.uuid4().hex, self.process)
+        self._spool(run, line, item_count=len(items))
         if self.on_failure is None:
             return
         try:
@@ -319,7 +325,7 @@ class Delivery:
     def _fail_end(self, run: ServerRun, status: str, reason: str) -> None:
         if run.problem is None:
             self._note(f"the end of the run was not recorded: {reason}", 0)
-        self._spool(run, end_line(run.id, status, run.evaluators))
+        self._spool(run, end_line(run.id, status, run.ended_at, run.evaluators, self.process))
 
     def spool_start(self, run: ServerRun) -> None:
         """Keep a run that could not be started, so that a replay starts it."""
@@ -331,7 +337,7 @@ class Delivery:
             return
         start = None if run.is_start_spooled else run.start
         if start is not None:
-            first = start_line(run.id, start["projectName"], start["idempotencyKey"], start["run"])
+            first = start_line(run.id, start, self.process)
             lines = (first, *lines)
         try:
             # Starts and ends of runs are small, and without them items that were kept could not be sent.
@@ -342,6 +348,15 @@ class Delivery:
             self._note(f"the spool {self.spool} cannot be written: {error}", 0)
         else:
             run.is_start_spooled = True
+
+    def discard_earlier(self, run: ServerRun, key: str) -> None:
+        """Remove what earlier processes kept in the spool of a run that has been reported whole since."""
+        if self.spool is None or run.problem is not None:
+            return
+        try:
+            discard_run(self.spool, run.id, key, process=self.process)
+        except OSError as error:
+            self._note(f"the spool {self.spool} cannot be written: {error}", 0)
 
     def _lose(self, count: int) -> None:
         """Count items that the spool has no room for; the first time, say so at once."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 
 from dokimos._core.results import ExperimentResult, RunStatus
@@ -13,16 +15,21 @@ from dokimos._http.api_client import ApiClient, encode_segment
 from dokimos._http.credentials import Secret
 from dokimos._http.server_api import DEFAULT_VERSION, open_server_api
 from dokimos._runtime.concurrency import run_sync
-from dokimos.client._bodies import Escapes, encode_item, run_body
-from dokimos.client._delivery import Delivery
-from dokimos.client._run_api import create_run, set_status
+from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_body
+from dokimos.client._delivery import MOST_BATCH_BYTES, MOST_IN_BATCH, Delivery
+from dokimos.client._run_api import create_run, post_items, read_status, set_status
+from dokimos.client._run_start import describe_opening, format_utc, key_of_run
 from dokimos.client._server_run import ServerRun
+from dokimos.client._spool import discard_run
 from dokimos.errors import ServerRefusedError
 from dokimos.reporting._reported_run import ReportedStatus, RunStart
 
+_RUNNING: Final = "RUNNING"
+_EVALUATING: Final = "EVALUATING"
 _MAX_FLUSH_SECONDS: Final = 24 * 3600.0
 _STATUS: Final = {
     RunStatus.COMPLETED: ReportedStatus.SUCCESS,
+    RunStatus.BROKEN: ReportedStatus.SUCCESS,  # it went through, as it says where it is reported live
     RunStatus.INTERRUPTED: ReportedStatus.CANCELLED,
 }
 
@@ -37,8 +44,10 @@ def push_result(
 ) -> str:
     """Send a result to a server and return the id of its run there.
 
-    The same result is one run of the project, however often it is sent. A run that was reported to this
-    project while it ran is completed: items that are missing there are added, the others replaced.
+    A run is one run of the project, however often it is sent: reported while it ran, replayed from a spool or
+    pushed. Where the server has all of it already, nothing changes; else the run is opened again, items that
+    are missing are added, and the others replaced. It began when it began, not when it is sent. What was made
+    of a result, such as a part of it or new scores, is a run of its own.
 
     Args:
         result: What `run()`, `load_run` or `load_result` returned, with its items.
@@ -57,8 +66,12 @@ def push_result(
         '0199f3a2-...'
     """
     escapes = Escapes()
+    status = _STATUS.get(result.status, ReportedStatus.FAILED)
     api = open_server_api(server_url, api_key=api_key, api_version=api_version)
-    run = ServerRun(id=run_sync(_open_run(api, result, project_name, escapes)))
+    run_id, is_there = run_sync(_open_run(api, result, project_name, status, escapes))
+    if is_there:
+        return run_id
+    run = ServerRun(id=run_id, completed_at=format_utc(result.provenance.ended_at))
     delivery = Delivery(
         server_url=server_url,
         api_key=api_key,
@@ -69,7 +82,7 @@ def push_result(
     )
     for content in _encode_items(result, escapes):
         delivery.add(run, content)
-    delivery.end(run, _STATUS.get(result.status, ReportedStatus.FAILED))
+    delivery.end(run, status, evaluator_bodies(result.evaluators, escapes))
     try:
         delivery.flush(_MAX_FLUSH_SECONDS)
     finally:
@@ -77,29 +90,73 @@ def push_result(
     return run.id
 
 
-async def _open_run(api: ApiClient, result: ExperimentResult, project: str, escapes: Escapes) -> str:
+def discard_spooled(folder: Path, result: ExperimentResult, run_id: str) -> None:
+    """Remove what a spool has of a run whose stored result was pushed: it is older, or the same.
+
+    Raises:
+        OSError: The spool cannot be written.
+    """
+    discard_run(folder, run_id, key_of_run(_describe_start(result)))
+
+
+async def _open_run(
+    api: ApiClient, result: ExperimentResult, project: str, status: ReportedStatus, escapes: Escapes
+) -> tuple[str, bool]:
+    """Return the run on the server, and whether it has ended there with all that would be sent."""
+    start = _describe_start(result)
+    completed_at = format_utc(result.provenance.ended_at)
     async with api:
-        for known in result.server_run_ids:
-            try:
-                reply = await api.request("GET", f"/runs/{encode_segment(known)}", query={"size": 1})
-            except ServerRefusedError as refusal:
-                if refusal.status != HTTPStatus.NOT_FOUND:
-                    raise
-                continue  # it is on another server
-            match reply.json():
-                case {"projectName": str(name)} if name != project:
-                    continue
-            await set_status(api, known, "RUNNING")
-            return known
-        body = run_body(_describe_start(result), escapes)
-        opened = {
-            "projectName": project,
-            "idempotencyKey": _key_of(result, body, project),
-            "run": body,
-        }
-        run_id = await create_run(api, opened, escapes.note)
-        await set_status(api, run_id, "RUNNING")  # where it was sent before
-        return run_id
+        run_id = await _find_reported(api, result, project)
+        if run_id is None:
+            opened = describe_opening(start, project, escapes, _key_of_content(result))
+            run_id = await create_run(api, opened, escapes.note)
+        stored_status, _ = await read_status(api, run_id)
+        if stored_status == _RUNNING:
+            return run_id, False
+        if await _has_items(api, run_id, _encode_items(result, escapes)):
+            if stored_status != _EVALUATING:  # then its judge says how it ended
+                await set_status(api, run_id, status, completed_at=completed_at)
+            return run_id, True
+        await set_status(api, run_id, _RUNNING)
+        return run_id, False
+
+
+async def _find_reported(api: ApiClient, result: ExperimentResult, project: str) -> str | None:
+    """Return the run of a result without an id of its own, such as one whose journal could not be written."""
+    for known in result.server_run_ids if result.run_id is None else ():
+        try:
+            reply = await api.request("GET", f"/runs/{encode_segment(known)}", query={"size": 1})
+        except ServerRefusedError as refusal:
+            if refusal.status != HTTPStatus.NOT_FOUND:
+                raise
+            continue  # it is on another server
+        match reply.json():
+            case {"projectName": str(name)} if name == project:
+                return known
+    return None
+
+
+async def _has_items(api: ApiClient, run_id: str, contents: Iterable[bytes]) -> bool:
+    """Say whether a run that has ended has these very items: the server acknowledges no others then."""
+    try:
+        for batch in _cut_batches(contents):
+            await post_items(api, run_id, batch, uuid.uuid4().hex)
+    except ServerRefusedError:
+        return False
+    return True
+
+
+def _cut_batches(contents: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for content in contents:
+        if batch and (len(batch) == MOST_IN_BATCH or size + len(content) > MOST_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(content)
+        size += len(content)
+    if batch:
+        yield batch
 
 
 def _describe_start(result: ExperimentResult) -> RunStart:
@@ -114,12 +171,14 @@ def _describe_start(result: ExperimentResult) -> RunStart:
     )
 
 
-def _key_of(result: ExperimentResult, body: object, project: str) -> str:
-    """Return a key that is the same whenever the same result is sent to the same project."""
-    digest = hashlib.sha256(json.dumps([project, body], sort_keys=True).encode())
-    if result.run_id is None:  # then only its content tells it from others
-        for content in _encode_items(result, Escapes()):
-            digest.update(content)
+def _key_of_content(result: ExperimentResult) -> str | None:
+    """Return a key of what is not the run's own result: the same for equal content. None for what is."""
+    if result.run_id is not None and result.provenance.derivation is None:
+        return None
+    body = run_body(_describe_start(result), Escapes())
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode())
+    for content in _encode_items(result, Escapes()):
+        digest.update(content)
     return digest.hexdigest()
 
 

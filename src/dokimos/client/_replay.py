@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos._core.jsonable import compact_json
-from dokimos._http.api_client import ApiClient, encode_segment
+from dokimos._http.api_client import ApiClient
 from dokimos._http.credentials import Secret
 from dokimos._http.server_api import open_server_api
 from dokimos._runtime.concurrency import run_sync
 from dokimos._runtime.file_lock import hold_exclusively, hold_lock
-from dokimos.client._run_api import create_run, post_items, set_status
-from dokimos.client._spool import FILE, REPLAYED, append_lines, lock_path
+from dokimos.client._run_api import create_run, post_items, read_status, set_status
+from dokimos.client._spool import FILE, REPLAYED, append_lines, lock_path, parse_line, run_of_line
 from dokimos.errors import (
     DokimosError,
     ReporterError,
     ServerRefusedError,
-    ServerReplyError,
     ServerUnavailableError,
 )
 
@@ -143,7 +142,7 @@ class _Replay:
     def _keep(self, line: bytes, error: Exception) -> Iterator[bytes]:
         if str(error) not in self._done.problems:
             self._done.problems.append(str(error))
-        tree = _parse_or_none(line)
+        tree = parse_line(line)
         if isinstance(tree, dict):
             items = tree.get("items")
             self._done.kept_items += len(items) if isinstance(items, list) else 0
@@ -151,12 +150,12 @@ class _Replay:
             if isinstance(start, dict):
                 self._starts.pop(str(start.get("runId")), None)
                 self._refusals[str(start.get("runId"))] = str(error)
-            elif (first := self._starts.pop(_local_id_of(tree), None)) is not None:
+            elif (first := self._starts.pop(str(run_of_line(tree)), None)) is not None:
                 yield first  # its run was started, but the line is needed to find it again
         yield line
 
     async def _replay_line(self, line: bytes, path: Path) -> None:
-        match _parse_or_none(line):
+        match parse_line(line):
             case {"start": {"runId": str(local), "projectName": str(), "run": dict()} as start}:
                 key = start.get("idempotencyKey") or _key_of(line)
                 self._run_ids[local] = await create_run(self._api, {**start, "idempotencyKey": key})
@@ -166,15 +165,14 @@ class _Replay:
                 key = str(tree.get("idempotencyKey") or _key_of(line))
                 await self._send_items(self._find_run(run_id), items, key, path)
                 self._done.sent_items += len(items)
-            case {"reopened": {"runId": str(run_id), "status": str(status)}}:
+            case {"reopened": {"runId": str(run_id), "status": str(status), **more}}:
                 if run_id not in self._ended:
-                    await set_status(self._api, run_id, status)
+                    await set_status(self._api, run_id, status, completed_at=_completion_of(more))
             case {"end": {"runId": str(run_id), "status": str(status), **more}}:
                 server_id = self._find_run(run_id)
                 evaluators = more.get("evaluators")
-                await set_status(
-                    self._api, server_id, status, evaluators if isinstance(evaluators, list) else ()
-                )
+                known = evaluators if isinstance(evaluators, list) else ()
+                await set_status(self._api, server_id, status, known, _completion_of(more))
                 self._ended.add(server_id)
                 self._done.ended_runs += 1
             case _:
@@ -201,24 +199,18 @@ class _Replay:
 
     async def _reopen(self, run_id: str, path: Path) -> bool:
         """Open a run that has ended for its items; False where it was open."""
-        status = await self._status_of(run_id)
+        status, completed_at = await read_status(self._api, run_id)
         if status == _RUNNING:
             return False
         # At the end of what is being replayed, so that it is ended again even if this process is killed.
         with path.open("ab") as file:
             # A line break first: what a killed process wrote last may lack one.
-            file.write(b"\n%s\n" % json.dumps({"reopened": {"runId": run_id, "status": status}}).encode())
+            reopened = {"runId": run_id, "status": status, "completedAt": completed_at}
+            file.write(b"\n%s\n" % json.dumps({"reopened": reopened}).encode())
             file.flush()
             os.fsync(file.fileno())
         await set_status(self._api, run_id, _RUNNING)
         return True
-
-    async def _status_of(self, run_id: str) -> str:
-        reply = await self._api.request("GET", f"/runs/{encode_segment(run_id)}", query={"size": 1})
-        match reply.json():
-            case {"status": str(status)}:
-                return status
-        raise ServerReplyError(f"{reply.url}: the answer has no status")
 
 
 class _Unreadable(Exception):
@@ -232,16 +224,10 @@ def _lines(path: Path) -> Iterator[bytes]:
                 yield line.rstrip(b"\r\n")
 
 
-def _parse_or_none(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _local_id_of(tree: Mapping[str, Any]) -> str:
-    end = tree.get("end")
-    return str(tree.get("runId") or (end.get("runId") if isinstance(end, dict) else None))
+def _completion_of(end: Mapping[Any, Any]) -> str | None:
+    """When a run ended, as a line says."""
+    completed_at = end.get("completedAt")
+    return completed_at if isinstance(completed_at, str) else None
 
 
 def _key_of(line: bytes) -> str:

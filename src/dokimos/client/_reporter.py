@@ -18,9 +18,10 @@ from dokimos._http.api_client import ATTEMPTS, ApiClient, encode_segment
 from dokimos._http.credentials import Secret, redact_url
 from dokimos._http.server_api import API_KEY, API_VERSION, DEFAULT_VERSION, SERVER_URL, open_server_api
 from dokimos._runtime.concurrency import run_sync
-from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_body
+from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies
 from dokimos.client._delivery import Delivery
 from dokimos.client._run_api import create_run, set_status
+from dokimos.client._run_start import describe_opening, key_of_run
 from dokimos.client._server_run import ItemDeliveryFailure, ServerRun
 from dokimos.client._spool import MAX_SPOOL_MIB
 from dokimos.errors import (
@@ -36,7 +37,6 @@ START_SECONDS: Final = 10.0
 """How long a run waits for the server when it begins."""
 EXIT_SECONDS: Final = 2.0
 DEFAULT_SPOOL_BYTES: Final = 2**30
-_OPENED: Final = "started"
 _RUN_ID: Final = "run id"
 _LATEST_LOCK: Final = threading.Lock()
 _latest = 0
@@ -106,6 +106,8 @@ class ServerReporter(BaseReporter):
         self._escapes = Escapes()
         self._runs: dict[RunHandle, tuple[ServerRun, RunStart]] = {}
         self._server_runs: dict[int, ServerRun] = {}
+        self._reported_again: list[tuple[ServerRun, str]] = []
+        """Resumed runs that have been reported whole, with their keys."""
         self._lock = threading.Lock()
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -165,6 +167,8 @@ class ServerReporter(BaseReporter):
         if is_last or end.outcome is not RunOutcome.FINISHED:
             with self._lock:
                 self._server_runs.pop(id(start.state), None)
+            if end.outcome is RunOutcome.FINISHED and start.is_resumed:
+                self._reported_again.append((run, key_of_run(start)))
             is_news = end.evaluators != start.evaluators
             self._delivery.end(
                 run, end.status, evaluator_bodies(end.evaluators, self._escapes) if is_news else ()
@@ -180,7 +184,13 @@ class ServerReporter(BaseReporter):
         Raises:
             ReporterError: where the server has not got some items; a run lists it in its warnings.
         """
-        self._delivery.flush()
+        try:
+            self._delivery.flush()
+        finally:
+            with self._lock:
+                runs, self._reported_again = self._reported_again, []
+            for run, key in runs:
+                self._delivery.discard_earlier(run, key)
 
     def close(self) -> None:
         """Send what is waiting and stop the thread; what could not be sent in 30 seconds has failed."""
@@ -198,7 +208,7 @@ class ServerReporter(BaseReporter):
             seconds = f"{START_SECONDS:.0f}"
             late = f"{self.server_url} did not answer within {seconds} s"
             problem = late if isinstance(error, TimeoutError) else str(error)
-            opened = start.state.get(_OPENED) or self._describe_start(start)
+            opened = describe_opening(start, self.project_name, self._escapes)
             run = ServerRun(id=_local_id(), start=opened, problem=f"the run could not be started: {problem}")
             self._delivery.spool_start(run)
             return run
@@ -214,21 +224,18 @@ class ServerReporter(BaseReporter):
                         raise
                 else:
                     return str(known)
-            return await self._start(api, start, is_new=known is not None)
+            return await self._start(api, start)
 
-    async def _start(self, api: ApiClient, start: RunStart, *, is_new: bool) -> str:
-        """Create the run, once: what is sent is kept first, so that a resumed run sends the same again."""
-        opened = None if is_new else start.state.get(_OPENED)
-        if opened is None:
-            opened = self._describe_start(start)
-            start.state.keep(_OPENED, opened)
+    async def _start(self, api: ApiClient, start: RunStart) -> str:
+        opened = describe_opening(start, self.project_name, self._escapes)
+        if not start.is_resumed:
+            # It begins now, which the server's clock says for all clients alike.
+            del opened["run"]["startedAt"]
         run_id = await create_run(api, opened, self._escapes.note)
+        if start.is_resumed:  # and was replayed or pushed meanwhile
+            await set_status(api, run_id, "RUNNING")
         start.state.keep(_RUN_ID, run_id)
         return run_id
-
-    def _describe_start(self, start: RunStart) -> dict[str, Any]:
-        body = run_body(start, self._escapes)
-        return {"projectName": self.project_name, "idempotencyKey": uuid.uuid4().hex, "run": body}
 
 
 def _spool_limit(given: int | None) -> int:

@@ -29,8 +29,7 @@ async def create_run(
         if note is not None:
             note(f"the run has no link to its data set ({refusal})")
         run = {name: value for name, value in opened["run"].items() if not name.startswith("dataset")}
-        key = f"{opened['idempotencyKey']}-unlinked"  # one key stands for one body
-        return await _post_run(api, {**opened, "run": run, "idempotencyKey": key})
+        return await _post_run(api, {**opened, "run": run})
 
 
 async def _post_run(api: ApiClient, opened: Mapping[str, Any]) -> str:
@@ -46,6 +45,16 @@ async def _post_run(api: ApiClient, opened: Mapping[str, Any]) -> str:
     raise ServerReplyError(f"{reply.url}: the answer has no runId; is this a dokimos server?")
 
 
+async def read_status(api: ApiClient, run_id: str) -> tuple[str, str | None]:
+    """Return the status of a run, and when it ended; None while it goes on."""
+    reply = await api.request("GET", f"/runs/{encode_segment(run_id)}", query={"size": 1})
+    match reply.json():
+        case {"status": str(status), **more}:
+            completed_at = more.get("completedAt")
+            return status, completed_at if isinstance(completed_at, str) else None
+    raise ServerReplyError(f"{reply.url}: the answer has no status; is this a dokimos server?")
+
+
 async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: str) -> None:
     """Send encoded items to a run."""
     await api.request(
@@ -57,8 +66,24 @@ async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: s
 
 
 async def set_status(
-    api: ApiClient, run_id: str, status: str, evaluators: Sequence[Mapping[str, Any]] = ()
+    api: ApiClient,
+    run_id: str,
+    status: str,
+    evaluators: Sequence[Mapping[str, Any]] = (),
+    completed_at: str | None = None,
 ) -> None:
-    """Set the status of a run, and say what is known of its evaluators; doing it twice changes nothing."""
-    body = {"status": status, **({"evaluators": list(evaluators)} if evaluators else {})}
+    """Set the status of a run; doing it twice changes nothing.
+
+    Args:
+        api: The server.
+        run_id: The run.
+        status: Its new status.
+        evaluators: What is known of its evaluators now.
+        completed_at: When it ended, where that was not now.
+    """
+    body: dict[str, Any] = {"status": status}
+    if evaluators:
+        body["evaluators"] = list(evaluators)
+    if completed_at is not None:
+        body["completedAt"] = completed_at
     await api.request("PATCH", f"/runs/{encode_segment(run_id)}", json=body, repeatable=True)

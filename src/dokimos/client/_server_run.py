@@ -46,6 +46,10 @@ class ServerRun:
     items: deque[WaitingItem] = field(default_factory=deque)
     end: str | None = None
     """The status to set once all items are sent."""
+    completed_at: str | None = None
+    """When it ended, where that was before the server learns of it."""
+    ended_at: str | None = None
+    """When it ended, by the clock of this machine: for the spool."""
     evaluators: list[dict[str, Any]] = field(default_factory=list)
     """What is to be said of the evaluators then, where it was not known at the start."""
     is_start_spooled: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dokimos._core.results import RunStatus
 from dokimos._core.score_range import describe_range
 from dokimos._core.text import format_list, pluralize
 from dokimos.comparison._config import Pairing
@@ -11,6 +12,8 @@ from dokimos.comparison._pairing import ItemPairs
 from dokimos.comparison._snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 
 INPUT_LENGTH = 80
+IDS_PAIR = "Give each example an id to pair by that."
+"""What helps where items are paired by position and moved."""
 MOST_UNPAIRED = 0.2
 """Share of the baseline's items that may be gone before a warning says what the comparison rests on."""
 
@@ -21,7 +24,7 @@ def warnings_of(baseline: Snapshot, candidate: Snapshot, pairs: ItemPairs) -> tu
         [
             *_partial("baseline", baseline),
             *_partial("candidate", candidate),
-            *_warn_of_empty_baseline(baseline),
+            *warn_of_baseline(baseline),
             *_warn_of_unpaired_items(pairs),
             *_warn_of_reordering(pairs),
             *_errors("baseline", baseline),
@@ -46,7 +49,13 @@ def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
         )
 
 
-def _warn_of_empty_baseline(baseline: Snapshot) -> Iterator[str]:
+def warn_of_baseline(baseline: Snapshot) -> Iterator[str]:
+    """Yield why a baseline is a bad one: what passes beside it may still be bad."""
+    if baseline.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):
+        yield (
+            f"The baseline's run did not end ({baseline.status.in_words}), so what it measured may not be "
+            "whole."
+        )
     if not baseline.items:
         yield "The baseline has no items, so nothing was compared."
     elif all(item.errored for item in baseline.items):
@@ -82,8 +91,7 @@ def _warn_of_reordering(pairs: ItemPairs) -> Iterator[str]:
     if different:
         yield (
             f"{pluralize(different, 'item')} of {len(pairs.common_keys)} paired by position have a different "
-            "input than in the baseline: rows were inserted, moved or changed. Give each example an id "
-            "to pair by that."
+            f"input than in the baseline: rows were inserted, moved or changed. {IDS_PAIR}"
         )
 
 
@@ -142,7 +150,8 @@ def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
     if before.score_range != now.score_range:
         yield (
             f"{now.name} scores in {describe_range(now.score_range)}, and in the baseline in "
-            f"{describe_range(before.score_range)}: its scores are not compared. Accept a new baseline."
+            f"{describe_range(before.score_range)}: its scores are not compared until the baseline has this "
+            "range too."
         )
         return
     if before.threshold != now.threshold and before.threshold is not None:
@@ -155,7 +164,8 @@ def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
     elif before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         yield (
             f"{now.name} is configured differently from the baseline (parameters, prompt or judge), so its "
-            "scores may have changed because the evaluator did. Accept a new baseline after changing one."
+            "scores may have changed because the evaluator did. After changing one, compare with a baseline "
+            "that was scored by the new one."
         )
     if before.lower_is_better != now.lower_is_better:
         yield f"{now.name} changed direction; the candidate's direction counts."

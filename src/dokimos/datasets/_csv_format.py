@@ -34,9 +34,20 @@ _EXPECTED: Final = ("expectedoutput", "expected_output", "output")
 
 
 def read_csv(
-    source: Source, columns: Mapping[str, str] | None = None, delimiter: str = ","
+    source: Source,
+    columns: Mapping[str, str] | None = None,
+    delimiter: str = ",",
+    *,
+    skip_empty: bool = False,
 ) -> Iterator[Example]:
-    """Yield one example per record. Raises `DatasetError` with the line on which the record starts."""
+    """Yield one example per record. Raises `DatasetError` with the line on which the record starts.
+
+    Args:
+        source: The file.
+        columns: What its columns are called, where not as usual.
+        delimiter: What stands between cells.
+        skip_empty: Whether an empty cell is a key that the example does not have, instead of an empty text.
+    """
     check_delimiter(delimiter)
     with source.open() as stream:
         # newline="": a line break inside quotes is part of the cell, whichever it is.
@@ -46,6 +57,7 @@ def read_csv(
                 _Records(read_bounded_lines(lines, source.label), delimiter, source.label),
                 source.label,
                 columns,
+                skip_empty=skip_empty,
             )
         except UnicodeDecodeError:
             raise source.utf8_error() from None
@@ -59,43 +71,75 @@ def check_delimiter(delimiter: object) -> None:
         )
 
 
-def _examples(records: _Records, label: str | None, columns: Mapping[str, str] | None) -> Iterator[Example]:
+def _examples(
+    records: _Records, label: str | None, columns: Mapping[str, str] | None, *, skip_empty: bool
+) -> Iterator[Example]:
     header = next(iter(records), None)
     if header is None:
         raise DatasetError("There is no header line: the text is empty.", path=label)
     targets = _Header(header, label, records.line, columns or {}).targets()
     rows = RowReader(label)
     for cells in records:
-        yield rows.read(_row(cells, targets, label, records.line), records.line)
+        row = _row(cells, targets, label, records.line, skip_empty=skip_empty)
+        yield rows.read(row, records.line)
 
 
-def _row(cells: list[str], targets: list[Target | None], label: str | None, line: int) -> dict[str, Any]:
+def _row(
+    cells: list[str], targets: list[Target | None], label: str | None, line: int, *, skip_empty: bool
+) -> dict[str, Any]:
     row: dict[str, Any] = {"inputs": {}}
+    maps: list[tuple[str, str]] = []
     # A short record lacks its last cells, and what a long one has too many is nowhere described.
     for cell, target in zip(cells, targets, strict=False):
         if target is None:
             continue
         name, key = target
         if key is not None:
-            row.setdefault(name, {})[key] = cell
+            if cell or not skip_empty:
+                row.setdefault(name, {})[key] = cell
         elif name in ("id", "actualError"):
             row[name] = cell
+        elif name in SECTIONS and cell:
+            maps.append((name, cell))
         elif cell:
-            value = _parse_cell(cell, name, label, line)
-            if value is cell:
+            metrics = _parse_metrics(cell, label, line)
+            if metrics is cell:
                 row.setdefault("metadata", {})[name] = cell
             else:
-                row[name] = value
+                row[name] = metrics
+    for name, cell in maps:  # after the columns of single keys, which may be empty for what a map has
+        _add_map(row, name, cell, label, line)
     return row
 
 
-def _parse_cell(cell: str, name: str, label: str | None, line: int) -> Any:
+def _parse_metrics(cell: str, label: str | None, line: int) -> Any:
     try:
-        return metrics_in(cell) if name == "metrics" else loads(cell)
+        return metrics_in(cell)
     except ValueError as error:
-        raise DatasetError(
-            f"The column {name!r} must hold a JSON object: {error}", path=label, line=line
-        ) from None
+        raise _not_an_object("metrics", str(error), label, line) from None
+
+
+def _add_map(row: dict[str, Any], name: str, cell: str, label: str | None, line: int) -> None:
+    """Add the keys of a JSON object, such as the column `inputs` holds."""
+    values, problem = None, "it is another value"
+    try:
+        values = loads(cell)
+    except ValueError as error:
+        problem = str(error)
+    if not isinstance(values, dict):
+        if name != "metadata":
+            raise _not_an_object(name, problem, label, line)
+        values = {name: cell}  # a text of the user's, whose column happens to be called so
+    keys = row.setdefault(name, {})
+    for key, value in values.items():
+        if keys.get(key, "") != "":
+            message = f"The columns {name!r} and '{name}.{key}' both have the key {key!r}."
+            raise DatasetError(message, path=label, line=line)
+        keys[key] = value
+
+
+def _not_an_object(name: str, problem: str, label: str | None, line: int) -> DatasetError:
+    return DatasetError(f"The column {name!r} must hold a JSON object: {problem}", path=label, line=line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +180,8 @@ class _Header:
             return "expectedOutputs", OUTPUT
         head, dot, key = name.partition(".")
         section = WIRE_NAMES.get(head)
-        if dot and key and section in SECTIONS:
-            return section, key
+        if section in SECTIONS and (key or not dot):
+            return section, key or None
         target = _TARGETS.get(lowered, ("metadata", name))
         is_taken = target in by_user and target[0] in ("actualOutputs", "actualError", "metrics")
         # The user has named the column of the outputs, so one that only has our name for them is metadata.

@@ -12,7 +12,7 @@ from dokimos._http.breaker import Breakers
 from dokimos._runtime.redaction import Redactor, secret_redactor
 from dokimos._runtime.scoring_threads import ThreadLimit
 from dokimos.errors import ConfigurationError
-from dokimos.judges._budget import TASK, Ledger
+from dokimos.judges._budget import TASK, MemoryLedger
 from dokimos.judges._cassette import Cassette
 from dokimos.judges._cassette_mode import CassetteMode
 from dokimos.judges._judge_calls import CallStore
@@ -35,7 +35,7 @@ class ModelCalls:
     """The call stores, the budget and the circuit breakers that the judges and the task of a run share."""
 
     def __init__(self, options: RunOptions, redact: Redact | None = None) -> None:
-        self.ledger = None if options.budget is None else Ledger(options.budget)
+        self.ledger = None if options.budget is None else MemoryLedger(options.budget)
         self.breakers = Breakers(patience=options.patience, start_seconds=options.wait_for_endpoint or 0.0)
         self._clean = _build_redactor(redact)
         self._cassette = _cassette_of(options, self._clean)

@@ -70,6 +70,7 @@ class _Rescoring:
             runs=tuple(runs),
             evaluators=tuple(self._infos.values()),
             status=status_of(runs) if went_through else result.status,
+            provenance=replace(result.provenance, derivation="rescored"),
             # That every item errored was said of the old scores.
             warnings=tuple(w for w in result.warnings if not w.startswith(EVERYTHING_ERRORED)),
         )

@@ -12,7 +12,12 @@ from dokimos._version import __version__
 from dokimos.datasets._dataset import Dataset
 from dokimos.experiment._redaction import Redaction
 from dokimos.experiment._run_description import RunDescription
-from dokimos.experiment._run_provenance import CodeOrigin, code_origin, python_version, scrub_source
+from dokimos.experiment._run_provenance import (
+    CodeProvenance,
+    python_version,
+    read_code_provenance,
+    scrub_source,
+)
 from dokimos.experiment._run_writer import count_duplicate_ids
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ class RunOrigin:
         self.started_at = self.process_started.isoformat(timespec="milliseconds")
         """When the run began: of a resumed run, in its first process."""
         # In a thread: git takes seconds in a large repository, and what it says is needed only at the end.
-        self._code_origin: Future[CodeOrigin] = start_in_thread(code_origin)
+        self._code_origin: Future[CodeProvenance] = start_in_thread(read_code_provenance)
 
     def describe(
         self,
@@ -74,11 +79,11 @@ class RunOrigin:
             **self._describe_code(),
         )
 
-    def _describe_code(self) -> CodeOrigin:
+    def _describe_code(self) -> CodeProvenance:
         try:
             origin = self._code_origin.result(timeout=10).copy()
         except Exception:
-            return CodeOrigin()
+            return CodeProvenance()
         if self._redact is not None:
             origin["git_branch"] = self._hide(origin.get("git_branch"))
             origin["target_branch"] = self._hide(origin.get("target_branch"))

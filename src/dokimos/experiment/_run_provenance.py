@@ -62,7 +62,7 @@ def _scrub_value(argument: str) -> str:
     return _SECRET_VALUE.sub(REDACTED, _SECRET_MEMBER.sub(rf"\1{REDACTED}", without_passwords))
 
 
-class CodeOrigin(TypedDict, total=False):
+class CodeProvenance(TypedDict, total=False):
     """The fields of `Provenance` about the code that ran, and what made it run."""
 
     git_commit: str | None
@@ -85,7 +85,7 @@ class GitState:
     """Whether tracked files differ from the commit."""
 
 
-def code_origin(variables: Mapping[str, str] | None = None) -> CodeOrigin:
+def read_code_provenance(variables: Mapping[str, str] | None = None) -> CodeProvenance:
     """Return which code runs and why, by the variables of a CI system and by git.
 
     In a build of a pull request it is the last commit of its own branch, and not the merge that the system
@@ -94,9 +94,9 @@ def code_origin(variables: Mapping[str, str] | None = None) -> CodeOrigin:
     git = git_state()
     build = read_ci_build(os.environ if variables is None else variables)
     if build is None:
-        return CodeOrigin(git_commit=git.commit, git_dirty=git.dirty, git_branch=git.branch)
+        return CodeProvenance(git_commit=git.commit, git_dirty=git.dirty, git_branch=git.branch)
     commit, branch = build.identify(git.commit)
-    return CodeOrigin(
+    return CodeProvenance(
         git_commit=commit,
         git_dirty=git.dirty,
         git_branch=branch or git.branch,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dokimos._core.example import Example
     from dokimos.experiment._experiment import Experiment
     from dokimos.experiment._run_options import RunOptions
-    from dokimos.judges._budget import Ledger
+    from dokimos.judges._budget import MemoryLedger
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ ItemSink: TypeAlias = Callable[[TaskOutcome], None]
 class TaskCaller:
     """Calls one task for many items, and collects warnings about it for the end of the run."""
 
-    def __init__(self, plan: Experiment, options: RunOptions, ledger: Ledger | None) -> None:
+    def __init__(self, plan: Experiment, options: RunOptions, ledger: MemoryLedger | None) -> None:
         self.errors = CommonErrors()
         self.advice: str | None = None
         """Advice on the first error of a task that expects other arguments."""
@@ -109,7 +109,7 @@ class TaskCaller:
         return self._call_within_budget(self._ledger, example, sink)
 
     async def _call_within_budget(
-        self, ledger: Ledger, example: Example, sink: ItemSink | None
+        self, ledger: MemoryLedger, example: Example, sink: ItemSink | None
     ) -> TaskOutcome:
         reservation = await ledger.reserve(TASK)
         outcome = None

@@ -15,6 +15,7 @@ from dokimos.comparison._comparison_builder import compare_runs
 from dokimos.comparison._config import Pairing
 from dokimos.comparison._diff import Change, MetricChange, RunComparison, title
 from dokimos.comparison._snapshot import Snapshot
+from dokimos.comparison._warnings import warn_of_baseline
 from dokimos.comparison._wording import (
     change_sentence,
     find_unseen_change,
@@ -87,6 +88,8 @@ class Decision:
     item_guard_notes: tuple[str, ...] = ()
     """For which evaluators guard 2 could not have fired, and why."""
     warnings: tuple[str, ...] = ()
+    baseline_warnings: tuple[str, ...] = ()
+    """Those of `warnings` that say why this baseline is a bad one."""
 
     @property
     def is_failing(self) -> bool:
@@ -115,6 +118,7 @@ def decide(
     pairing: Pairing | None = None,
     reruns: Reruns | None = None,
     noise: NoiseMeasurements | None = None,
+    can_rerun: bool = True,
 ) -> Decision:
     """Compare a candidate with its baseline and return which guards fire.
 
@@ -122,6 +126,7 @@ def decide(
         baseline, candidate: What to compare with, and what is to be let through.
         config, pairing: The gate's options, and how the baseline says that items are paired.
         reruns, noise: What running suspicious items again gave, and what is known of the unchanged system.
+        can_rerun: Whether that is possible at all, and so worth advising.
     """
     # Alpha is shared out before anything is compared: guard 1 tests at what guard 2 leaves it.
     level = Level.of(baseline, candidate, config)
@@ -130,13 +135,13 @@ def decide(
     stale = () if noise is None else noise.stale(baseline.evaluators, candidate.evaluators)
     noise = None if noise is None else noise.without(stale)
     applicable_noise = None if noise is None else noise.covering(comparison.items)
-    guards = choose_guards(comparison, baseline, candidate, config, applicable_noise)
+    guards = choose_guards(comparison, baseline, candidate, config, applicable_noise, can_rerun=can_rerun)
     drops = classify_drops(
         comparison, candidate, config, level, guards=guards, reruns=reruns, noise=applicable_noise
     )
     return Decision(
         comparison=comparison,
-        findings=tuple(_find_all(candidate, comparison, drops, config, level)),
+        findings=tuple(_find_all(candidate, comparison, drops, config, level, guards)),
         drops=drops.counted,
         cleared=drops.cleared,
         explained=drops.explained,
@@ -152,17 +157,23 @@ def decide(
             *(_warn_of_unused_noise(noise, applicable_noise, stale) if config.severity == "auto" else ()),
             *describe_drops(drops, comparison, config),
         ),
+        baseline_warnings=tuple(warn_of_baseline(baseline)),
     )
 
 
 def _find_all(
-    candidate: Snapshot, comparison: RunComparison, drops: Drops, config: GateConfig, level: Level
+    candidate: Snapshot,
+    comparison: RunComparison,
+    drops: Drops,
+    config: GateConfig,
+    level: Level,
+    guards: ItemGuards,
 ) -> list[GuardFinding]:
     findings = [
         *_find_unusable(candidate, comparison, config),
         *_find_regressions(comparison, config),
         *_find_counted_drops(drops.counted, config, level),
-        *_find_unclear_drops(drops.unclear, config),
+        *_find_unclear_drops(drops.unclear, config, can_rerun=guards.can_rerun),
         *_find_removed(comparison, config),
     ]
     # A failure stands, however little else the comparison could have seen; power only matters to what would
@@ -193,7 +204,7 @@ def _find_unusable(
         yield GuardFinding(
             Guard.ERRORS,
             "No item of the candidate is in the baseline, so there is nothing to compare. If the data set "
-            "was replaced, accept a new baseline.",
+            "was replaced, the gate needs a new baseline.",
         )
     if candidate.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):
         yield GuardFinding(
@@ -263,13 +274,15 @@ def _find_counted_drops(drops: Sequence[Drop], config: GateConfig, level: Level)
     )
 
 
-def _find_unclear_drops(drops: Sequence[Drop], config: GateConfig) -> Iterator[GuardFinding]:
+def _find_unclear_drops(
+    drops: Sequence[Drop], config: GateConfig, *, can_rerun: bool
+) -> Iterator[GuardFinding]:
     if drops:
+        rerun = ", or let the gate run such items again (rerun)" if can_rerun else ""
         yield GuardFinding(
             Guard.SEVERITY,
             f"{count_drops(drops)} by more than {points(config.severity_margin)}, which "
-            f"{explain_too_few(drops, config)} on each side, or let the gate run such items again (rerun): "
-            f"{format_drops(drops)}.",
+            f"{explain_too_few(drops, config)} on each side{rerun}: {format_drops(drops)}.",
             fails=config.require_power is not None and config.fail_on_regression,
             is_inconclusive=config.fail_on_regression,
         )

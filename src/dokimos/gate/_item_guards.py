@@ -66,6 +66,8 @@ class ItemGuards:
     choices: tuple[GuardChoice, ...] = ()
     warnings: tuple[str, ...] = ()
     margin: float = 0.0
+    can_rerun: bool = True
+    """Whether items can be run again where this is read."""
 
     def of(self, evaluator: str) -> ItemGuard | None:
         return next((one.guard for one in self.choices if one.evaluator == evaluator), None)
@@ -90,7 +92,8 @@ class ItemGuards:
                 "or more items fell so than chance explains"
             ),
             ItemGuard.UNKNOWN: (
-                f"a drop by more than {points(self.margin)} counts where running the item again confirms it"
+                f"a drop by more than {points(self.margin)} counts "
+                + ("where running the item again confirms it" if self.can_rerun else "only with more repeats")
             ),
         }[guard]
 
@@ -106,6 +109,8 @@ def choose_guards(
     candidate: Snapshot,
     config: GateConfig,
     noise: NoiseMeasurements | None = None,
+    *,
+    can_rerun: bool = True,
 ) -> ItemGuards:
     """Choose the form of guard 2 for each evaluator by what its repeats showed, and for a total collapse."""
     if config.severity != "auto":
@@ -118,6 +123,7 @@ def choose_guards(
         choices=choices,
         warnings=(_foreign_warning(config),) if choices and not baseline.records_repeats else (),
         margin=config.severity_margin,
+        can_rerun=can_rerun,
     )
 
 
@@ -130,8 +136,8 @@ def _foreign_warning(config: GateConfig) -> str:
     return (
         "The baseline has neither repeats nor a word on which evaluators are deterministic, as other "
         "implementations of dokimos write it, so the documented guard is kept: any drop of a single item by "
-        f"more than {points(config.severity_margin)} fails the gate, noise or not. Accept a new baseline to "
-        "have drops judged by what repeats vary by."
+        f"more than {points(config.severity_margin)} fails the gate, noise or not. With a baseline "
+        "of this dokimos, drops are judged by what repeats vary by."
     )
 
 

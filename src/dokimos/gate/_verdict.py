@@ -103,6 +103,11 @@ class GateVerdict(Printable):
         return (*reported, *_describe_cleared_drops(self.decision), *self.decision.warnings)
 
     @property
+    def baseline_warnings(self) -> tuple[str, ...]:
+        """Those of `warnings` that say why this baseline is a bad one, which matters for a pass."""
+        return () if self.decision is None else self.decision.baseline_warnings
+
+    @property
     def not_compared(self) -> str | None:
         """Why nothing was compared, and what to do about it; None where something was."""
         return self.note if self.no_baseline is None else self.no_baseline.reason
@@ -198,6 +203,8 @@ class GateVerdict(Printable):
             tree |= _comparison_tree(self.decision, self.config)
             tree["itemGuardsInWords"] = list(self.item_guards)
         tree |= {"warnings": list(self.warnings), "acceptCommand": self.accept_command, "note": self.note}
+        if self.baseline_warnings:
+            tree["baselineWarnings"] = list(self.baseline_warnings)
         return {key: value for key, value in tree.items() if value is not None}
 
 

@@ -127,7 +127,9 @@ def _lines(verdict: VerdictFile) -> Iterator[str]:
 
 def _missing_baseline(tree: Tree) -> str:
     reasons = (str(one["reason"]) for one in tree.get("guards") or [] if one.get("reason"))
-    text = next(reasons, "There is no baseline, so nothing was compared. Create one and commit it.")
+    # What another server leaves out is said for it: there, baselines are runs, and nothing is committed.
+    remedy = "The next run has this one." if tree.get("link") else "Create one and commit it."
+    text = next(reasons, f"There is no baseline, so nothing was compared. {remedy}")
     return plain(text, _TEXT)
 
 

@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import usd
 from dokimos.errors import BudgetExceededError, ConfigurationError
+
+if TYPE_CHECKING:
+    from dokimos.judges._judge_calls import CallRequest
 
 TASK: Final = "the task"
 """The account of the calls that a run's own task makes."""
@@ -95,7 +98,7 @@ _LIMITS: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
 
 
 @dataclass(slots=True)
-class _Account:
+class Account:
     """What the calls of one judge, or of the task, have cost, to estimate the next one."""
 
     is_task: bool
@@ -136,8 +139,8 @@ class _Account:
         return Spending(1, max(average.tokens, self.last.tokens), max(average.cost_usd, self.last.cost_usd))
 
 
-class Ledger:
-    """The accounts of one run.
+class MemoryLedger:
+    """The accounts of one run, in memory: a `CallLedger`.
 
     A call is allowed if what was spent, what is reserved for calls in flight and its estimate fit into the
     budget. A call that does not fit waits while other calls of the same judge are in flight, which may
@@ -151,11 +154,13 @@ class Ledger:
         """Why the last refused call was refused; None as long as none was."""
         self.spent = Spending()
         self._reserved = Spending()
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, Account] = {}
         self._mutex = threading.Lock()
         self._by_size = budget.max_cost_usd is not None or budget.max_tokens is not None
 
-    async def reserve(self, identity: str, *, nested: bool = False) -> Reservation:
+    async def reserve(
+        self, identity: str, *, nested: bool = False, request: CallRequest | None = None
+    ) -> Reservation:
         """Reserve the estimated cost of a call. Raises `BudgetExceededError` if too little is left.
 
         A `nested` call never waits, or it could deadlock: the call that it would wait for may wait for it.
@@ -217,13 +222,13 @@ class Ledger:
             # After the lock is free, since the callbacks of a future are called inside set_result.
             cost_known.set_result(None)
 
-    def _account(self, identity: str) -> _Account:
+    def _account(self, identity: str) -> Account:
         account = self._accounts.get(identity)
         if account is None:
-            account = self._accounts[identity] = _Account(is_task=identity == TASK)
+            account = self._accounts[identity] = Account(is_task=identity == TASK)
         return account
 
-    def _reservation(self, identity: str, account: _Account, *, waits: bool) -> Reservation | None:
+    def _reservation(self, identity: str, account: Account, *, waits: bool) -> Reservation | None:
         """Return a reservation, None if a call in flight has to show its cost first."""
         waits = waits and account.in_flight > 0
         if waits and not account.answered and (self._by_size or account.is_task):
@@ -257,20 +262,20 @@ class Ledger:
 
 
 class Reservation:
-    """The part of the budget that is reserved for one call."""
+    """The part of the budget that is reserved for one call: a `CallReservation`."""
 
     __slots__ = ("_estimate", "_identity", "_ledger")
 
-    def __init__(self, ledger: Ledger, identity: str, estimate: Spending) -> None:
+    def __init__(self, ledger: MemoryLedger, identity: str, estimate: Spending) -> None:
         self._ledger = ledger
         self._identity = identity
         self._estimate = estimate
 
-    def settle(self, metrics: CallMetrics | None) -> None:
+    def settle(self, metrics: CallMetrics | None, outcome: object = None) -> None:
         """Record that the call was answered, and its cost as far as known."""
         self._ledger.settle(self._identity, self._estimate, metrics, answered=True)
 
-    def fail(self) -> None:
+    def fail(self, error: BaseException | None = None) -> None:
         """Record that the call was made and not answered."""
         self._ledger.settle(self._identity, self._estimate, None, answered=False)
 

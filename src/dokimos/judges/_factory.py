@@ -96,6 +96,14 @@ def key_variables() -> dict[str, str]:
     return {**providers, "AZURE_OPENAI_API_KEY": "azure"}
 
 
+def is_home_of_key(variable: str, url: str) -> bool:
+    """Say whether a URL is the provider's whose key a variable of the environment holds.
+
+    That is its own API, or the endpoint that the environment names instead of it.
+    """
+    return any(home.key_variable == variable and home.key_for(url) == variable for _, home in _homes())
+
+
 def url_variables() -> tuple[str, ...]:
     """Return the variables of the environment that name endpoints."""
     variables = dict.fromkeys(home.url_variable for _, home in _homes())

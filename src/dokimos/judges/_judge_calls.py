@@ -17,7 +17,7 @@ from dokimos.judges._protocol import JsonSchemaDict, JudgeLM, JudgeReply, as_rep
 from dokimos.judges._run_scope import RunScope, coalesce, current_scope, current_usage
 
 if TYPE_CHECKING:
-    from dokimos.judges._budget import Reservation
+    from dokimos.judges._call_ledger import CallReservation
 
 
 class CallStore(Protocol):
@@ -152,7 +152,7 @@ async def _look_up_or_call(
             return cached
         try:
             call = partial(_call_judge, judge, own_stores, request)
-            reply = await call_within_budget(call, request.identity, scope)
+            reply = await call_within_budget(call, request.identity, scope, request)
             if reply.metrics is None:
                 # None would mean that the reply came from another run, and cost this one nothing.
                 reply = replace(reply, metrics=CallMetrics())
@@ -217,38 +217,51 @@ _AnswerT = TypeVar("_AnswerT", bound=_Answer)
 
 
 async def call_within_budget(
-    call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: RunScope
+    call: Callable[[], Awaitable[_AnswerT]],
+    identity: str,
+    scope: RunScope,
+    request: CallRequest | None = None,
 ) -> _AnswerT:
     """Make a call to a model if the run's budget allows it, and count what it costs.
 
     Raises:
         BudgetExceededError: if the budget does not allow it.
     """
-    nested = bool(_outer.get())
-    reservation = None if scope.budget is None else await scope.budget.reserve(identity, nested=nested)
+    reservation = None
+    if scope.budget is not None:
+        reservation = await scope.budget.reserve(identity, nested=bool(_outer.get()), request=request)
     try:
         answer = await call()
-    except JudgeReplyError as unusable:
-        if not isinstance(unusable.metrics, CallMetrics):
-            unusable.metrics = CallMetrics()  # it is paid for like any other
-        _record_cost(unusable.metrics, reservation)
+    except BaseException as error:
+        await _record_failure(error, reservation)
         raise
-    except EndpointDownError:
-        if reservation is not None:
-            reservation.cancel()
-        raise
-    except BaseException:
-        if reservation is not None:
-            reservation.fail()
-        raise
-    _record_cost(answer.metrics, reservation)
+    _count_usage(answer.metrics)
+    if reservation is not None:
+        settlement = reservation.settle(answer.metrics, answer)
+        if settlement is not None:
+            await settlement
     return answer
 
 
-def _record_cost(metrics: CallMetrics | None, reservation: Reservation | None) -> None:
-    """Add what a call cost, as far as it is known, to the budget and to the evaluation's usage."""
-    if reservation is not None:
-        reservation.settle(metrics)
+async def _record_failure(error: BaseException, reservation: CallReservation | None) -> None:
+    """Count a call that ended with an error."""
+    settlement = None
+    if isinstance(error, JudgeReplyError):
+        if not isinstance(error.metrics, CallMetrics):
+            error.metrics = CallMetrics()  # it is paid for like any other
+        _count_usage(error.metrics)
+        if reservation is not None:
+            settlement = reservation.settle(error.metrics, error)
+    elif reservation is not None:
+        # A call that no endpoint accepted was not made.
+        is_made = not isinstance(error, EndpointDownError)
+        settlement = reservation.fail(error) if is_made else reservation.cancel()
+    if settlement is not None:
+        await settlement
+
+
+def _count_usage(metrics: CallMetrics | None) -> None:
+    """Add what a call cost, as far as it is known, to the evaluation's usage."""
     usage = current_usage()
     if usage is not None:
         usage.add(metrics)

@@ -177,7 +177,8 @@ class OpenAIResponses(HttpJudge):
 
     def read(self, data: object) -> Completion:
         output = parts(data, "output")
-        if not output and part(data, "status") not in ("incomplete", "completed"):
+        whole = part(data, "output_text")  # some servers give the text only in one piece
+        if not output and not whole and part(data, "status") not in ("incomplete", "completed"):
             raise no_answer_in(data, self.label)
         contents = [each for item in output for each in parts(item, "content")]
         refusal = "".join(str(each["refusal"]) for each in contents if each.get("refusal"))
@@ -185,7 +186,7 @@ class OpenAIResponses(HttpJudge):
         called = _of_type("function_call", output)
         text = str(called[0].get("arguments")) if called else "".join(str(t.get("text", "")) for t in written)
         return Completion(
-            text or refusal,
+            text or _plain(whole) or refusal,
             "refusal" if refusal else _responses_finish(data),
             token_logprobs(entry for each in written for entry in parts(each, "logprobs")),
         )

@@ -16,7 +16,7 @@ from dokimos._runtime.time_limits import retrieve_exception
 if TYPE_CHECKING:
     from dokimos._http.breaker import Breakers
     from dokimos._runtime.scoring_threads import ThreadLimit
-    from dokimos.judges._budget import Ledger
+    from dokimos.judges._call_ledger import CallLedger
     from dokimos.judges._judge_calls import CallStore
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class RunScope:
     seed: int | None = None
     call_stores: tuple[CallStore, ...] = ()
     """Where replies of judges are kept, asked in this order."""
-    budget: Ledger | None = None
+    budget: CallLedger | None = None
     in_flight: dict[Any, asyncio.Future[Any]] | None = None
     """Model calls that are going on, by what they ask, so that none is made twice at once."""
     retry_keys: set[str] = field(default_factory=set)

@@ -34,7 +34,7 @@ from dokimos.suites._problems import raise_problems, suggest
 from dokimos.suites._validation import validate_document
 
 if TYPE_CHECKING:
-    from dokimos.optimizer._trial import Found, Split
+    from dokimos.optimizer._trial import SearchState, Split
     from dokimos.suites._document import Document
     from dokimos.suites._optimizer_schema import OptimizerBlock
     from dokimos.suites._schema import SuiteFile
@@ -53,7 +53,7 @@ Listener = Callable[[Mapping[str, Any]], None]
 class Optimized:
     """What came of a search."""
 
-    found: Found
+    state: SearchState
     folder: Path
     warnings: tuple[str, ...] = ()
     cost_usd: float | None = None
@@ -137,19 +137,19 @@ def _run_search(
     )  # fmt: skip
     search = Search(block, plan.objective, bench, space=space, writer=writer, emit=emit, keep=outputs.write)
     try:
-        found = run_sync(search.run(plan.locations.current))
+        state = run_sync(search.run(plan.locations.current))
     except Exception as error:
         emit("error", message=str(error))
         raise
     cost, tokens = spending.total
     emit(
-        "run_completed", improved=found.has_improved, best_trial=found.best.id,
-        baseline_loss=found.baseline.loss, loss=found.best.loss, trials=len(found.trials),
-        cycles=found.cycles, reason=found.stopped,
+        "run_completed", improved=state.has_improved, best_trial=state.best.id,
+        baseline_loss=state.baseline.loss, loss=state.best.loss, trials=len(state.trials),
+        cycles=state.cycles, reason=state.stopped,
         best=str(outputs.best_file), report=str(outputs.report_file), cost_usd=cost, tokens=tokens,
         spent=format_spending(cost, tokens),
     )  # fmt: skip
-    return Optimized(found=found, folder=folder, warnings=plan.warnings, cost_usd=cost, tokens=tokens)
+    return Optimized(state=state, folder=folder, warnings=plan.warnings, cost_usd=cost, tokens=tokens)
 
 
 @dataclass(frozen=True, kw_only=True)

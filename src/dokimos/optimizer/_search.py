@@ -14,8 +14,8 @@ from dokimos.optimizer._trial import (
     Attempt,
     Bench,
     Candidate,
-    Found,
     Phase,
+    SearchState,
     Trial,
     Writer,
     decision_fields,
@@ -43,7 +43,7 @@ class Search:
         space: NumericSpace | None = None,
         writer: Writer | None = None,
         emit: Emit = lambda event, **details: None,
-        keep: Callable[[Found], None] = lambda found: None,
+        keep: Callable[[SearchState], None] = lambda state: None,
     ) -> None:
         self._block = block
         self._objective = objective
@@ -62,22 +62,22 @@ class Search:
         self._number = 0
         self._attempts: list[Attempt] = []
 
-    async def run(self, candidate: Candidate) -> Found:
+    async def run(self, candidate: Candidate) -> SearchState:
         """Search from what the suite has now.
 
         Raises:
             RunError: where the suite as it is cannot be measured.
             BudgetExceededError: where the budget does not even allow that.
         """
-        found = await self._baseline(candidate)
+        state = await self._baseline(candidate)
         try:
-            found.stopped = await self._cycles(found)
+            state.stopped = await self._cycles(state)
         except BudgetExceededError as spent:
-            found.stopped = str(spent)
-        self._keep(found)
-        return found
+            state.stopped = str(spent)
+        self._keep(state)
+        return state
 
-    async def _baseline(self, candidate: Candidate) -> Found:
+    async def _baseline(self, candidate: Candidate) -> SearchState:
         # Only on training cases: the held-out ones are run when there is something to test.
         measured = await self._bench.run(0, candidate, "train")
         if measured.error is not None or measured.loss is None:
@@ -97,83 +97,83 @@ class Search:
         if self._space is not None:
             self._space.start(candidate.numbers, measured.loss)
         self._emit("baseline", loss=measured.loss, cases=measured.cases, infeasible=baseline.infeasible)
-        found = Found(baseline=baseline, best=baseline)
-        self._keep(found)
-        return found
+        state = SearchState(baseline=baseline, best=baseline)
+        self._keep(state)
+        return state
 
-    async def _cycles(self, found: Found) -> str:
+    async def _cycles(self, state: SearchState) -> str:
         for cycle in range(self._block.max_cycles):
             self._emit("cycle_started", cycle=cycle)
             accepted = 0
             for phase in self._phases:
-                accepted += await self._phase(found, cycle, phase)
-            found.cycles = cycle + 1
+                accepted += await self._phase(state, cycle, phase)
+            state.cycles = cycle + 1
             self._levels.end_cycle()
-            self._emit("cycle_completed", cycle=cycle, accepted=accepted, loss=found.best.loss)
+            self._emit("cycle_completed", cycle=cycle, accepted=accepted, loss=state.best.loss)
             if not accepted:
                 return f"cycle {cycle} accepted nothing"
         return f"max_cycles ({self._block.max_cycles}) reached"
 
-    async def _phase(self, found: Found, cycle: int, phase: Phase) -> bool:
+    async def _phase(self, state: SearchState, cycle: int, phase: Phase) -> bool:
         """Look for a better candidate, and put the best one to the test; says whether it was accepted."""
         limits = self._block.numeric_phase if phase == "numeric" else self._block.textual_phase
         self._emit("phase_started", cycle=cycle, phase=phase, max_trials=limits.max_trials)
-        course = _Course(found.best, limits, self._block.min_delta)
+        course = _Course(state.best, limits, self._block.min_delta)
         work = self._numeric if phase == "numeric" else self._textual
         while not course.is_over:
-            batch = await work(found, cycle, min(self._block.parallel_trials, course.remaining))
+            batch = await work(state, cycle, min(self._block.parallel_trials, course.remaining))
             if not batch:
                 course.reason = "every point was tried"
             for trial in batch:
-                found.trials.append(trial)
+                state.trials.append(trial)
                 course.add(trial)
                 self._emit("trial", **trial_fields(trial))
-            self._keep(found)
-        challenger = course.best if course.best is not found.best else None
-        accepted = challenger is not None and await self._challenge(found, challenger)
-        tested = found.trials[challenger.id - 1] if challenger is not None else None
+            self._keep(state)
+        challenger = course.best if course.best is not state.best else None
+        accepted = challenger is not None and await self._challenge(state, challenger)
+        tested = state.trials[challenger.id - 1] if challenger is not None else None
         self._emit(
             "phase_completed", cycle=cycle, phase=phase, trials=course.tried, reason=course.reason,
-            challenger=None if tested is None else tested.id, accepted=accepted, loss=found.best.loss,
+            challenger=None if tested is None else tested.id, accepted=accepted, loss=state.best.loss,
             holdout=None if tested is None else decision_fields(tested.decision),
         )  # fmt: skip
-        self._keep(found)
+        self._keep(state)
         return accepted
 
-    async def _numeric(self, found: Found, cycle: int, size: int) -> list[Trial]:
+    async def _numeric(self, state: SearchState, cycle: int, size: int) -> list[Trial]:
         assert self._space is not None, "without numeric axes there is no such phase"
         started: list[tuple[Trial, Proposal]] = []
         for _ in range(size):
             proposal = self._space.propose(self._number + 1)
             if proposal is None:
                 break
-            candidate = replace(found.best.candidate, numbers=proposal.point)
-            started.append((self._start_trial(found, cycle, "numeric", candidate), proposal))
+            candidate = replace(state.best.candidate, numbers=proposal.point)
+            started.append((self._start_trial(state, cycle, "numeric", candidate), proposal))
         trials = await _run_all([self._run_trial(trial, len(started)) for trial, _ in started])
         # In the order of the proposals, not of their ends: a resumed search must build the same study.
         for trial, (_, proposal) in zip(trials, started, strict=True):
             self._space.tell(proposal, trial.loss if trial.counts else None)
         return trials
 
-    async def _textual(self, found: Found, cycle: int, size: int) -> list[Trial]:
-        tried = [trial for trial in found.trials if (trial.cycle, trial.phase) == (cycle, "textual")]
-        source = self._source(found, tried)
+    async def _textual(self, state: SearchState, cycle: int, size: int) -> list[Trial]:
+        tried = [trial for trial in state.trials if (trial.cycle, trial.phase) == (cycle, "textual")]
+        source = self._source(state, tried)
         axes = [self._texts[(len(tried) + offset) % len(self._texts)] for offset in range(size)]
-        started = [self._start_trial(found, cycle, "textual", source.candidate, axis) for axis in axes]
+        started = [self._start_trial(state, cycle, "textual", source.candidate, axis) for axis in axes]
         trials = await _run_all([self._rewrite_and_run(trial, source, len(started)) for trial in started])
         self._attempts += [Attempt(summary=t.summary, loss=t.loss) for t in trials if t.error is None]
         return trials
 
-    def _source(self, found: Found, tried: Sequence[Trial]) -> Trial:
+    def _source(self, state: SearchState, tried: Sequence[Trial]) -> Trial:
         """Return what is rewritten: of a single text the last attempt, of several the best one."""
         usable = [trial for trial in tried if trial.loss is not None and trial.error is None]
         if len(self._texts) == 1:
-            return usable[-1] if usable else found.best
+            return usable[-1] if usable else state.best
         better = [trial for trial in usable if trial.counts]
-        return min([found.best, *better], key=lambda trial: trial.loss or 0.0)
+        return min([state.best, *better], key=lambda trial: trial.loss or 0.0)
 
     def _start_trial(
-        self, found: Found, cycle: int, phase: Phase, candidate: Candidate, axis: str | None = None
+        self, state: SearchState, cycle: int, phase: Phase, candidate: Candidate, axis: str | None = None
     ) -> Trial:
         self._number += 1
         self._emit("trial_started", trial_id=self._number, cycle=cycle, phase=phase)
@@ -183,7 +183,7 @@ class Search:
             phase=phase,
             candidate=candidate,
             axis=axis,
-            baseline_loss=found.best.loss,
+            baseline_loss=state.best.loss,
         )
 
     async def _rewrite_and_run(self, trial: Trial, source: Trial, at_once: int) -> Trial:
@@ -204,32 +204,32 @@ class Search:
             infeasible=None if measured.error else self._find_ceiling_fault(measured),
         )  # fmt: skip
 
-    async def _challenge(self, found: Found, challenger: Trial) -> bool:
+    async def _challenge(self, state: SearchState, challenger: Trial) -> bool:
         """Accept the best candidate of a phase where the held-out cases agree."""
         tested = (
-            await self._confirm_on_holdout(found, challenger)
+            await self._confirm_on_holdout(state, challenger)
             if self._block.holdout
-            else _on_training(found, challenger)
+            else _on_training(state, challenger)
         )
         # Ids count from 1, and trials are added in their order.
-        found.trials[challenger.id - 1] = tested
+        state.trials[challenger.id - 1] = tested
         if not tested.is_accepted:
             return False
         self._levels.carry_over()
         if self._space is not None and tested.phase == "textual":
             # The study compares losses at different points; those under a new text are lower everywhere.
-            self._space.shift((found.best.loss or 0.0) - (tested.loss or 0.0))
-        found.best = tested
+            self._space.shift((state.best.loss or 0.0) - (tested.loss or 0.0))
+        state.best = tested
         return True
 
-    async def _confirm_on_holdout(self, found: Found, challenger: Trial) -> Trial:
-        trials = [found.best, challenger]
-        if self._block.parallel_trials > 1 and found.best.holdout is None:
+    async def _confirm_on_holdout(self, state: SearchState, challenger: Trial) -> Trial:
+        trials = [state.best, challenger]
+        if self._block.parallel_trials > 1 and state.best.holdout is None:
             before, after = await _run_all([self._run_on_holdout(trial, at_once=2) for trial in trials])
         else:
             before, after = [await self._run_on_holdout(trial) for trial in trials]
         # Kept: the accepted candidate is the other side of each later test, and is run on these cases once.
-        found.best = replace(found.best, holdout=before)
+        state.best = replace(state.best, holdout=before)
         if after.error is not None or before.error is not None:
             why = f"The held-out cases could not be measured: {after.error or before.error}."
             decision = Decision(
@@ -293,8 +293,8 @@ class _Course:
             self.reason = f"{self._misses} trials in a row were no better"
 
 
-def _on_training(found: Found, challenger: Trial) -> Trial:
-    gain = (found.best.loss or 0.0) - (challenger.loss or 0.0)
+def _on_training(state: SearchState, challenger: Trial) -> Trial:
+    gain = (state.best.loss or 0.0) - (challenger.loss or 0.0)
     why = "There are no held-out cases: the training cases decided."
     decision = Decision(
         accepted=True, improvement=gain, p=1.0, level=1.0, cases=challenger.measured.cases, reason=why

@@ -20,7 +20,7 @@ from dokimos.stats._skewed_mean import coverage_of_few
 if TYPE_CHECKING:
     from dokimos.optimizer._axes import AxisLocations
     from dokimos.optimizer._suite_bench import Spending
-    from dokimos.optimizer._trial import Found, Split, Trial
+    from dokimos.optimizer._trial import SearchState, Split, Trial
     from dokimos.suites._optimizer_schema import OptimizerBlock
 
 BEST_FILE: Final = "best.yaml"
@@ -60,17 +60,17 @@ class Outputs:
     def report_file(self) -> Path:
         return self.folder / REPORT_FILE
 
-    def write(self, found: Found) -> None:
+    def write(self, state: SearchState) -> None:
         """Write down how far the search has come."""
-        trials = (json.dumps(jsonable(trial_fields(trial)), ensure_ascii=False) for trial in found.trials)
+        trials = (json.dumps(jsonable(trial_fields(trial)), ensure_ascii=False) for trial in state.trials)
         _replace(self.folder / TRIALS_FILE, "".join(f"{line}\n" for line in trials))
-        if self._best != found.best.id:
-            self._write_best(found)
-            self._best = found.best.id
-        _replace(self.report_file, "\n".join(self._report(found)) + "\n")
+        if self._best != state.best.id:
+            self._write_best(state)
+            self._best = state.best.id
+        _replace(self.report_file, "\n".join(self._report(state)) + "\n")
 
-    def _write_best(self, found: Found) -> None:
-        text, files = self.plan.locations.render(found.best.candidate)
+    def _write_best(self, state: SearchState) -> None:
+        text, files = self.plan.locations.render(state.best.candidate)
         # The files first: when best.yaml is there, all that it names is.
         for name, content in files.items():
             target = self.folder / name
@@ -78,39 +78,39 @@ class Outputs:
             _replace(target, content)
         _replace(self.best_file, text)
 
-    def _report(self, found: Found) -> Iterator[str]:
+    def _report(self, state: SearchState) -> Iterator[str]:
         yield f"# Optimization of {self.plan.path.name}"
         yield ""
-        yield from self._verdict(found)
-        yield from _section("Warnings", [f"- {warning}" for warning in self._warnings(found)])
-        yield from _section("What changed", list(self._changes(found)))
-        yield from _section("Trials", _trial_table(found))
-        yield from _section("Tests on held-out cases", _test_table(found))
-        yield from _section("How it was decided", self._method(found))
+        yield from self._verdict(state)
+        yield from _section("Warnings", [f"- {warning}" for warning in self._warnings(state)])
+        yield from _section("What changed", list(self._changes(state)))
+        yield from _section("Trials", _trial_table(state))
+        yield from _section("Tests on held-out cases", _test_table(state))
+        yield from _section("How it was decided", self._method(state))
 
-    def _verdict(self, found: Found) -> Iterator[str]:
-        trials = pluralize(len(found.trials), "trial")
-        if not found.has_improved:
-            loss = _number(found.best.loss)
+    def _verdict(self, state: SearchState) -> Iterator[str]:
+        trials = pluralize(len(state.trials), "trial")
+        if not state.has_improved:
+            loss = _number(state.best.loss)
             yield f"**No improvement** was found in {trials}: the suite stays as it is (loss {loss})."
         else:
-            decision = found.best.decision
+            decision = state.best.decision
             reason = "" if decision is None else f" {decision.reason}"
             yield (
-                f"**Improved**: trial {found.best.id} of {trials} is accepted. On the training cases the "
-                f"loss falls from {_number(found.baseline.loss)} to {_number(found.best.loss)}.{reason}"
+                f"**Improved**: trial {state.best.id} of {trials} is accepted. On the training cases the "
+                f"loss falls from {_number(state.baseline.loss)} to {_number(state.best.loss)}.{reason}"
             )
         cost, tokens = self.spending.total
         yield ""
-        ended = f"has ended: {found.stopped}" if found.stopped else "has not ended yet"
+        ended = f"has ended: {state.stopped}" if state.stopped else "has not ended yet"
         yield f"The search {ended}. Spent: {format_spending(cost, tokens)}."
 
-    def _warnings(self, found: Found) -> list[str]:
-        over = found.baseline.infeasible
+    def _warnings(self, state: SearchState) -> list[str]:
+        over = state.baseline.infeasible
         return [*self.plan.warnings, *([f"The suite as it was exceeds a ceiling: {over}."] if over else [])]
 
-    def _changes(self, found: Found) -> Iterator[str]:
-        before, after = found.baseline.candidate, found.best.candidate
+    def _changes(self, state: SearchState) -> Iterator[str]:
+        before, after = state.baseline.candidate, state.best.candidate
         rows = [
             f"| `{path}` | {_value(before.numbers[path])} | {_value(value)} |"
             for path, value in after.numbers.items()
@@ -121,11 +121,11 @@ class Outputs:
         for path, text in after.texts.items():
             if text != before.texts[path]:
                 yield from (f"`{path}`:", "", "```diff", *_diff(before.texts[path], text), "```", "")
-        if found.has_improved:
-            yield from self._how_to_apply(found)
+        if state.has_improved:
+            yield from self._how_to_apply(state)
 
-    def _how_to_apply(self, found: Found) -> Iterator[str]:
-        _, files = self.plan.locations.render(found.best.candidate)
+    def _how_to_apply(self, state: SearchState) -> Iterator[str]:
+        _, files = self.plan.locations.render(state.best.candidate)
         beside = "".join(f" and `{name}`" for name in files)
         yield (
             f"`{BEST_FILE}` is the suite with these values and nothing else changed. Its relative paths are "
@@ -133,7 +133,7 @@ class Outputs:
             f"{' and of the file of that name' if files else ''}."
         )
 
-    def _method(self, found: Found) -> list[str]:
+    def _method(self, state: SearchState) -> list[str]:
         block, splits = self.plan.block, self.plan.splits
         loss = ", ".join(f"{name} {weight:g}" for name, weight in block.loss.items())
         repeats = f", each run {block.repeats} times" if block.repeats > 1 else ""
@@ -162,11 +162,11 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield from ("", f"## {title}", "", *lines)
 
 
-def _trial_table(found: Found) -> list[str]:
-    if not found.trials:
+def _trial_table(state: SearchState) -> list[str]:
+    if not state.trials:
         return []
     head = ["| trial | cycle | phase | tried | loss | base | cost of a case | latency | |", "|" + "---|" * 9]
-    return [*head, *map(_trial_row, found.trials)]
+    return [*head, *map(_trial_row, state.trials)]
 
 
 def _trial_row(trial: Trial) -> str:
@@ -185,8 +185,8 @@ def _trial_row(trial: Trial) -> str:
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
-def _test_table(found: Found) -> list[str]:
-    tested = [trial for trial in found.trials if trial.decision is not None]
+def _test_table(state: SearchState) -> list[str]:
+    tested = [trial for trial in state.trials if trial.decision is not None]
     if not tested:
         return []
     rows = ["| trial | cases | loss falls by | 95 % interval | p | level | |", "|" + "---|" * 7]

@@ -98,7 +98,7 @@ class Writer(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class SearchState:
     """How far a search has come."""
 
     baseline: Trial

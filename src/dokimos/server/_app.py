@@ -8,50 +8,101 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, Final
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
+from starlette.datastructures import State
 
 from dokimos._version import __version__
 from dokimos.server._api import (
+    alert_routes,
+    alignment_routes,
     annotation_routes,
+    audit_routes,
     comment_routes,
+    connection_routes,
     dataset_routes,
     dataset_version_routes,
     event_routes,
     gate_routes,
     health_routes,
+    judge_routes,
     key_routes,
+    label_routes,
+    member_routes,
+    metrics_routes,
+    oidc_routes,
     project_routes,
+    project_settings_routes,
+    review_routes,
     run_routes,
+    server_settings_routes,
+    session_list_routes,
     session_routes,
+    user_routes,
+    view_routes,
 )
-from dokimos.server._api.access import Access, KeyRing, access, authorize
+from dokimos.server._api.access import Access, access, authorize
 from dokimos.server._api.admission import AdmissionMiddleware
 from dokimos.server._api.api_description import describe_api
 from dokimos.server._api.disconnects import DisconnectMiddleware
+from dokimos.server._api.draining import DrainMiddleware
 from dokimos.server._api.error_responses import add_error_handlers
 from dokimos.server._api.health_routes import DatabaseHealth
 from dokimos.server._api.items_endpoint import ItemsMiddleware
+from dokimos.server._api.key_ring import KeyRing
+from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.middleware import GuardMiddleware
+from dokimos.server._api.observation import ObservationMiddleware
+from dokimos.server._api.proxy import ProxyMiddleware
+from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database
+from dokimos.server._oidc.provider import Provider
+from dokimos.server._services.alert_outbox import AlertsQueued
+from dokimos.server._services.audit_trail import AuditTrail
+from dokimos.server._services.audited_database import AuditedDatabase
 from dokimos.server._services.comparisons import Comparisons
 from dokimos.server._services.event_hub import EventHub
+from dokimos.server._services.judge_jobs import JobsChanged
+from dokimos.server._services.measured_database import MeasuredDatabase
+from dokimos.server._services.metrics import Metrics
+from dokimos.server._services.model_check import ModelChecks
+from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.start_warnings import warn_of_access, warn_of_ignored_variables
 from dokimos.server._settings import ServerSettings
+from dokimos.server._workers.alert_delivery import AlertDelivery, deliver_alerts
+from dokimos.server._workers.audit import keep_audit_log
 from dokimos.server._workers.comparison_process import ComparisonProcess
 from dokimos.server._workers.event_relay import relay_events
+from dokimos.server._workers.judge_models import JobModels
+from dokimos.server._workers.judging import JudgeWorker, judge_runs
 from dokimos.server._workers.maintenance import maintain
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
     project_routes.ROUTER,
+    project_settings_routes.ROUTER,
+    member_routes.ROUTER,
     run_routes.ROUTER,
     comment_routes.ROUTER,
     annotation_routes.ROUTER,
+    alignment_routes.ROUTER,
+    review_routes.ROUTER,
+    label_routes.ROUTER,
     dataset_routes.ROUTER,
     dataset_version_routes.ROUTER,
     gate_routes.ROUTER,
+    alert_routes.ROUTER,
+    connection_routes.ROUTER,
+    judge_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,
+    view_routes.ROUTER,
+    server_settings_routes.ROUTER,
+    audit_routes.ROUTER,
+    metrics_routes.ROUTER,
+    session_list_routes.ROUTER,
+    oidc_routes.ROUTER,
+    user_routes.ROUTER,
     health_routes.ROUTER,
 )
 
@@ -79,38 +130,89 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    database = open_database(settings)
-    app.state.settings = settings
-    app.state.database = database
-    app.state.keys = KeyRing(database, settings)
-    app.state.health = DatabaseHealth(database)
-    app.state.comparisons = Comparisons(
-        database, ComparisonProcess(settings), most_waiting=settings.max_waiting_comparisons
-    )
-    app.state.events = EventHub(settings.max_event_streams)
-    app.state.is_draining = False
+    _add_parts(app.state, settings)
+    watch_server(app.state)
     add_error_handlers(app)
     for router in _ROUTERS:
         app.include_router(router)
     _add_openapi(app)
+    _add_middleware(app, settings)
+    return app
+
+
+def _add_middleware(app: FastAPI, settings: ServerSettings) -> None:
+    """Add what each request passes before its route, the last one first."""
     app.add_middleware(ItemsMiddleware)
     app.add_middleware(AdmissionMiddleware, limit=settings.max_requests)
     app.add_middleware(DisconnectMiddleware)
     app.add_middleware(GuardMiddleware, allowed_hosts=settings.allowed_hosts)
-    return app
+    app.add_middleware(DrainMiddleware)
+    app.add_middleware(ObservationMiddleware, metrics=app.state.metrics, trail=app.state.audit_trail)
+    app.add_middleware(ProxyMiddleware, trusted=settings.trusted_proxies)
+
+
+def _add_parts(state: State, settings: ServerSettings) -> None:
+    """Make the parts of a server, which requests and workers find in its state."""
+    metrics = state.metrics = Metrics()
+    trail = state.audit_trail = AuditTrail()
+    database = MeasuredDatabase(open_database(settings), metrics)
+    state.settings = settings
+    # What requests and workers change is audited; the others look after keys, health and verdicts.
+    state.unaudited_database = database
+    state.database = AuditedDatabase(database, trail)
+    state.keys = KeyRing(database, settings)
+    state.health = DatabaseHealth(database)
+    state.comparisons = Comparisons(
+        database,
+        ComparisonProcess(settings),
+        most_waiting=settings.max_waiting_comparisons,
+        durations=metrics.comparisons,
+    )
+    state.events = EventHub(settings.max_event_streams, settings.max_event_streams_per_caller)
+    state.oidc = None if settings.oidc is None else Provider(settings.oidc)
+    state.vault = SecretVault(settings.encryption_keys)
+    state.alerts = AlertDelivery(state.database, settings, state.vault, metrics)
+    state.model_checks = ModelChecks(metrics)
+    state.judging = JudgeWorker(
+        state.database,
+        settings.judging,
+        JobModels(state.database, settings, state.vault),
+        metrics,
+        state.comparisons.judge_soon,
+    )
+    state.is_draining = False
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     state = app.state
-    _warn(state.settings)
+    for warning in warn_of_ignored_variables(state.settings):  # also where the database cannot be opened
+        _LOGGER.warning("%s", warning)
     await state.database.open()
     try:
         await state.keys.reload()
+        for warning in warn_of_access(state.settings, is_keyed=state.keys.is_keyed):
+            _LOGGER.warning("%s", warning)
+        state.started_at = now()
         async with (
-            relay_events(state.database, state.settings, state.events),
+            keep_audit_log(
+                state.unaudited_database,
+                state.settings,
+                state.audit_trail,
+                is_keyed=state.keys.is_keyed,
+            ),
+            relay_events(
+                state.database,
+                state.settings,
+                state.events,
+                state.keys.expire,
+                {AlertsQueued: state.alerts.wake, JobsChanged: state.judging.wake},
+            ) as relay,
+            deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),
+            judge_runs(state.judging),
         ):
+            state.keys.announce_to(relay.announce_access)
             yield
     finally:
         state.is_draining = True
@@ -118,24 +220,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await state.database.close()
 
 
-def _warn(settings: ServerSettings) -> None:
-    for name in settings.ignored_variables:
-        _LOGGER.warning("%s is set, but means nothing to this server.", name)
-    if settings.api_key is None and not settings.is_loopback:
-        _LOGGER.warning(
-            "Anyone who reaches port %d can read, write and create keys, unless keys exist already: set "
-            "DOKIMOS_API_KEY, or bind to 127.0.0.1.",
-            settings.port,
-        )
-    elif not settings.require_auth_for_reads and not settings.is_loopback:
-        _LOGGER.warning("Reading needs no key, as documented; DOKIMOS_REQUIRE_AUTH_FOR_READS=true closes it.")
+# A function of the module: the framework keeps functions in its caches, and so the application that
+# one of them holds.
+@access(Access.READ)
+async def _get_api_description(request: Request) -> dict[str, Any]:
+    description: dict[str, Any] = request.app.openapi()
+    return description
 
 
 def _add_openapi(app: FastAPI) -> None:
-    @app.get("/openapi.json", include_in_schema=False)
-    @app.get("/v3/api-docs", include_in_schema=False)
-    @access(Access.READ)
-    async def get_api_description() -> dict[str, Any]:
-        return app.openapi()
-
+    for path in ("/openapi.json", "/v3/api-docs"):
+        app.add_api_route(path, _get_api_description, methods=["GET"], include_in_schema=False)
     app.openapi = cache(lambda: describe_api(app))  # type: ignore[method-assign] # as the framework wants it

@@ -5,23 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
+import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
+from types import FrameType
 from typing import Final, Literal
 
 import uvicorn
 from fastapi import FastAPI
 
-from dokimos._runtime.file_lock import LockTaken, ProcessLock
+from dokimos._runtime.interrupts import SEVERAL_SECONDS
+from dokimos._version import __version__
 from dokimos.errors import ConfigurationError
 from dokimos.server._app import create_app
+from dokimos.server._db.data_folder import hold_data_folder
 from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._logs import configure_logging
+from dokimos.server._services.server_info import describe_server
 from dokimos.server._settings import ServerSettings
 
-_DRAIN_SECONDS: Final = 20
+_LOGGER: Final = logging.getLogger("dokimos.server")
 _BACKLOG: Final = 2048
+_TICK_SECONDS: Final = 0.1
+_CANCEL_SECONDS: Final = 2.0
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda address: None) -> None:
@@ -35,49 +48,30 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
         ConfigurationError: The address cannot be bound to, the database cannot be used, or another server
             keeps its data in the same folder.
     """
-    _configure_logging(settings)
-    with _hold_data_folder(settings):
+    configure_logging(settings)
+    with hold_data_folder(settings, partial(_refuse_second_server, settings)):
         _serve(settings, on_start)
+
+
+def _refuse_second_server(settings: ServerSettings, holder: str) -> str:
+    return (
+        f"Another server{holder} keeps its data in {settings.data_dir}. Stop that one, choose another folder "
+        "with --data-dir, or use PostgreSQL, which several servers can share."
+    )
 
 
 def _serve(settings: ServerSettings, on_start: Callable[[str], None]) -> None:
     listener = listen(settings)
     app = create_app(settings)
-    server = Server(configure_uvicorn(app, settings), app, lambda: on_start(_address_of(listener)))
+    server = Server(configure_uvicorn(app, settings), app, lambda: on_start(address_of(listener)))
     try:
-        # Once it has stopped, uvicorn raises the signal again, which the command line turns into this.
+        # Interrupted before it has started; later, `Server` handles the signals itself.
         with contextlib.suppress(KeyboardInterrupt):
             server.run([listener])
     except DatabaseUnavailable as error:
         raise ConfigurationError(f"The database cannot be used: {error}") from error
     finally:
         listener.close()
-
-
-@contextlib.contextmanager
-def _hold_data_folder(settings: ServerSettings) -> Iterator[None]:
-    """Keep other servers out of the folder of the SQLite files: their writers would wait for each other.
-
-    What only reads, as the process that compares runs does, needs no lock.
-    """
-    if settings.database_url is not None:
-        yield
-        return
-    folder = settings.data_dir
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = ProcessLock(folder / "server.lock")
-    except LockTaken as taken:
-        raise ConfigurationError(
-            f"Another server{taken.holder} keeps its data in {folder}. Stop that one, choose another folder "
-            "with --data-dir, or use PostgreSQL, which several servers can share."
-        ) from None
-    except OSError as error:
-        raise ConfigurationError(f"The database cannot be used: {folder}: {error.strerror}") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def configure_uvicorn(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
@@ -89,9 +83,9 @@ def configure_uvicorn(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        forwarded_allow_ips=list(settings.trusted_proxies),
+        proxy_headers=False,  # the application reads them itself, and notes who has sent them
         timeout_keep_alive=max(1, round(settings.keep_alive)),
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_graceful_shutdown=max(1, math.ceil(settings.stop_timeout)),
         ws="none",
     )
 
@@ -105,25 +99,106 @@ def _http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
 
 
 class Server(uvicorn.Server):
-    """Keeps the lifespan of the application, and says when it answers."""
+    """Keeps the lifespan of the application, says when it answers, and drains before it stops.
+
+    Asked to stop, it says at once that it is not ready, and goes on answering for as long as the settings
+    say: load balancers need some time to notice. Then it accepts no more connections, ends the streams of
+    events, and waits for the requests that are under way. A second signal ends all that.
+    """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, on_start: Callable[[], None]) -> None:
         super().__init__(config)
         self._application = app
         self._on_start = on_start
+        self._drain_seconds: float = app.state.settings.drain_seconds
+        self._drained_at: float | None = None
+        self._signalled_at = float("-inf")
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        async with self._application.router.lifespan_context(self._application):
-            await super().serve(sockets)
+        with contextlib.ExitStack() as signals:
+            async with self._application.router.lifespan_context(self._application):
+                # Until here, nothing is under way that an interrupt could harm.
+                signals.enter_context(_handle_signals(self.handle_exit))
+                await super().serve(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing: `serve` handles signals, also while the database is being closed."""
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop; at the second signal, stop at once."""
+        if not self.should_exit:
+            self._signalled_at = time.monotonic()
+        # A terminal and whatever started the server may both pass on the same Ctrl-C.
+        elif time.monotonic() - self._signalled_at > SEVERAL_SECONDS:
+            self.force_exit = True
+        self.should_exit = True
+        self._application.state.is_draining = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say, ten times in a second, whether to stop answering."""
+        if not await super().on_tick(counter):
+            return False
+        moment = time.monotonic()
+        if self._drained_at is None:
+            self._application.state.is_draining = True
+            self._drained_at = moment + self._drain_seconds
+            if self._drain_seconds:
+                _LOGGER.info("The server stops; it goes on answering for %g seconds.", self._drain_seconds)
+        return self.force_exit or moment >= self._drained_at
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._drained_at is None:  # asked to stop as it had just started: uvicorn skips its loop then
+            await self.main_loop()
         # Streams of events have no end: uvicorn would wait for them.
         self._application.state.events.close()
-        await super().shutdown(sockets)
+        cutting = asyncio.create_task(self._cut_connections())
+        try:
+            await super().shutdown(sockets)
+            await self._wait_for_cancelled_requests()
+        finally:
+            cutting.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        state = self._application.state
+        description = await state.database.read(
+            lambda connection: describe_server(connection, state.settings, is_keyed=state.keys.is_keyed)
+        )
+        for listener in sockets or ():
+            _LOGGER.info("dokimos %s answers at %s: %s.", __version__, address_of(listener), description)
         self._on_start()
+
+    async def _cut_connections(self) -> None:
+        """Cut all connections at the second signal; their requests would keep uvicorn waiting."""
+        while not self.force_exit:
+            await asyncio.sleep(_TICK_SECONDS)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+    async def _wait_for_cancelled_requests(self) -> None:
+        """Let the requests whose time was over tell their clients."""
+        if self.server_state.tasks and not self.force_exit:
+            await asyncio.wait(list(self.server_state.tasks), timeout=_CANCEL_SECONDS)
+
+
+@contextlib.contextmanager
+def _handle_signals(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle what asks a process to end; a signal that is ignored, as under nohup, stays so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    handled = [number for number in numbers if before[number] not in (signal.SIG_IGN, None)]
+    for number in handled:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, before[number])
 
 
 def listen(settings: ServerSettings) -> socket.socket:
@@ -145,15 +220,9 @@ def listen(settings: ServerSettings) -> socket.socket:
         ) from error
 
 
-def _address_of(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
+    """Return the address at which a socket is reached from this machine."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         return f"http://localhost:{port}"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _configure_logging(settings: ServerSettings) -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=settings.log_level)
-    logging.getLogger("sqlalchemy.engine").setLevel(settings.sql_log_level)
-    for name in ("alembic", "uvicorn.error"):
-        logging.getLogger(name).setLevel(logging.WARNING)

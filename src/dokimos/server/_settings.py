@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, Literal
 from urllib.parse import parse_qs, quote, urlsplit
 
+from dokimos._http.address_policy import ALLOWED_HOSTS, AddressPolicy
 from dokimos.errors import ConfigurationError
-
-_T = TypeVar("_T")
+from dokimos.server._environment import Variables
+from dokimos.server._judge_settings import JudgeSettings, read_judge_settings
+from dokimos.server._sign_in_settings import (
+    OidcSettings,
+    TrustedHeader,
+    read_oidc,
+    read_public_url,
+    read_trusted_header,
+    refuse_any_proxy,
+)
 
 MEBIBYTE: Final = 1024 * 1024
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK_ADDRESSES: Final = ("127.0.0.1", "::1")
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 _DATABASE_VARIABLES: Final = ("DB_HOST", "DB_PORT", "DB_NAME", "DB_USERNAME", "DB_PASSWORD")
-_MAPPED_SPRING_VARIABLES: Final = (
-    "SPRING_DATASOURCE_URL",
-    "SPRING_DATASOURCE_HIKARI_CONNECTION_TIMEOUT",
-    "SPRING_DATASOURCE_HIKARI_MAXIMUM_POOL_SIZE",
-    "SERVER_TOMCAT_CONNECTION_TIMEOUT",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,19 @@ class ServerSettings:
     """Wrong keys of one address in a minute, after which further ones are refused; 0 sets no limit."""
     trusted_proxies: tuple[str, ...] = _LOOPBACK_ADDRESSES
     """Addresses and networks of proxies whose `X-Forwarded-For` says where a request comes from."""
+    oidc: OidcSettings | None = None
+    """The identity provider with which people sign in, None for none."""
+    trusted_header: TrustedHeader | None = None
+    """The headers in which a trusted proxy says who calls, None where no proxy does."""
+    public_url: str | None = None
+    """The address at which browsers reach the server, such as `https://dokimos.example.com`; by default as
+    the requests say."""
+    session_hours: float = 168.0
+    """Hours after which a session of a browser ends."""
+    session_idle_hours: float = 0.0
+    """Hours without a request after which a session ends; 0 sets no limit."""
+    requests_per_minute: int = 0
+    """Requests in a minute of each key that has no limit of its own, and of each person; 0 for any number."""
     max_requests: int = 500
     """Requests that are under way at once; those beyond get 503."""
     min_body_rate: int = 4096
@@ -79,8 +95,12 @@ class ServerSettings:
     """Seconds after which a page or a search is stopped; 0 lets it take as long as it needs."""
     max_event_streams: int = 500
     """Clients that may receive events at the same time."""
+    max_event_streams_per_caller: int = 100
+    """How many of them may have one key or, without a key of their own, one address; 0 sets no limit."""
     stale_run_hours: float = 24.0
     """Hours without a sign of life after which a running run is marked as failed; 0 never does."""
+    run_retention_days: float = -1.0
+    """Days after their end at which runs are removed, where a project says nothing else; -1 keeps them."""
     comparison_memory_bytes: int = 2048 * MEBIBYTE
     """What the process that compares runs may take."""
     max_waiting_comparisons: int = 20
@@ -89,12 +109,34 @@ class ServerSettings:
     """Days after which a comparison that was asked for is removed; -1 keeps it."""
     max_comparison_cases: int = 10_000_000
     """How many cases all stored comparisons may have: about 0.2 KB each on disk."""
+    drain_seconds: float = 0.0
+    """How long the server goes on answering once it is asked to stop, while it says that it is not ready."""
+    stop_timeout: float = 20.0
+    """Seconds that requests may take which are under way when the server stops answering."""
+    audit_retention_days: float = 365.0
+    """Days after which a row of the audit log is removed; -1 keeps it."""
+    public_metrics: bool = False
+    """Whether reading metrics needs no key."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object in each line."""
+    access_log_level: str = "WARNING"
+    """INFO logs each request, WARNING those that the server failed, CRITICAL none."""
+    address_policy: AddressPolicy = field(default_factory=AddressPolicy)
+    """Which private addresses the server may call."""
+    encryption_keys: tuple[str, ...] = field(default=(), repr=False)
+    """The passphrase that encrypts secrets, then former ones; without any, they are stored plainly."""
+    alert_log_days: float = 30.0
+    """Days that the log of a webhook is kept; -1 keeps it."""
+    judging: JudgeSettings = field(default_factory=JudgeSettings)
+    """How stored runs are scored."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     sql_log_level: str = "WARNING"
     """The level at which statements are logged."""
     ignored_variables: tuple[str, ...] = ()
     """Variables of Spring that are set and mean nothing here; the server warns about them."""
+    set_variables: tuple[str, ...] = field(default=(), compare=False)
+    """The variables that are set and were read."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServerSettings:
@@ -103,7 +145,7 @@ class ServerSettings:
         Raises:
             ConfigurationError: A value cannot be used; the message names the variable.
         """
-        variables = _Variables(os.environ if environment is None else environment)
+        variables = Variables(os.environ if environment is None else environment)
         host = variables.text("SERVER_ADDRESS") or "0.0.0.0"
         return cls(
             host=host,
@@ -121,12 +163,17 @@ class ServerSettings:
             allowed_hosts=_parse_allowed_hosts(variables, host),
             failed_logins_per_minute=variables.integer("DOKIMOS_FAILED_LOGINS_PER_MINUTE", 20, low=0),
             trusted_proxies=variables.names("DOKIMOS_TRUSTED_PROXIES") or _LOOPBACK_ADDRESSES,
+            **_read_sign_in(variables),
             max_requests=variables.integer("DOKIMOS_MAX_REQUESTS", 500, low=1),
             min_body_rate=variables.integer("DOKIMOS_MIN_BODY_BYTES_PER_SECOND", 4096, low=0),
             max_upload_bytes=variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
             read_timeout=variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
             max_event_streams=variables.integer("DOKIMOS_MAX_EVENT_STREAMS", 500, low=0, high=100_000),
+            max_event_streams_per_caller=variables.integer(
+                "DOKIMOS_MAX_EVENT_STREAMS_PER_CALLER", 100, low=0
+            ),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
+            run_retention_days=variables.number("DOKIMOS_RUN_RETENTION_DAYS", -1.0, forever=True),
             comparison_memory_bytes=variables.integer("DOKIMOS_COMPARISON_MEMORY_MIB", 2048, low=256)
             * MEBIBYTE,
             max_waiting_comparisons=variables.integer("DOKIMOS_MAX_WAITING_COMPARISONS", 20, low=1),
@@ -134,9 +181,20 @@ class ServerSettings:
                 "DOKIMOS_COMPARISON_RETENTION_DAYS", 30.0, forever=True
             ),
             max_comparison_cases=variables.integer("DOKIMOS_MAX_COMPARISON_CASES", 10_000_000, low=0),
+            drain_seconds=variables.number("DOKIMOS_DRAIN_SECONDS", 0.0),
+            stop_timeout=variables.number("DOKIMOS_STOP_TIMEOUT_SECONDS", 20.0),
+            audit_retention_days=variables.number("DOKIMOS_AUDIT_RETENTION_DAYS", 365.0, forever=True),
+            public_metrics=variables.boolean("DOKIMOS_PUBLIC_METRICS"),
+            log_format=_log_format(variables),
+            access_log_level=variables.level("DOKIMOS_ACCESS_LOG_LEVEL", "WARN"),
+            address_policy=AddressPolicy.parse(variables.text(ALLOWED_HOSTS) or ""),
+            encryption_keys=_encryption_keys(variables),
+            alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever=True),
+            judging=read_judge_settings(variables),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),
             ignored_variables=variables.list_ignored(),
+            set_variables=variables.list_set(),  # last, when all others have been read
         )
 
     @property
@@ -145,75 +203,37 @@ class ServerSettings:
         return self.host in _LOOPBACK or self.host.startswith("127.")
 
     @property
+    def has_sign_in(self) -> bool:
+        """Whether people sign in, beside keys: with an identity provider or through a proxy."""
+        return self.oidc is not None or self.trusted_header is not None
+
+    @property
     def sqlite_path(self) -> Path:
         """The file of the SQLite database, where there is no `database_url`."""
         return self.data_dir / "server.db"
 
 
-class _Variables:
-    """Environment variables with errors that name them."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-
-    def text(self, name: str) -> str | None:
-        return self._environment.get(name, "").strip() or None
-
-    def names(self, name: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
-
-    def integer(self, name: str, default: int, *, low: int, high: int | None = None) -> int:
-        number = self._parse(name, int, "a whole number")
-        if number is None:
-            return default
-        if number < low or (high is not None and number > high):
-            limits = f"at least {low}" if high is None else f"from {low} to {high}"
-            raise ConfigurationError(f"{name} must be {limits}, not {number}.", setting=name)
-        return number
-
-    def number(self, name: str, default: float, *, forever: bool = False) -> float:
-        """Return a number of 0 or more; with `forever` also -1."""
-        value = self._parse(name, float, "a number")
-        if value is None:
-            return default
-        if not 0 <= value < float("inf") and not (forever and value == -1):
-            also = ", or -1 for ever" if forever else ""
-            raise ConfigurationError(f"{name} must be 0 or more{also}, not {value}.", setting=name)
-        return value
-
-    def boolean(self, name: str) -> bool:
-        value = (self.text(name) or "false").lower()
-        if value in ("true", "1", "yes", "on"):
-            return True
-        if value in ("false", "0", "no", "off"):
-            return False
-        raise ConfigurationError(f"{name} must be true or false, not {value!r}.", setting=name)
-
-    def level(self, name: str, default: str) -> str:
-        value = (self.text(name) or default).upper()
-        # The names of other logging systems for the same levels.
-        value = {"WARN": "WARNING", "TRACE": "DEBUG", "FATAL": "ERROR", "OFF": "CRITICAL"}.get(value, value)
-        if value not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
-            raise ConfigurationError(
-                f"{name} must be DEBUG, INFO, WARN or ERROR, not {value!r}.", setting=name
-            )
-        return value
-
-    def list_ignored(self) -> tuple[str, ...]:
-        foreign = (name for name in self._environment if name.startswith(("SPRING_", "SERVER_TOMCAT_")))
-        return tuple(sorted(name for name in foreign if name not in _MAPPED_SPRING_VARIABLES))
-
-    def _parse(self, name: str, convert: Callable[[str], _T], what: str) -> _T | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            return convert(text)
-        except ValueError:
-            raise ConfigurationError(f"{name} must be {what}, not {text!r}.", setting=name) from None
+def _read_sign_in(variables: Variables) -> dict[str, Any]:
+    hours = variables.number("DOKIMOS_SESSION_HOURS", 168.0)
+    if hours == 0:
+        raise ConfigurationError(
+            "DOKIMOS_SESSION_HOURS must be more than 0, or every session would end at once.",
+            setting="DOKIMOS_SESSION_HOURS",
+        )
+    header = read_trusted_header(variables)
+    if header is not None:
+        refuse_any_proxy(variables.names("DOKIMOS_TRUSTED_PROXIES"))
+    return {
+        "oidc": read_oidc(variables),
+        "trusted_header": header,
+        "public_url": read_public_url(variables),
+        "session_hours": hours,
+        "session_idle_hours": variables.number("DOKIMOS_SESSION_IDLE_HOURS", 0.0),
+        "requests_per_minute": variables.integer("DOKIMOS_REQUESTS_PER_MINUTE", 0, low=0),
+    }
 
 
-def _database_url(variables: _Variables) -> str | None:
+def _database_url(variables: Variables) -> str | None:
     """The address of PostgreSQL, or None for SQLite: the more specific variable wins."""
     own = variables.text("DOKIMOS_DATABASE_URL")
     if own is not None:
@@ -229,7 +249,7 @@ def _database_url(variables: _Variables) -> str | None:
     return f"postgresql://{_credentials(variables)}@{host}:{port}/{name}"
 
 
-def _postgresql_url(url: str, variable: str, variables: _Variables) -> str:
+def _postgresql_url(url: str, variable: str, variables: Variables) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres") or not parts.hostname:
         raise ConfigurationError(
@@ -244,12 +264,23 @@ def _postgresql_url(url: str, variable: str, variables: _Variables) -> str:
     return f"postgresql://{account}@{host}{parts.path}" + (f"?sslmode={mode}" if mode else "")
 
 
-def _credentials(variables: _Variables) -> str:
+def _credentials(variables: Variables) -> str:
     names = (variables.text("DB_USERNAME") or "dokimos", variables.text("DB_PASSWORD") or "dokimos")
     return ":".join(quote(name, safe="") for name in names)
 
 
-def _are_shared_rows_read_only(variables: _Variables) -> bool:
+def _encryption_keys(variables: Variables) -> tuple[str, ...]:
+    present = variables.text("DOKIMOS_ENCRYPTION_KEY")
+    former = variables.names("DOKIMOS_FORMER_ENCRYPTION_KEYS")
+    if present is None and former:
+        raise ConfigurationError(
+            "DOKIMOS_FORMER_ENCRYPTION_KEYS is set without DOKIMOS_ENCRYPTION_KEY; set the present key too.",
+            setting="DOKIMOS_FORMER_ENCRYPTION_KEYS",
+        )
+    return () if present is None else (present, *former)
+
+
+def _are_shared_rows_read_only(variables: Variables) -> bool:
     value = variables.text("DOKIMOS_SHARED_ROWS") or "writable"
     if value not in ("writable", "readonly"):
         message = f"DOKIMOS_SHARED_ROWS must be 'writable' or 'readonly', not {value!r}."
@@ -257,7 +288,18 @@ def _are_shared_rows_read_only(variables: _Variables) -> bool:
     return value == "readonly"
 
 
-def _parse_allowed_hosts(variables: _Variables, host: str) -> tuple[str, ...]:
+def _log_format(variables: Variables) -> Literal["text", "json"]:
+    match variables.text("DOKIMOS_LOG_FORMAT") or "text":
+        case "text":
+            return "text"
+        case "json":
+            return "json"
+        case other:
+            message = f"DOKIMOS_LOG_FORMAT must be 'text' or 'json', not {other!r}."
+            raise ConfigurationError(message, setting="DOKIMOS_LOG_FORMAT")
+
+
+def _parse_allowed_hosts(variables: Variables, host: str) -> tuple[str, ...]:
     if variables.text("DOKIMOS_ALLOWED_HOSTS") is not None:
         return tuple(name.lower() for name in variables.names("DOKIMOS_ALLOWED_HOSTS"))
     # A page of another site that rebinds its name to 127.0.0.1 sends its own name here.

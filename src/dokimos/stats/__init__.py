@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from dokimos.stats._agreement import agreement as agreement
     from dokimos.stats._agreement import cohen_kappa as cohen_kappa
     from dokimos.stats._agreement import krippendorff_alpha as krippendorff_alpha
+    from dokimos.stats._agreement_intervals import cohen_kappa_interval as cohen_kappa_interval
+    from dokimos.stats._agreement_intervals import krippendorff_alpha_interval as krippendorff_alpha_interval
     from dokimos.stats._bootstrap import bootstrap_interval as bootstrap_interval
     from dokimos.stats._bootstrap import bootstrap_mean_interval as bootstrap_mean_interval
     from dokimos.stats._bootstrap import percentile as percentile
     from dokimos.stats._corrected_rate import CorrectedRate as CorrectedRate
+    from dokimos.stats._corrected_rate import LabelsApart as LabelsApart
     from dokimos.stats._corrected_rate import VerdictCounts as VerdictCounts
+    from dokimos.stats._corrected_rate import corrected_finite_rate as corrected_finite_rate
     from dokimos.stats._corrected_rate import corrected_rate as corrected_rate
     from dokimos.stats._e_process import EDetector as EDetector
     from dokimos.stats._e_process import EProcess as EProcess
@@ -23,12 +27,18 @@ if TYPE_CHECKING:
     from dokimos.stats._effect import hedges_g as hedges_g
     from dokimos.stats._effect import rank_biserial as rank_biserial
     from dokimos.stats._effect import standardised_mean_difference as standardised_mean_difference
+    from dokimos.stats._finite_rate import finite_interval as finite_interval
+    from dokimos.stats._finite_rate import finite_mid_p_interval as finite_mid_p_interval
     from dokimos.stats._intervals import Interval as Interval
     from dokimos.stats._intervals import beta_cdf as beta_cdf
     from dokimos.stats._intervals import beta_quantile as beta_quantile
     from dokimos.stats._intervals import clopper_pearson_interval as clopper_pearson_interval
     from dokimos.stats._intervals import mid_p_interval as mid_p_interval
     from dokimos.stats._intervals import wilson_interval as wilson_interval
+    from dokimos.stats._label_counts import LabelCounts as LabelCounts
+    from dokimos.stats._label_counts import PickedLabel as PickedLabel
+    from dokimos.stats._label_counts import count_labels as count_labels
+    from dokimos.stats._labels_needed import labels_needed as labels_needed
     from dokimos.stats._mcnemar import McNemarTest as McNemarTest
     from dokimos.stats._mcnemar import mcnemar_p as mcnemar_p
     from dokimos.stats._mcnemar import mcnemar_test as mcnemar_test
@@ -86,8 +96,11 @@ _MODULE_OF: Final = {
     "FamilyTest": "dokimos.stats._permutation",
     "Interval": "dokimos.stats._intervals",
     "JudgedSample": "dokimos.stats._ppi",
+    "LabelCounts": "dokimos.stats._label_counts",
+    "LabelsApart": "dokimos.stats._corrected_rate",
     "McNemarTest": "dokimos.stats._mcnemar",
     "MeanSummary": "dokimos.stats._skewed_mean",
+    "PickedLabel": "dokimos.stats._label_counts",
     "PpiEstimate": "dokimos.stats._ppi",
     "SequentialTest": "dokimos.stats._sequential",
     "SignFlipTest": "dokimos.stats._permutation",
@@ -109,19 +122,26 @@ _MODULE_OF: Final = {
     "clopper_pearson_interval": "dokimos.stats._intervals",
     "clustered_mean_estimate": "dokimos.stats._paired_estimates",
     "cohen_kappa": "dokimos.stats._agreement",
+    "cohen_kappa_interval": "dokimos.stats._agreement_intervals",
     "cohens_h": "dokimos.stats._effect",
     "constant_interval": "dokimos.stats._paired_estimates",
+    "corrected_finite_rate": "dokimos.stats._corrected_rate",
     "corrected_rate": "dokimos.stats._corrected_rate",
+    "count_labels": "dokimos.stats._label_counts",
     "coverage_of_few": "dokimos.stats._skewed_mean",
     "cross_validated_accuracy": "dokimos.stats._thresholds",
     "detectable_effect": "dokimos.stats._power",
     "detectable_verdict_drop": "dokimos.stats._verdict_power",
     "discordant_odds_ratio": "dokimos.stats._effect",
     "exchange_p": "dokimos.stats._permutation",
+    "finite_interval": "dokimos.stats._finite_rate",
+    "finite_mid_p_interval": "dokimos.stats._finite_rate",
     "hedges_g": "dokimos.stats._effect",
     "holm": "dokimos.stats._multiplicity",
     "items_needed": "dokimos.stats._power",
     "krippendorff_alpha": "dokimos.stats._agreement",
+    "krippendorff_alpha_interval": "dokimos.stats._agreement_intervals",
+    "labels_needed": "dokimos.stats._labels_needed",
     "max_t_test": "dokimos.stats._permutation",
     "mcnemar_detectable_drop": "dokimos.stats._power",
     "mcnemar_items_needed": "dokimos.stats._power",
@@ -158,8 +178,11 @@ __all__ = [
     "FamilyTest",
     "Interval",
     "JudgedSample",
+    "LabelCounts",
+    "LabelsApart",
     "McNemarTest",
     "MeanSummary",
+    "PickedLabel",
     "PpiEstimate",
     "SequentialTest",
     "SignFlipTest",
@@ -181,19 +204,26 @@ __all__ = [
     "clopper_pearson_interval",
     "clustered_mean_estimate",
     "cohen_kappa",
+    "cohen_kappa_interval",
     "cohens_h",
     "constant_interval",
+    "corrected_finite_rate",
     "corrected_rate",
+    "count_labels",
     "coverage_of_few",
     "cross_validated_accuracy",
     "detectable_effect",
     "detectable_verdict_drop",
     "discordant_odds_ratio",
     "exchange_p",
+    "finite_interval",
+    "finite_mid_p_interval",
     "hedges_g",
     "holm",
     "items_needed",
     "krippendorff_alpha",
+    "krippendorff_alpha_interval",
+    "labels_needed",
     "max_t_test",
     "mcnemar_detectable_drop",
     "mcnemar_items_needed",

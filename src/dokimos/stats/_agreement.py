@@ -44,7 +44,7 @@ def cohen_kappa(
     if not pairs:
         return None
     order = sorted({*first, *second}) if categories is None else categories
-    distance = _place_distance(order, weights)
+    distance = place_distance(order, weights)
     observed = sum(distance(a, b) for a, b in pairs) / len(pairs)
     counts = product(Counter(first).items(), Counter(second).items())
     expected = sum(n * m * distance(a, b) for (a, n), (b, m) in counts) / len(pairs) ** 2
@@ -77,7 +77,8 @@ def krippendorff_alpha(units: Sequence[Sequence[Any]], *, level: Level = "nomina
     return 1 - (len(everything) - 1) * observed / expected
 
 
-def _place_distance(order: Sequence[Any], weights: Weights | None) -> Callable[[Any, Any], float]:
+def place_distance(order: Sequence[Any], weights: Weights | None) -> Callable[[Any, Any], float]:
+    """Return how far two of the categories are apart for Cohen's kappa."""
     if weights is None:
         return lambda a, b: float(a != b)
     rank = {category: float(number) for number, category in enumerate(order)}
@@ -95,11 +96,18 @@ def _interval_spread(everything: Sequence[Any]) -> Spread:
 
 
 def _ordinal_spread(everything: Sequence[Any]) -> Spread:
-    """Values are as far apart as the ratings that lie between them, and half of those at either."""
+    middle = middle_ranks(everything)
+    return lambda values: _squares([middle[value] for value in values])
+
+
+def middle_ranks(everything: Sequence[Any]) -> dict[Any, float]:
+    """Return where each value stands, so that values are as far apart as the ratings that lie between them.
+
+    Of the ratings at either value, half count.
+    """
     counts = sorted(Counter(everything).items())
     below = accumulate((n for _, n in counts), initial=0)
-    middle = {value: start + n / 2 for (value, n), start in zip(counts, below, strict=False)}
-    return lambda values: _squares([middle[value] for value in values])
+    return {value: start + n / 2 for (value, n), start in zip(counts, below, strict=False)}
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -25,7 +25,8 @@ from dokimos._version import __version__
 from dokimos.errors import ConfigurationError, DokimosError
 from dokimos.experiment._reporters import Handles, Reporters, collect_server_run_ids
 from dokimos.experiment._required_levels import compare, parse_levels
-from dokimos.experiment._run_provenance import code_origin, python_version, scrub_command
+from dokimos.experiment._run_folders import new_run_id
+from dokimos.experiment._run_provenance import python_version, read_code_provenance, scrub_command
 from dokimos.exporters._base import export, exporter_for
 from dokimos.reporting._protocol import Reporter
 from dokimos.reporting._reported_run import RunEnd, RunOutcome, RunStart
@@ -126,6 +127,7 @@ class SessionRecord:
         self._reports = reports
         self._levels = parse_levels(fail_under, "--dokimos-fail-under")
         self._started = _now()
+        self._id = new_run_id(datetime.datetime.now())
         self._cases: dict[tuple[str, int, str], _RecordedCase] = {}
         self._evaluators: dict[str, EvaluatorInfo] = {}
         self._sources: dict[str, CaseSource] = {}
@@ -205,7 +207,7 @@ class SessionRecord:
             python_version=python_version(),
             started_at=self._started,
             command=scrub_command(),
-            **code_origin(),
+            **read_code_provenance(),
         )
 
     def write_summary(self, terminal: pytest.TerminalReporter) -> None:
@@ -246,7 +248,7 @@ class SessionRecord:
                 return None
             run = _OpenRun(Reporters([_load_reporter(source.reporter)]))
             start = RunStart(
-                run_id=f"{self._started} {test}",
+                run_id=f"{self._id} {test}",
                 name=test,
                 metadata=source.metadata,
                 provenance=self._provenance,

@@ -74,7 +74,7 @@ def task(example):
 
 experiment = Experiment(data, task, [check], name=f"name {{HOSTILE}}", metadata={{"note": HOSTILE}})
 
-def refused():
+def refuse():
     raise ValueError(HOSTILE)
 """
     )
@@ -96,7 +96,7 @@ def test_a_run_prints_foreign_text_as_escapes(hostile_run, capsys, options):
 
 def test_a_traceback_has_escapes(hostile_run, capsys):
     with pytest.raises(SystemExit, match="1"):
-        main(["--debug", "run", "evals.py:refused"])
+        main(["--debug", "run", "evals.py:refuse"])
     printed = assert_harmless(capsys.readouterr())
     assert f"ValueError: {ESCAPED}" in printed
     assert "Traceback" in printed
@@ -125,7 +125,7 @@ EXTENSIONS = {"csv": "csv", "markdown": "md", "junit": "xml", "json": "json"}
         ["show", "out.json", "--item", f"no {HOSTILE}"],
         ["compare", "out.json", "out.json", "-v"],
         ["run", f"no {HOSTILE}.py"],
-        ["run", "evals.py:refused"],
+        ["run", "evals.py:refuse"],
         [f"no {HOSTILE}"],
         ["run", f"--no-{HOSTILE}"],
         ["list"],

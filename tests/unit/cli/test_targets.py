@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dokimos._cli.targets import load_attribute, load_experiment
-from dokimos.errors import ConfigurationError
+from dokimos.errors import ConfigurationError, DokimosError
 
 EXPERIMENT = """
 from dokimos import Dataset, Example, Experiment
@@ -39,10 +39,18 @@ def test_a_file_that_fails_half_way_leaves_no_module(write):
     assert "half_way" not in sys.modules
 
 
-@pytest.mark.parametrize("failure", ["KeyboardInterrupt", "SystemExit", "DokimosError('broken')"])
-def test_whatever_ends_an_import_leaves_no_module(write, failure):
-    target = write("ended_import.py", f"from dokimos.errors import DokimosError\nraise {failure}")
-    with pytest.raises(BaseException):  # noqa: B017, PT011
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        ("KeyboardInterrupt", KeyboardInterrupt),
+        ("SystemExit", ConfigurationError),
+        ("DokimosError", DokimosError),
+    ],
+)
+def test_whatever_ends_an_import_leaves_no_module(write, failure, error):
+    source = f"from dokimos.errors import DokimosError\nraise {failure}('broken')"
+    target = write("ended_import.py", source)
+    with pytest.raises(error, match="broken"):
         load_experiment(target)
     assert "ended_import" not in sys.modules
 

@@ -34,6 +34,40 @@ def test_a_module_that_breaks_while_it_is_imported_says_why(tmp_path, monkeypatc
         require("broken_on_import", extra="nlp")
 
 
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("ruamel.yaml", "ruamel.yaml"),
+        ("ruamel.yaml.scalarstring", "ruamel.yaml"),
+        ("pptx.package", "python-pptx"),
+        ("bs4", "beautifulsoup4"),
+        ("google.adk.runners", "google-adk"),
+        ("google.genai.types", "google-genai"),
+        ("pydantic_ai.models.openai", "pydantic-ai-slim"),
+        ("opentelemetry._logs", "opentelemetry-sdk"),
+    ],
+)
+@pytest.mark.parametrize("is_top_missing", [True, False])
+def test_a_package_is_called_as_it_is_installed(monkeypatch, module, package, is_top_missing):
+    def import_module(name):
+        missing = name.partition(".")[0] if is_top_missing else name
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.setattr("importlib.import_module", import_module)
+    message = rf'^{package} is not installed\. Install it with: pip install "dokimos\[x\]"$'
+    with pytest.raises(MissingExtraError, match=message):
+        require(module, extra="x")
+
+
+def test_a_package_that_another_one_needs_is_named_itself(monkeypatch):
+    def import_module(name):
+        raise ModuleNotFoundError("No module named 'lxml'", name="lxml.etree")
+
+    monkeypatch.setattr("importlib.import_module", import_module)
+    with pytest.raises(MissingExtraError, match="lxml is not installed"):
+        require("pptx.package", extra="retrieval")
+
+
 def test_the_package_is_named_rather_than_the_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "json.decoder", None)
     with pytest.raises(MissingExtraError, match="json is not installed"):

@@ -14,7 +14,7 @@ def result_of(*items):
     return ExperimentResult(runs=(RunResult(item_results=tuple(found)),))
 
 
-def scored(name="A", **fields):
+def score(name="A", **fields):
     return EvalResult(name, 1.0, threshold=0.5, success=True, **fields)
 
 
@@ -31,13 +31,13 @@ def skipped(reason, name="A"):
     [(1, 0, 0, False), (1, 1, 0, False), (2, 3, 0, False), (2, 2, 0, True), (2, 2, 5, True), (3, 0, 0, True)],
 )
 def test_half_of_the_cases_and_at_least_two_are_too_many(errors, scores, skips, broken):
-    items = [[errored()]] * errors + [[scored()]] * scores + [[skipped("no truth")]] * skips
+    items = [[errored()]] * errors + [[score()]] * scores + [[skipped("no truth")]] * skips
 
     assert bool(find_broken_metrics(result_of(*items))) is broken
 
 
 def test_the_sentence_names_the_commonest_cause():
-    result = result_of([errored("b")], [errored("a")], [errored("b")], [scored()])
+    result = result_of([errored("b")], [errored("a")], [errored("b")], [score()])
 
     assert result.notices == ("A errored on 3 of 4 cases that it was meant for (75.0 %), mostly with: b",)
 
@@ -63,7 +63,7 @@ def test_an_allowance_is_a_number_or_a_share():
 
 def test_a_metric_without_data_on_every_case_is_told_with_the_reason():
     result = result_of(
-        [skipped("There is no ground truth."), scored("B")], [skipped("There is no ground truth.")]
+        [skipped("There is no ground truth."), score("B")], [skipped("There is no ground truth.")]
     )
 
     assert result.notices == (
@@ -73,5 +73,5 @@ def test_a_metric_without_data_on_every_case_is_told_with_the_reason():
 
 def test_a_metric_that_is_disabled_or_was_applied_once_is_not_told():
     assert not find_skipped_metrics(result_of([skipped(DISABLED)], [skipped(DISABLED)]))
-    assert not find_skipped_metrics(result_of([skipped("no truth")], [scored()]))
+    assert not find_skipped_metrics(result_of([skipped("no truth")], [score()]))
     assert not find_skipped_metrics(result_of([skipped("no truth")], [errored()]))

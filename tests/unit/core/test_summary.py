@@ -11,7 +11,7 @@ def item(*results, metrics=None, error=None):
     return ItemResult(0, Example(), eval_results=results, metrics=metrics, error=error)
 
 
-def scored(score):
+def item_of(score):
     return item(EvalResult.of("A", score))
 
 
@@ -23,15 +23,15 @@ def test_the_mean_and_spread_are_those_of_the_scores():
     chance = random.Random(1)
     scores = [chance.random() for _ in range(1000)]
 
-    found = summary_of(*map(scored, scores)).evaluator("A")
+    found = summary_of(*map(item_of, scores)).evaluator("A")
 
     assert found.mean == pytest.approx(fmean(scores), abs=1e-15)
     assert found.std_dev == pytest.approx(stdev(scores), abs=1e-12)
 
 
 def test_equal_scores_have_no_spread():
-    assert summary_of(*[scored(0.1)] * 10).evaluator("A").std_dev == pytest.approx(0.0, abs=1e-8)
-    assert summary_of(scored(0.1)).evaluator("A").std_dev is None
+    assert summary_of(*[item_of(0.1)] * 10).evaluator("A").std_dev == pytest.approx(0.0, abs=1e-8)
+    assert summary_of(item_of(0.1)).evaluator("A").std_dev is None
 
 
 def test_the_sums_do_not_depend_on_the_order():
@@ -89,7 +89,7 @@ def test_nothing_has_no_numbers():
     ("score", "bin_index"), [(0.0, 0), (0.0999, 0), (0.1, 1), (0.5, 5), (0.95, 9), (1.0, 9), (True, 9)]
 )
 def test_the_histogram_has_ten_bins_with_the_last_one_closed(score, bin_index):
-    histogram = summary_of(scored(score)).evaluator("A").histogram
+    histogram = summary_of(item_of(score)).evaluator("A").histogram
 
     assert [index for index, count in enumerate(histogram) if count] == [bin_index]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos._core.text import format_list, join_statements, pluralize, quote, shorten
+from dokimos._core.text import format_list, format_size, join_statements, pluralize, quote, shorten
 
 
 @pytest.mark.parametrize("limit", [3, 10, 80])
@@ -46,3 +46,20 @@ def test_sentences_and_phrases_are_joined_as_each_of_them_ends():
     assert join_statements(["Expected 'a', got 'b'.", "Judge 0.20: no!", "KeyError: 'x'", "No."]) == (
         "Expected 'a', got 'b'. Judge 0.20: no! KeyError: 'x'; No."
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (13_656, "13.3 KiB"),
+        (2**20 - 1, "1.0 MiB"),
+        (53 * 2**30, "53.0 GiB"),
+        (2**53, "8,192.0 TiB"),
+    ],
+)
+def test_a_size_has_the_largest_unit_that_it_fills(count, text):
+    assert format_size(count) == text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
@@ -103,6 +104,62 @@ def test_of_a_near_name_there_is_one_warning(column):
         read(f"input,{column}\nq,a\nr,b\n")
 
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("column", ["expected", "Expected Answer", "correct_answer"])
+def test_a_name_that_means_the_expected_output_is_warned_of_where_there_is_none(column):
+    with pytest.warns(
+        UserWarning, match=f"{column!r} becomes metadata, and the row has no expected"
+    ) as caught:
+        examples = read(f"input,{column}\nq,a\nr,b\n")
+
+    assert len(caught) == 1
+    assert examples[0] == Example({"input": "q"}, metadata={column: "a"})
+    assert f"columns={{{column!r}: 'expected_output'}}" in str(caught[0].message)
+    mapped = read(f"input,{column}\nq,a", columns={column: "expected_output"})
+    assert mapped == [Example.of("q", "a")]
+
+
+@pytest.mark.parametrize("header", ["expected_output", "output", "expectedOutputs.answer", "ExpectedOutput"])
+def test_beside_an_expected_output_it_is_metadata_like_any_other(header):
+    assert read(f"input,expected,{header}\nq,a,b")[0].metadata == {"expected": "a"}
+
+
+def test_rows_that_say_expected_are_warned_of_in_each_format(tmp_path):
+    rows = [{"input": "q", "expected": "a"}]
+    (tmp_path / "d.jsonl").write_text(json.dumps(rows[0]))
+    (tmp_path / "d.json").write_text(json.dumps(rows))
+    for load in (
+        lambda: Dataset.load(tmp_path / "d.jsonl"),
+        lambda: Dataset.load(tmp_path / "d.json"),
+        lambda: Dataset.from_rows(rows),
+    ):
+        with pytest.warns(UserWarning, match="'expected' becomes metadata, and the row has no expected"):
+            assert load()[0].metadata == {"expected": "a"}
+
+
+def test_a_column_of_a_whole_map_is_added_to_the_columns_of_its_keys():
+    text = (
+        'id,inputs.a,inputs,expectedOutputs,metadata\n1,x,"{""b"": [1], """": null}","{""c"": 2}",\n2,,{},,\n'
+    )
+
+    first, second = read(text)
+
+    assert first == Example({"a": "x", "b": [1], "": None}, {"c": 2}, id="1")
+    assert second == Example({"a": ""}, id="2")
+
+
+def test_a_column_of_a_whole_map_fills_what_is_empty_in_the_column_of_a_key_and_replaces_nothing():
+    assert read('inputs.a,inputs\n,"{""a"": 3}"')[0].inputs == {"a": 3}
+    assert "both have the key 'a'" in str(error_of('inputs.a,inputs\nx,"{""a"": 3}"'))
+
+
+@pytest.mark.parametrize("cell", ["text", "[1]", '"{""a"": "', "7"])
+def test_a_map_must_be_an_object_and_a_column_called_metadata_may_hold_a_text(cell):
+    assert "The column 'inputs' must hold a JSON object" in str(error_of(f"inputs\n{cell}"))
+    assert "The column 'expectedOutputs' must" in str(error_of(f"input,expectedOutputs\nq,{cell}"))
+    [example] = read(f"input,metadata\nq,{cell}")
+    assert list(example.metadata) == ["metadata"]
 
 
 def test_a_name_is_no_slip_beside_the_name_itself():

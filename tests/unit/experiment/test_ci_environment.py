@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dokimos.experiment import _ci_environment as ci
 from dokimos.experiment._ci_environment import CiBuild, clean_url, read_ci_build
-from dokimos.experiment._run_provenance import GitState, code_origin, git_state, scrub_source
+from dokimos.experiment._run_provenance import GitState, git_state, read_code_provenance, scrub_source
 
 MERGE, HEAD, BASE, OTHER = "a" * 40, "b" * 40, "c" * 40, "d" * 40
 
@@ -362,7 +362,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_the_branch_of_the_working_copy_is_known(repository: Any) -> None:
     state = git_state()
     assert (state.branch, state.dirty) == ("trunk", False)
-    assert code_origin({}) == {"git_commit": state.commit, "git_dirty": False, "git_branch": "trunk"}
+    assert read_code_provenance({}) == {"git_commit": state.commit, "git_dirty": False, "git_branch": "trunk"}
     repository("tag", "trunk")  # an ambiguous name
     assert git_state().branch == "trunk"
     repository("checkout", "--detach")
@@ -379,12 +379,14 @@ def test_the_ci_system_names_the_branch_of_a_detached_working_copy(repository: A
     commit = git_state().commit
     assert commit is not None
     repository("checkout", "--detach")
-    origin = code_origin({**CIRCLE, "CIRCLE_SHA1": commit})
+    origin = read_code_provenance({**CIRCLE, "CIRCLE_SHA1": commit})
     assert (origin["git_commit"], origin["git_branch"]) == (commit, "feature/x")
 
 
 def test_a_working_copy_that_the_ci_system_does_not_know_speaks_for_itself(repository: Any) -> None:
-    origin = code_origin({**CIRCLE, "CIRCLE_PULL_REQUEST": "https://github.example/acme/shop/pull/15"})
+    origin = read_code_provenance(
+        {**CIRCLE, "CIRCLE_PULL_REQUEST": "https://github.example/acme/shop/pull/15"}
+    )
     assert origin["git_commit"] == git_state().commit
     assert (origin["git_branch"], origin["pull_request"]) == ("trunk", "15")
     assert origin["build_url"] == "https://circleci.example/gh/acme/shop/4"

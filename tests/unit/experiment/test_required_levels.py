@@ -24,7 +24,7 @@ def test_a_level_that_is_no_share_is_refused(spec):
         parse_levels([spec])
 
 
-def scored(*scores: float, direction: str = "higher_is_better") -> ExperimentResult:
+def result_of(*scores: float, direction: str = "higher_is_better") -> ExperimentResult:
     items = tuple(
         ItemResult(i, Example.of("q"), eval_results=(EvalResult.of("E", score, 0.5),))
         for i, score in enumerate(scores)
@@ -34,21 +34,21 @@ def scored(*scores: float, direction: str = "higher_is_better") -> ExperimentRes
 
 
 def test_a_level_reached_is_no_miss_and_one_missed_names_both_numbers():
-    result = scored(1.0, 0.0)
+    result = result_of(1.0, 0.0)
     assert RequiredLevel(0.5).explain_miss(result) is None
     assert RequiredLevel(0.6).explain_miss(result) == "pass rate 50.0 % is below 60.0 %"
     assert RequiredLevel(0.6, "E").explain_miss(result) == "E 0.5000 is below 0.6"
 
 
 def test_where_lower_is_better_the_level_is_a_ceiling():
-    result = scored(1.0, 0.0, direction="lower_is_better")
+    result = result_of(1.0, 0.0, direction="lower_is_better")
     assert RequiredLevel(0.6, "E").explain_miss(result) is None
     assert RequiredLevel(0.4, "E").explain_miss(result) == "E 0.5000 is above 0.4"
 
 
 def test_what_cannot_be_compared_is_a_configuration_error():
     with pytest.raises(ConfigurationError, match="there are: E"):
-        RequiredLevel(0.5, "F").explain_miss(scored(1.0))
+        RequiredLevel(0.5, "F").explain_miss(result_of(1.0))
     with pytest.raises(ConfigurationError, match="nothing was judged"):
         RequiredLevel(0.5).explain_miss(ExperimentResult())
 
@@ -61,13 +61,13 @@ def test_what_cannot_be_compared_is_a_configuration_error():
     ],
 )
 def test_a_rate_just_below_its_level_is_written_so_that_they_differ(scores, level, text):
-    told = RequiredLevel(level).explain_miss(scored(*scores))
+    told = RequiredLevel(level).explain_miss(result_of(*scores))
     assert told is not None
     assert told.replace("70.00", "70.0") == text
 
 
 def test_a_mean_just_below_its_level_is_written_so_that_they_differ():
-    assert RequiredLevel(0.7, "E").explain_miss(scored(0.7, 0.6999999)) == "E 0.69999995 is below 0.7"
+    assert RequiredLevel(0.7, "E").explain_miss(result_of(0.7, 0.6999999)) == "E 0.69999995 is below 0.7"
 
 
 @pytest.mark.parametrize(("spec", "level"), [("0.7%", 0.007), ("29 %", 0.29), ("57%", 0.57), (" 0.9 ", 0.9)])
@@ -82,7 +82,7 @@ def test_odd_levels_are_refused(spec):
 
 
 def beside_errors(*scores: float, errors: int, direction: str = "higher_is_better") -> ExperimentResult:
-    judged = scored(*scores, direction=direction)
+    judged = result_of(*scores, direction=direction)
     failed = EvalResult("E", error="down", threshold=0.5, fail_on_error=False)
     items = tuple(ItemResult(len(scores) + n, Example.of("q"), eval_results=(failed,)) for n in range(errors))
     runs = (RunResult(item_results=(*judged.item_results, *items)),)
@@ -112,7 +112,7 @@ def test_where_lower_is_better_an_error_counts_as_one():
 
 
 def test_a_task_without_outputs_counts_for_every_evaluator():
-    judged = scored(1.0)
+    judged = result_of(1.0)
     down = ItemResult(1, Example.of("q"), error="ConnectionError: down")
     result = ExperimentResult(runs=(RunResult(item_results=(*judged.item_results, down)),))
 

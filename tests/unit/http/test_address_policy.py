@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
+import threading
 
 import pytest
 
@@ -16,6 +18,7 @@ from dokimos._http.address_policy import (
 )
 from dokimos._http.answer import Forbidden
 from dokimos._http.session import PolicyResolver, _check_host
+from dokimos._http.webhook import WebhookFailure, post_webhook
 from dokimos._runtime.concurrency import call_in_thread
 from dokimos.errors import ConfigurationError
 
@@ -250,3 +253,39 @@ def test_what_is_not_an_address_is_not_read_as_one(text):
 def test_hosts_are_compared_in_ascii():
     assert normalize_host("Bücher.Example.") == "xn--bcher-kva.example"
     assert normalize_host("[::1]") == "::1"
+
+
+@pytest.mark.parametrize("text", ["*", "", "ollama:11434,10.0.0.0/8", "[::1/128]:80,fd00::/8,a.example"])
+def test_a_policy_is_written_as_the_list_that_it_was_read_from(text):
+    policy = AddressPolicy.parse(text.replace("/128", ""))
+
+    assert AddressPolicy.parse(str(policy)) == policy
+
+
+async def test_names_of_strangers_that_nobody_resolves_keep_no_other_name_waiting(monkeypatch):
+    waiting, end = threading.Semaphore(0), threading.Event()
+
+    def look_up(host, port, *more, **options):
+        if host.endswith(".example"):
+            waiting.release()
+            end.wait(60)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
+
+    monkeypatch.setattr("socket.getaddrinfo", look_up)
+
+    async def call(number):
+        with pytest.raises(WebhookFailure):
+            await post_webhook(f"http://slow{number}.example/", b"{}", {}, policy=STRICT)
+
+    calls = [asyncio.create_task(call(number)) for number in range(20)]
+    try:
+        for _ in range(8):
+            assert await asyncio.to_thread(waiting.acquire, timeout=60)
+        async with asyncio.timeout(60):
+            [found] = await PolicyResolver(STRICT).resolve("provider.test", 443)
+        assert found["host"] == "93.184.215.14"
+        assert not end.is_set()
+    finally:
+        end.set()
+        await asyncio.gather(*calls)

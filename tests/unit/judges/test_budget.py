@@ -12,7 +12,7 @@ from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyEr
 from dokimos.evaluators import ExactMatch, Regex
 from dokimos.evaluators._function import evaluator
 from dokimos.experiment._run_loading import load_run
-from dokimos.judges._budget import TASK, Budget, Ledger
+from dokimos.judges._budget import TASK, Budget, MemoryLedger
 from dokimos.judges._judge_calls import complete
 from dokimos.judges._protocol import JudgeReply
 
@@ -80,7 +80,7 @@ def test_only_a_budget_is_one():
 
 
 def test_the_price_of_calls_in_flight_is_set_aside():
-    ledger = Ledger(Budget(max_cost_usd=0.05))
+    ledger = MemoryLedger(Budget(max_cost_usd=0.05))
     spend(ledger)
     in_flight = [reserve(ledger) for _ in range(4)]
     set_aside = r"\$0.0100 spent and \$0.0400 reserved for calls in flight"
@@ -97,7 +97,7 @@ def test_the_price_of_calls_in_flight_is_set_aside():
 
 def test_beside_others_a_call_is_taken_to_cost_what_the_dearer_of_the_last_and_the_mean_did():
     async def scenario():
-        ledger = Ledger(Budget(max_tokens=150))
+        ledger = MemoryLedger(Budget(max_tokens=150))
         for tokens in (10, 50):
             (await ledger.reserve("judge")).settle(CallMetrics(tokens, None))
         alone = await ledger.reserve("judge")  # 60 + 30
@@ -114,7 +114,7 @@ def test_beside_others_a_call_is_taken_to_cost_what_the_dearer_of_the_last_and_t
 
 
 def test_sums_that_are_just_the_limit_are_within_it():
-    ledger = Ledger(Budget(max_cost_usd=0.3))
+    ledger = MemoryLedger(Budget(max_cost_usd=0.3))
     for _ in range(3):
         spend(ledger, cost=0.1)
     with pytest.raises(BudgetExceededError):
@@ -122,7 +122,7 @@ def test_sums_that_are_just_the_limit_are_within_it():
 
 
 def test_a_new_judge_is_not_asked_where_nothing_is_left():
-    ledger = Ledger(Budget(max_cost_usd=0.01))
+    ledger = MemoryLedger(Budget(max_cost_usd=0.01))
     spend(ledger)
     with pytest.raises(BudgetExceededError):
         reserve(ledger, "another judge")
@@ -130,7 +130,7 @@ def test_a_new_judge_is_not_asked_where_nothing_is_left():
 
 def test_the_first_call_of_a_judge_goes_alone_and_the_others_wait_for_its_price():
     async def scenario():
-        ledger = Ledger(Budget(max_cost_usd=1))
+        ledger = MemoryLedger(Budget(max_cost_usd=1))
         first = await ledger.reserve("judge")
         others = [asyncio.ensure_future(ledger.reserve("judge")) for _ in range(3)]
         await asyncio.sleep(0.01)
@@ -148,7 +148,7 @@ def test_the_first_call_of_a_judge_goes_alone_and_the_others_wait_for_its_price(
 
 def test_a_call_that_does_not_fit_waits_for_those_in_flight_which_may_cost_less():
     async def scenario():
-        ledger = Ledger(Budget(max_cost_usd=1))
+        ledger = MemoryLedger(Budget(max_cost_usd=1))
         for cost in (0.1, 0.45):
             (await ledger.reserve("judge")).settle(CallMetrics(10, cost_usd=cost))
         dear = await ledger.reserve("judge")  # 0.275, the average
@@ -162,7 +162,7 @@ def test_a_call_that_does_not_fit_waits_for_those_in_flight_which_may_cost_less(
 
 
 def test_one_dear_call_does_not_end_a_run():
-    ledger = Ledger(Budget(max_cost_usd=1.1))
+    ledger = MemoryLedger(Budget(max_cost_usd=1.1))
     spend(ledger, cost=0.1)
     spend(ledger, cost=0.6)
     reserve(ledger).settle(
@@ -342,7 +342,7 @@ def test_what_a_budget_left_of_a_run_that_had_errored_as_a_whole_says_so_no_more
 
 
 def test_failed_calls_count_as_calls_and_not_as_cost():
-    ledger = Ledger(Budget(max_calls=2, max_cost_usd=1))
+    ledger = MemoryLedger(Budget(max_calls=2, max_cost_usd=1))
     reserve(ledger).fail()
     spend(ledger)
     assert (ledger.spent.calls, ledger.spent.cost_usd) == (2, 0.01)
@@ -351,7 +351,7 @@ def test_failed_calls_count_as_calls_and_not_as_cost():
 
 
 def test_the_task_s_own_account_has_no_calls_until_it_is_known_to_make_some():
-    ledger = Ledger(Budget(max_calls=0))
+    ledger = MemoryLedger(Budget(max_calls=0))
     reserve(ledger, TASK).settle(CallMetrics(latency_ms=1.0))
     reserve(ledger, TASK).settle(None)
 
@@ -421,7 +421,7 @@ def test_a_call_inside_a_call_is_refused_where_nothing_is_left(budget):
 
 def test_judges_that_ask_each_other_do_not_wait_for_each_other():
     async def scenario():
-        ledger = Ledger(Budget(max_cost_usd=0.04))
+        ledger = MemoryLedger(Budget(max_cost_usd=0.04))
         for judge in ("left", "right"):
             (await ledger.reserve(judge)).settle(CallMetrics(10, cost_usd=0.01))
         outer = [await ledger.reserve(judge) for judge in ("left", "right")]
@@ -460,7 +460,7 @@ def test_an_unusable_reply_whose_cost_is_none_gives_back_what_was_set_aside():
 
 def test_one_who_is_cancelled_while_waiting_leaves_nothing_behind():
     async def scenario():
-        ledger = Ledger(Budget(max_cost_usd=1))
+        ledger = MemoryLedger(Budget(max_cost_usd=1))
         first = await ledger.reserve("judge")
         waiting = [asyncio.ensure_future(ledger.reserve("judge")) for _ in range(3)]
         await asyncio.sleep(0)
@@ -499,7 +499,7 @@ def test_a_run_that_waits_for_a_call_can_be_cancelled():
 
 
 def test_threads_with_event_loops_of_their_own_share_a_ledger():
-    ledger = Ledger(Budget(max_calls=40, max_cost_usd=1))
+    ledger = MemoryLedger(Budget(max_calls=40, max_cost_usd=1))
 
     async def calls():
         made = 0

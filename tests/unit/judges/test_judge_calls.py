@@ -10,7 +10,7 @@ import pytest
 
 from dokimos import Budget, CallMetrics
 from dokimos.errors import BudgetExceededError, JudgeReplyError, JudgeUnavailableError
-from dokimos.judges._budget import Ledger
+from dokimos.judges._budget import MemoryLedger
 from dokimos.judges._judge_calls import CallRequest, complete
 from dokimos.judges._protocol import JudgeReply, as_judge, identity_of
 from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
@@ -176,10 +176,10 @@ def test_what_a_function_does_with_what_it_closes_over_does_not_make_another_jud
 
 
 def test_another_key_in_a_closure_does_not_make_another_judge():
-    def keyed(api_key):
+    def make_judge(api_key):
         return lambda prompt: str(len(api_key))
 
-    assert identity_of(as_judge(keyed("one"))) == identity_of(as_judge(keyed("other")))
+    assert identity_of(as_judge(make_judge("one"))) == identity_of(as_judge(make_judge("other")))
 
 
 def test_a_function_that_holds_itself_has_an_identity():
@@ -200,7 +200,7 @@ def test_a_reply_of_no_use_is_paid_for_like_any_other():
         async def complete(self, prompt, *, schema=None):
             raise JudgeReplyError("cut off", metrics=CallMetrics(100, 8, cost_usd=0.5))
 
-    ledger = Ledger(Budget(max_cost_usd=0.9))
+    ledger = MemoryLedger(Budget(max_cost_usd=0.9))
 
     async def ask():
         enter_scope(RunScope(budget=ledger))

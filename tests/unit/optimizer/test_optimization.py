@@ -22,7 +22,7 @@ def changed_lines(before, after):
 def test_a_better_parameter_is_found_and_only_its_line_differs(workshop):
     optimized = workshop.optimize()
 
-    k = optimized.found.best.candidate.numbers["agent.params.k"]
+    k = optimized.state.best.candidate.numbers["agent.params.k"]
     assert k > 2
     before = (workshop.path / "agent.yaml").read_text()
     assert changed_lines(before, optimized.best_file.read_text()) == [
@@ -36,9 +36,9 @@ def test_the_best_suite_runs_and_reaches_the_loss_that_was_told(workshop):
 
     result = load_suite(workshop.path / "better.yaml").experiment().run(journal=False, progress=False)
 
-    assert optimized.found.best.candidate.texts == {"agent.params.prompt": "Be exact."}
+    assert optimized.state.best.candidate.texts == {"agent.params.prompt": "Be exact."}
     assert result.pass_rate == 1.0
-    assert optimized.found.best.loss == 0.0
+    assert optimized.state.best.loss == 0.0
 
 
 def test_a_suite_that_nothing_improves_stays_as_it_is_to_the_letter(workshop):
@@ -46,7 +46,7 @@ def test_a_suite_that_nothing_improves_stays_as_it_is_to_the_letter(workshop):
 
     optimized = workshop.optimize(axis)
 
-    assert not optimized.found.has_improved
+    assert not optimized.state.has_improved
     assert optimized.best_file.read_bytes() == (workshop.path / "agent.yaml").read_bytes()
     assert "**No improvement**" in (optimized.folder / "report.md").read_text()
 
@@ -67,7 +67,7 @@ def test_each_trial_is_a_line_with_the_documented_fields(workshop):
         "agent.params.prompt",
         "asks for exact numbers",
     )
-    assert [row["trial_id"] for row in rows if row["accepted"]][-1] == optimized.found.best.id
+    assert [row["trial_id"] for row in rows if row["accepted"]][-1] == optimized.state.best.id
 
 
 def test_the_events_have_their_documented_names_and_a_schema(workshop):
@@ -88,8 +88,8 @@ def test_the_runs_of_the_trials_are_stored_like_any_other(workshop):
     about = [load_run(entry.folder).metadata["optimizer"] for entry in listed]
     assert {entry["search"] for entry in about} == {optimized.folder.name}
     trials = [(entry["trial"], entry["split"]) for entry in about]
-    assert len(trials) == len(set(trials)) == len(optimized.found.trials) + 1 + 2
-    best = optimized.found.best
+    assert len(trials) == len(set(trials)) == len(optimized.state.trials) + 1 + 2
+    best = optimized.state.best
     assert load_run(workshop.path / "runs" / best.measured.run_id).metadata["optimizer"]["params"] == {
         "agent.params.k": best.candidate.numbers["agent.params.k"]
     }
@@ -103,7 +103,7 @@ def test_a_search_that_has_ended_is_gone_through_again_without_a_call(workshop):
     again = workshop.search(workshop.path / "agent.yaml", resume="latest")
 
     assert len(workshop.calls) == calls
-    assert again.found.trials == first.found.trials
+    assert again.state.trials == first.state.trials
     assert (again.folder / "report.md").read_text() == report
     assert workshop.events[0]["resumed"] is True
 
@@ -129,8 +129,8 @@ def test_a_search_that_was_cut_off_repeats_no_trial_that_has_ended(workshop, aft
     uncut = workshop.search(path)
 
     assert known < total == len(workshop.calls)
-    assert [t.candidate for t in resumed.found.trials] == [t.candidate for t in uncut.found.trials]
-    assert resumed.found.best.id == uncut.found.best.id
+    assert [t.candidate for t in resumed.state.trials] == [t.candidate for t in uncut.state.trials]
+    assert resumed.state.best.id == uncut.state.best.id
 
 
 def test_another_suite_cannot_go_on_with_a_search(workshop):
@@ -153,7 +153,7 @@ def test_settings_of_the_command_line_replace_the_suites_and_are_kept_for_going_
     first = workshop.search(path, settings=settings)
     again = workshop.search(path, resume=first.folder.name)
 
-    assert len(first.found.trials) == len(again.found.trials) == 2
+    assert len(first.state.trials) == len(again.state.trials) == 2
 
 
 def test_a_budget_ends_the_search_and_a_larger_one_goes_on_with_it(workshop):
@@ -163,10 +163,10 @@ def test_a_budget_ends_the_search_and_a_larger_one_goes_on_with_it(workshop):
     calls = len(workshop.calls)
     again = workshop.search(path, resume="latest", settings={"budget": {"max_cost_usd": 10}})
 
-    assert "budget" in first.found.stopped
+    assert "budget" in first.state.stopped
     assert 0.04 < first.cost_usd <= 0.2
-    assert len(again.found.trials) > len(first.found.trials)
-    assert "budget" not in again.found.stopped
+    assert len(again.state.trials) > len(first.state.trials)
+    assert "budget" not in again.state.stopped
     # what the budget cut off was gone on with: no question was asked twice with the same values
     assert len(set(workshop.calls)) == len(workshop.calls) > calls
 
@@ -178,9 +178,9 @@ def test_a_budget_of_calls_ends_the_search_too(workshop):
     calls = len(workshop.calls)
     again = workshop.search(path, resume="latest", settings={"budget": {"max_calls": 10_000}})
 
-    assert "max_calls" in first.found.stopped
+    assert "max_calls" in first.state.stopped
     assert calls == 50
-    assert "budget" not in again.found.stopped
+    assert "budget" not in again.state.stopped
     assert len(set(workshop.calls)) == len(workshop.calls) > calls
 
 
@@ -190,8 +190,8 @@ def test_what_was_cut_off_is_not_charged_twice(workshop):
     first = workshop.search(path, settings={"budget": {"max_calls": 50}})
     again = workshop.search(path, resume="latest", settings={"budget": {"max_calls": 60}})
 
-    assert len(first.found.trials) == 1
-    assert len(again.found.trials) == 2
+    assert len(first.state.trials) == 1
+    assert len(again.state.trials) == 2
     assert len(workshop.calls) == 60
 
 
@@ -200,16 +200,16 @@ def test_what_was_cut_off_is_not_charged_twice(workshop):
 def test_trials_at_once_share_what_the_suite_as_it_is_has_left_of_the_budget(workshop, limit, trials):
     optimized = workshop.optimize(parallel_trials=trials, budget=f"{{max_calls: {limit}}}")
 
-    assert optimized.found.baseline.measured.calls == 20
-    assert "budget" in optimized.found.stopped
+    assert optimized.state.baseline.measured.calls == 20
+    assert "budget" in optimized.state.stopped
     assert len(workshop.calls) == limit
 
 
 def test_a_ceiling_on_the_cost_keeps_dear_candidates_out(workshop):
     optimized = workshop.optimize(max_cost_usd=0.0061, numeric_phase="{max_trials: 10, patience: 10}")
 
-    assert 2 < optimized.found.best.candidate.numbers["agent.params.k"] <= 6
-    assert any(trial.infeasible for trial in optimized.found.trials)
+    assert 2 < optimized.state.best.candidate.numbers["agent.params.k"] <= 6
+    assert any(trial.infeasible for trial in optimized.state.trials)
 
 
 def test_a_value_with_which_the_application_fails_is_a_trial_without_result(workshop):
@@ -217,9 +217,9 @@ def test_a_value_with_which_the_application_fails_is_a_trial_without_result(work
 
     optimized = workshop.optimize(axis)
 
-    (trial,) = optimized.found.trials
+    (trial,) = optimized.state.trials
     assert "the model is down" in trial.error
-    assert not optimized.found.has_improved
+    assert not optimized.state.has_improved
 
 
 def test_a_suite_whose_application_fails_as_it_is_ends_the_search(workshop):
@@ -234,11 +234,11 @@ def test_a_suite_whose_application_fails_as_it_is_ends_the_search(workshop):
 def test_repeats_of_a_trial_are_runs_of_it(workshop):
     optimized = workshop.optimize(repeats=2, max_cycles=1, numeric_phase="{max_trials: 1, patience: 1}")
 
-    run = load_run(workshop.path / "runs" / optimized.found.baseline.measured.run_id)
+    run = load_run(workshop.path / "runs" / optimized.state.baseline.measured.run_id)
     assert run.run_count == 2
     assert all(
         len(values) == 2
-        for case in optimized.found.baseline.measured.scores.values()
+        for case in optimized.state.baseline.measured.scores.values()
         for values in case.values()
     )
 
@@ -247,8 +247,8 @@ def test_trials_at_once_give_a_search_that_can_be_gone_on_with_too(workshop):
     optimized = workshop.optimize(parallel_trials=3)
 
     again = workshop.search(workshop.path / "agent.yaml", resume="latest")
-    assert again.found.trials == optimized.found.trials
-    assert optimized.found.has_improved
+    assert again.state.trials == optimized.state.trials
+    assert optimized.state.has_improved
 
 
 def test_few_cases_are_warned_of_and_without_held_out_ones_the_training_cases_decide(workshop):
@@ -258,9 +258,9 @@ def test_few_cases_are_warned_of_and_without_held_out_ones_the_training_cases_de
     decided = workshop.optimize(cases=few, holdout=0)
 
     assert "3 held-out of 6 cases can never show that something is better" in " ".join(warned.warnings)
-    assert not warned.found.has_improved
+    assert not warned.state.has_improved
     assert "There are no held-out cases" in " ".join(decided.warnings)
-    assert decided.found.has_improved
+    assert decided.state.has_improved
 
 
 def test_variables_and_comments_stay_in_the_best_suite(workshop, monkeypatch):
@@ -289,8 +289,8 @@ def test_a_text_keeps_its_variables_and_they_are_filled_in_when_it_is_tried(work
     unchanged = workshop.search(path)
     monkeypatch.setenv("WORD", "exact")
 
-    assert not unchanged.found.has_improved
-    assert workshop.search(path).found.baseline.loss == 0.0
+    assert not unchanged.state.has_improved
+    assert workshop.search(path).state.baseline.loss == 0.0
 
 
 @pytest.mark.parametrize("axes", [BOTH, "{textual: [{path: agent.params.prompt}]}"])
@@ -359,7 +359,7 @@ def test_a_byte_order_mark_stays_in_the_best_suite(workshop):
     optimized = workshop.search(path)
 
     best = optimized.best_file.read_bytes()
-    assert optimized.found.has_improved
+    assert optimized.state.has_improved
     assert best.startswith(codecs.BOM_UTF8 + b"# The suite of the sums.\n")
     assert best.count(codecs.BOM_UTF8) == 1
 

@@ -5,7 +5,7 @@ import pytest
 
 from dokimos import AgentTrace, CallMetrics, ConversationTrajectory, Message, TaskResult, ToolCall
 from dokimos.errors import BudgetExceededError, ConfigurationError
-from dokimos.judges._budget import Budget, Ledger
+from dokimos.judges._budget import Budget, MemoryLedger
 from dokimos.judges._run_scope import RunScope, enter_scope
 from dokimos.simulation import ConversationSimulator, LLMSimulatedUser, ScriptedUser
 
@@ -290,7 +290,7 @@ class TestFailures:
 
     def test_a_spent_budget_is_no_failure_of_a_side(self):
         async def main():
-            enter_scope(RunScope(budget=Ledger(Budget(max_calls=1))))
+            enter_scope(RunScope(budget=MemoryLedger(Budget(max_calls=1))))
             user = LLMSimulatedUser(judge=lambda prompt: "Hi")
             simulator = ConversationSimulator(user=user, application=echo, reply_timeout=60)
             return await simulator.simulate_async()

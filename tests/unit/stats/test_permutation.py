@@ -19,7 +19,7 @@ from dokimos.stats._permutation import (
 SMALL = st.lists(st.integers(-9, 9), max_size=8)
 
 
-def keyed(deltas):
+def by_key(deltas):
     return {f"item-{place}": delta for place, delta in enumerate(deltas)}
 
 
@@ -57,7 +57,7 @@ def enumerated_max_t(columns):
 
 @given(SMALL)
 def test_few_differences_are_enumerated(deltas):
-    assert sign_flip_test(keyed(deltas)) == SignFlipTest(pytest.approx(enumerated_p(deltas)))
+    assert sign_flip_test(by_key(deltas)) == SignFlipTest(pytest.approx(enumerated_p(deltas)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,14 +67,14 @@ def test_few_differences_are_enumerated(deltas):
     )
 )
 def test_a_small_family_is_enumerated(columns):
-    found = max_t_test({str(place): keyed(column) for place, column in enumerate(columns)})
+    found = max_t_test({str(place): by_key(column) for place, column in enumerate(columns)})
 
     assert list(found.adjusted.values()) == pytest.approx(enumerated_max_t(columns))
 
 
 def test_six_drops_of_one_size_are_the_fewest_that_are_significant():
-    assert sign_flip_test(keyed([-300_000] * 6 + [0] * 14)).p == 0.03125
-    assert sign_flip_test(keyed([-300_000] * 5 + [0] * 15)).p == 0.0625
+    assert sign_flip_test(by_key([-300_000] * 6 + [0] * 14)).p == 0.03125
+    assert sign_flip_test(by_key([-300_000] * 5 + [0] * 15)).p == 0.0625
 
 
 def test_ties_count_as_hits():
@@ -88,12 +88,12 @@ def test_ties_count_as_hits():
 
 @pytest.mark.parametrize("deltas", [[], [5], [0, 0, 0]])
 def test_what_cannot_differ_is_not_significant(deltas):
-    assert sign_flip_test(keyed(deltas)).p == 1.0
+    assert sign_flip_test(by_key(deltas)).p == 1.0
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_verdicts_have_mcnemars_exact_p(worse, better):
-    assert sign_flip_test(keyed([-1] * worse + [1] * better + [0] * 5)).p == pytest.approx(
+    assert sign_flip_test(by_key([-1] * worse + [1] * better + [0] * 5)).p == pytest.approx(
         mcnemar_p(worse, better)
     )
 
@@ -111,7 +111,7 @@ def test_random_swaps_come_near_scipys_permutation_test(seed):
         rng=seed,
     ).pvalue
 
-    found = sign_flip_test(keyed([round(delta * 100) for delta in deltas]), stop_above=1)
+    found = sign_flip_test(by_key([round(delta * 100) for delta in deltas]), stop_above=1)
 
     assert found.draws == 10_000
     assert found.p == pytest.approx(oracle, abs=0.02)
@@ -155,7 +155,9 @@ def test_the_seed_and_the_keys_decide_the_swaps():
 
 
 def test_a_p_value_is_the_same_on_every_machine():
-    assert sign_flip_test(keyed([37 * n % 101 - 60 for n in range(40)])) == SignFlipTest(381 / 10_001, 10_000)
+    assert sign_flip_test(by_key([37 * n % 101 - 60 for n in range(40)])) == SignFlipTest(
+        381 / 10_001, 10_000
+    )
 
 
 def test_the_unit_of_the_differences_does_not_matter():
@@ -233,7 +235,7 @@ def test_an_early_stop_saves_draws_and_comes_near_the_p_of_all():
 
 
 def test_a_random_p_is_never_zero():
-    assert sign_flip_test(keyed(range(1, 200)), iterations=99) == SignFlipTest(0.01, 99)
+    assert sign_flip_test(by_key(range(1, 200)), iterations=99) == SignFlipTest(0.01, 99)
 
 
 @pytest.mark.parametrize("key", ["é", "\ud800", ""])
@@ -266,7 +268,7 @@ def test_unchanged_systems_rarely_fail_however_many_metrics():
     for _ in range(400):
         shared = [draw.gauss(0, 1) for _ in range(30)]
         family = {
-            f"m{number}": keyed([round(100 * (one + draw.gauss(0, 1))) for one in shared])
+            f"m{number}": by_key([round(100 * (one + draw.gauss(0, 1))) for one in shared])
             for number in range(5)
         }
         alarms += min(max_t_test(family, iterations=200).adjusted.values()) < 0.05

@@ -14,14 +14,14 @@ evaluations:
 """
 
 
-def refused(folder, text):
+def refusal_of(folder, text):
     with pytest.raises(ConfigurationError) as error:
         folder.suite(text)
     return str(error.value)
 
 
 def test_a_key_that_is_misspelled_is_one_problem_and_one_that_is_missing_another(folder):
-    message = refused(
+    message = refusal_of(
         folder,
         """
         test_cases:
@@ -35,7 +35,7 @@ def test_a_key_that_is_misspelled_is_one_problem_and_one_that_is_missing_another
 
 
 def test_all_faults_of_a_file_are_told_together_with_line_and_column(folder):
-    message = refused(
+    message = refusal_of(
         folder,
         """
         evaluatons: {}
@@ -57,7 +57,7 @@ def test_all_faults_of_a_file_are_told_together_with_line_and_column(folder):
 
 
 def test_faults_within_each_other_hide_nothing(folder):
-    message = refused(
+    message = refusal_of(
         folder,
         """
         evaluations: {metrics: [{type: code, grader: "nowhere:grade"}]}
@@ -74,13 +74,13 @@ def test_faults_within_each_other_hide_nothing(folder):
 
 
 def test_a_missing_key_is_named(folder):
-    message = refused(folder, "evaluations:\n  metrics: [{type: geval, criteria: Good.}]\n")
+    message = refusal_of(folder, "evaluations:\n  metrics: [{type: geval, criteria: Good.}]\n")
 
     assert "evaluations.metrics[0].name: this is missing" in message
 
 
 def test_a_missing_variable_does_not_hide_other_faults(folder):
-    message = refused(folder, "test_cases:\n  - input: ${NO_SUCH_VARIABLE}\n  - inptu: y\n")
+    message = refusal_of(folder, "test_cases:\n  - input: ${NO_SUCH_VARIABLE}\n  - inptu: y\n")
 
     assert "NO_SUCH_VARIABLE is not set" in message
     assert "Did you mean 'input'?" in message
@@ -102,7 +102,7 @@ def test_a_suite_that_is_not_there_is_refused(folder):
 
 
 def test_turns_and_an_input_exclude_one_another(folder):
-    message = refused(folder, "test_cases:\n  - {input: a, expected_tools: [], turns: [{input: b}]}\n")
+    message = refusal_of(folder, "test_cases:\n  - {input: a, expected_tools: [], turns: [{input: b}]}\n")
 
     assert "a case with turns has no input, expected_tools of its own" in message
 
@@ -127,7 +127,7 @@ def test_what_declares_an_agent_has_no_effect_beside_one_of_your_own(folder):
 
 
 def test_something_has_to_be_tested(folder):
-    assert "say what is tested" in refused(folder, "agent:\ntest_cases: []\n")
+    assert "say what is tested" in refusal_of(folder, "agent:\ntest_cases: []\n")
 
 
 def test_blocks_outside_evaluation_load_with_a_warning(folder):
@@ -175,7 +175,7 @@ def test_characters_that_json_writes_in_two_halves_are_whole(folder):
 def test_a_file_of_cases_that_is_no_text_is_refused(folder, name):
     folder.write(name, "").write_bytes(b"input\n\xff\xfe\n")
 
-    assert "cannot be read" in refused(folder, f"test_cases_file: {name}\n")
+    assert "cannot be read" in refusal_of(folder, f"test_cases_file: {name}\n")
 
 
 def test_cases_can_come_from_several_files(folder):
@@ -237,7 +237,7 @@ def test_a_cell_of_expected_tools_that_cannot_be_read_is_told_with_its_line(fold
 def test_a_fault_in_a_file_of_cases_is_told_with_that_file(folder):
     folder.write("cases.jsonl", '{"input": "x"}\n{"inputs": "y"}\n')
 
-    assert "cases.jsonl:2:" in refused(folder, "test_cases_file: cases.jsonl\n")
+    assert "cases.jsonl:2:" in refusal_of(folder, "test_cases_file: cases.jsonl\n")
 
 
 def test_an_empty_file_of_cases_has_none(folder):
@@ -265,7 +265,7 @@ def test_a_wrong_reference_to_a_file_is_refused(folder, text, message):
     folder.write("a.yaml", "[]")
     folder.write("scalar.yaml", "just text")
 
-    assert message in refused(folder, text)
+    assert message in refusal_of(folder, text)
 
 
 def test_an_include_stands_under_the_file(folder):
@@ -300,13 +300,13 @@ def test_a_chain_of_includes_has_an_end(folder):
     for number in range(30):
         folder.write(f"{number}.yaml", f"include: {number + 1}.yaml\n")
 
-    assert "is below 20 other includes; use fewer" in refused(folder, "include: 0.yaml\n")
+    assert "is below 20 other includes; use fewer" in refusal_of(folder, "include: 0.yaml\n")
 
 
 def test_a_fault_in_an_include_is_told_with_that_file(folder):
     folder.write("base.yaml", "execution:\n  llm_timeout: -1\n")
 
-    assert "base.yaml:2:3: execution.llm_timeout" in refused(folder, "include: base.yaml\n")
+    assert "base.yaml:2:3: execution.llm_timeout" in refusal_of(folder, "include: base.yaml\n")
 
 
 def test_settings_come_from_suite_project_user_and_environment_in_this_order(folder, tmp_path, monkeypatch):
@@ -325,7 +325,7 @@ def test_settings_come_from_suite_project_user_and_environment_in_this_order(fol
 def test_a_wrong_value_in_the_configuration_is_told_with_its_place(folder):
     folder.write("config.yml", "execution:\n  llm_timeout: soon\n")
 
-    assert "config.yml:2:3: execution.llm_timeout: this must be a number, not 'soon'." in refused(
+    assert "config.yml:2:3: execution.llm_timeout: this must be a number, not 'soon'." in refusal_of(
         folder, "execution: {retries: 1}\ntest_cases: []\n"
     )
 
@@ -349,13 +349,13 @@ def test_a_time_limit_from_the_environment_may_have_a_fraction(folder, monkeypat
 def test_a_variable_that_is_no_number_is_refused(folder, monkeypatch, variable, value, told):
     monkeypatch.setenv(variable, value)
 
-    assert f"The variable {variable} {told}." in refused(folder, "test_cases: []\n")
+    assert f"The variable {variable} {told}." in refusal_of(folder, "test_cases: []\n")
 
 
 def test_a_typo_in_the_configuration_is_refused(folder):
     folder.write("config.yaml", "providrs: {}\n")
 
-    assert "config.yaml:1:1: providrs: there is no key 'providrs'. Did you mean 'providers'?" in refused(
+    assert "config.yaml:1:1: providrs: there is no key 'providrs'. Did you mean 'providers'?" in refusal_of(
         folder, "test_cases: []\n"
     )
 
@@ -405,7 +405,7 @@ def test_files_are_looked_up_where_they_are_named(folder):
 
 
 def test_a_file_that_is_not_there_is_refused(folder):
-    message = refused(folder, "test_cases: [{input: x, files: [{path: none.txt, type: text}]}]\n")
+    message = refusal_of(folder, "test_cases: [{input: x, files: [{path: none.txt, type: text}]}]\n")
 
     assert "test_cases[0].files[0].path: there is no file" in message
 
@@ -422,7 +422,7 @@ def test_the_json_schema_knows_all_blocks():
 
 def test_faults_of_values_hide_none_of_what_other_parts_name(folder):
     folder.write("other.py", "x = 1\n")
-    message = refused(
+    message = refusal_of(
         folder,
         """
             evaluations:

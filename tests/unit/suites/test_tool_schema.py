@@ -13,7 +13,7 @@ tools:
 """
 
 
-def refused(folder, tool):
+def refusal_of(folder, tool):
     with pytest.raises(ConfigurationError) as error:
         folder.suite(f"{HEAD}  - {tool}\n")
     return str(error.value)
@@ -72,14 +72,14 @@ def test_every_kind_of_tool_loads(folder):
     ],
 )
 def test_a_wrong_tool_is_refused_with_its_place(folder, tool, why):
-    message = refused(folder, tool)
+    message = refusal_of(folder, tool)
 
     assert why in message
     assert "tools[0]" in message
 
 
 def test_two_tools_of_one_name_are_refused(folder):
-    message = refused(folder, "{name: a, type: mcp, command: x}\n  - {name: a, type: mcp, command: y}")
+    message = refusal_of(folder, "{name: a, type: mcp, command: x}\n  - {name: a, type: mcp, command: y}")
 
     assert "two tools are called 'a'" in message
 

@@ -124,7 +124,7 @@ def test_the_map_of_the_code_names_what_exists():
 
 
 def _is_in(source: Path, package: str, path: str) -> bool:
-    return (source / package / path).exists() or (source / path).exists()
+    return any((folder / path).exists() for folder in (source / package, source, ROOT))
 
 
 def _defines(path: Path, name: str) -> bool:

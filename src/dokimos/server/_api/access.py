@@ -6,40 +6,30 @@ spelled, what runs is what is checked. A route without a rule is refused.
 
 from __future__ import annotations
 
-import asyncio
-import hmac
-import math
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from enum import Enum
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends
 from starlette.requests import Request
 
-from dokimos.server._api.failed_logins import FailedLogins
+from dokimos.server._api.key_ring import KeyRing
 from dokimos.server._api.same_origin import check_same_origin
-from dokimos.server._db.clock import now
-from dokimos.server._db.database import Database, DatabaseUnavailable, Lane
-from dokimos.server._services.api_keys import hash_key, load_principals, note_use
+from dokimos.server._api.trusted_header import read_identity
 from dokimos.server._services.errors import (
     ForbiddenError,
     RoleError,
     TooManyFailuresError,
     UnauthorizedError,
 )
-from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal, Role
-from dokimos.server._services.sessions import find_session, prove
-from dokimos.server._settings import ServerSettings
+from dokimos.server._services.principal import ANONYMOUS, Principal, Role
+from dokimos.server._services.request_context import enter_route, note_principal
 
 SESSION_COOKIE: Final = "dokimos_session"
 F = TypeVar("F", bound=Callable[..., Any])
 _RULE: Final = "__dokimos_access__"
-_RELOAD_SECONDS: Final = 5.0
-"""How long a replica may continue with keys that another one has changed."""
-_USE_MICROSECONDS: Final = 60_000_000
-"""How often the last use of a key is written at most."""
+_IS_COUNTED: Final = "dokimos.is_counted"
+"""Set in the scope of a request that its caller's limit has counted."""
 
 
 class Access(Enum):
@@ -51,10 +41,25 @@ class Access(Enum):
     """Anybody, unless reading needs a key."""
     PRIVATE_READ = "private read"
     """Any key, where keys exist."""
+    KNOWN = "known"
+    """Any caller who says who it is, about what is its own: its sessions."""
     WRITE = "write"
-    """An EDITOR or ADMIN."""
+    """An EDITOR or ADMIN, whose role in single projects does not count."""
+    PROJECT_WRITE = "project write"
+    """An EDITOR or ADMIN, be it of a single project: the service checks the role in the row's project."""
+    PROJECT_ADMIN = "project admin"
+    """An ADMIN, be it of a single project: the service checks the role in the project."""
     ADMIN = "admin"
-    """An ADMIN."""
+    """An ADMIN, whose role in single projects does not count."""
+
+
+_NEEDED: Final = {
+    Access.WRITE: Role.EDITOR,
+    Access.PROJECT_WRITE: Role.EDITOR,
+    Access.PROJECT_ADMIN: Role.ADMIN,
+    Access.ADMIN: Role.ADMIN,
+}
+_OF_PROJECTS: Final = (Access.PROJECT_WRITE, Access.PROJECT_ADMIN)
 
 
 def access(rule: Access) -> Callable[[F], F]:
@@ -72,134 +77,18 @@ def rule_of(endpoint: object) -> Access | None:
     return getattr(endpoint, _RULE, None)
 
 
-class KeyRing:
-    """The keys of the server, in memory."""
-
-    def __init__(self, database: Database, settings: ServerSettings) -> None:
-        self._database = database
-        self._settings = settings
-        self._principals: dict[str, Principal] = {}
-        self._loaded_at = float("-inf")
-        self._loading = asyncio.Lock()
-        self._uses: dict[str, int] = {}
-        self._failures = FailedLogins(settings.failed_logins_per_minute)
-        self.changes = 0
-        """How often keys or sessions were changed in this process: a long answer asks again then."""
-
-    async def reload(self) -> None:
-        """Read the keys from the database; whoever changes one calls this before it answers."""
-        async with self._loading:
-            await self._load()
-        self.note_change()
-
-    def note_change(self) -> None:
-        """Have callers that are still connected identified again."""
-        self.changes += 1
-
-    async def identify(self, token: str | None, address: str) -> Principal | None:
-        """Return whom a token stands for; None for no token, or one that is not known.
-
-        Args:
-            token: What was sent as the key.
-            address: Where the request comes from.
-
-        Raises:
-            TooManyFailuresError: Too many wrong keys came from there. Keys that the server has made are
-                still accepted, since nobody can guess them.
-        """
-        await self._refresh()
-        if not self.is_keyed:
-            return SYSTEM
-        if token is None:
-            return None
-        # Looked up by its hash: how long that takes says nothing about the keys.
-        key_hash = hash_key(token)
-        principal = self._principals.get(key_hash)
-        if principal is not None:
-            await self._note_use(principal)
-            return principal
-        if self._failures.has_failed_with(address, key_hash):
-            return None
-        seconds = self._failures.seconds_to_wait(address)
-        if seconds > 0:
-            raise TooManyFailuresError(math.ceil(seconds))
-        own = self._settings.api_key
-        # Headers are read as Latin-1: this gives back the bytes that were sent.
-        if own is not None and hmac.compare_digest(own.encode(), token.encode("latin-1", "replace")):
-            return SYSTEM
-        self._failures.note_failure(address, key_hash)
-        return None
-
-    async def identify_session(self, token: str) -> Principal | None:
-        """Return whom the session of a cookie stands for; None where it has ended, or its key has."""
-        await self._refresh()
-        if not self.is_keyed:
-            return SYSTEM
-        session = await self._database.read(lambda connection: find_session(connection, token), Lane.KEY)
-        if session is None:
-            return None
-        own = self._settings.api_key
-        if session.own_key_proof is not None:
-            is_same = own is not None and hmac.compare_digest(session.own_key_proof, prove(token, own))
-            return SYSTEM if is_same else None
-        return next((each for each in self._principals.values() if each.id == session.api_key_id), None)
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether there is any key, so that writing needs one."""
-        return self._settings.api_key is not None or bool(self._principals)
-
-    @property
-    def advice(self) -> str | None:
-        """What to do where keys exist but none of them may manage all keys; None where one may."""
-        if not self._principals or self._settings.api_key is not None:
-            return None
-        for principal in self._principals.values():
-            if principal.role is Role.ADMIN and not principal.is_restricted:
-                return None
-        return (
-            "No key may manage all keys of this server. To create an ADMIN key, start the server again with "
-            "DOKIMOS_API_KEY, and use that one."
-        )
-
-    async def _refresh(self) -> None:
-        if self._is_fresh:
-            return
-        async with self._loading:
-            if not self._is_fresh:  # of many requests that come at once, the first one has loaded them
-                await self._load()
-
-    @property
-    def _is_fresh(self) -> bool:
-        return time.monotonic() - self._loaded_at <= _RELOAD_SECONDS
-
-    async def _load(self) -> None:
-        may_write_shared = not self._settings.read_only_shared_rows
-        self._principals = await self._database.read(
-            lambda connection: load_principals(connection, may_write_shared=may_write_shared), Lane.KEY
-        )
-        self._loaded_at = time.monotonic()
-
-    async def _note_use(self, principal: Principal) -> None:
-        moment = now()
-        # In both directions: a clock that was set back must not end this for as long.
-        if abs(moment - self._uses.get(principal.id, 0)) < _USE_MICROSECONDS:
-            return
-        self._uses[principal.id] = moment
-        # Reading goes on where the disk is full: the time of the last use is not worth a refusal.
-        with suppress(DatabaseUnavailable):
-            await self._database.write(lambda connection: note_use(connection, principal.id, moment))
-
-
 async def authorize(request: Request) -> Principal:
     """Return who calls, if it may call this route.
 
     Raises:
         UnauthorizedError: The route needs a key, and there is none, or a wrong one.
         TooManyFailuresError: The route needs a key, and too many wrong ones came from this address.
+        RateLimitError: The caller has made as many requests as it may at the moment.
         ForbiddenError: The key's role is too low, or the route has no rule.
     """
-    rule = rule_of(request.scope["route"].endpoint)
+    route = request.scope["route"]
+    enter_route(route.path, request.path_params, route.status_code or 200)
+    rule = rule_of(route.endpoint)
     if rule is None:
         raise ForbiddenError("This route has no access rule.")
     return await authorize_rule(request, rule)
@@ -217,29 +106,52 @@ async def authorize_rule(request: Request, rule: Access) -> Principal:
         if not is_open:
             raise
         principal = None
+    if principal is not None:
+        note_principal(principal)  # also where its role is too low: the refusal is recorded
+        _count(request, principal)
     if principal is None:
         if is_open:  # an unknown key on a read counts as none, as documented
             return ANONYMOUS
         raise UnauthorizedError("Invalid or missing API key")
-    needed = {Access.WRITE: Role.EDITOR, Access.ADMIN: Role.ADMIN}.get(rule, Role.VIEWER)
-    if principal.role < needed:
+    # A key without any role reads what it sees, which is nothing.
+    needed = _NEEDED.get(rule, Role.NONE)
+    role = principal.highest_role if rule in _OF_PROJECTS else principal.role
+    if role < needed:
         raise RoleError(f"Insufficient role: {needed.name} required")
     return principal
 
 
+def _count(request: Request, principal: Principal) -> None:
+    """Count a request once, also where its caller is identified again while the answer goes on."""
+    if _IS_COUNTED not in request.scope:
+        request.scope[_IS_COUNTED] = True
+        request.app.state.keys.count_request(principal)
+
+
 async def identify_caller(request: Request) -> Principal | None:
-    """Return who calls, by the key of a header or else by the cookie of a session; None where it is unknown.
+    """Return who calls, None where that is unknown: by a key, by what a trusted proxy says, or by a session.
 
     Raises:
-        ForbiddenError: A browser asks for a change on behalf of another site.
+        ForbiddenError: A browser asks for a change on behalf of another site, or whom the proxy names may not
+            come in.
     """
     keys: KeyRing = request.app.state.keys
     bearer = bearer_token(request)
     if bearer is not None:
         return await keys.identify(bearer, address_of(request))
+    identity = read_identity(request)
+    if identity is not None:
+        check_same_origin(request, has_cookie=True)  # a browser is let in by the proxy as it is by a cookie
+        return await keys.identify_user(identity)
     session = request.cookies.get(SESSION_COOKIE)
     check_same_origin(request, has_cookie=session is not None)
     return await (keys.identify(None, "") if session is None else keys.identify_session(session))
+
+
+async def reload_roles(request: Request) -> None:
+    """Have what a request has changed about roles hold from its answer on."""
+    keys: KeyRing = request.app.state.keys
+    await keys.reload()
 
 
 Caller = Annotated[Principal, Depends(authorize)]

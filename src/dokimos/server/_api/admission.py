@@ -15,7 +15,8 @@ from dokimos.server._services.errors import UnavailableError
 _LONG_REQUESTS: Final = 16
 _PATIENCE_SECONDS: Final = 20.0
 """How long a request waits for one of the places of its kind; clients give up after 30 seconds."""
-_HEALTH: Final = "/actuator/"
+_ALWAYS: Final = ("/actuator/", "/metrics")
+"""What is answered however busy the server is: whoever looks after it asks these."""
 _SLOT: Final = "dokimos.slot"
 
 
@@ -29,7 +30,7 @@ class LongKind(Enum):
 
 
 class AdmissionMiddleware:
-    """Refuses requests with 503 while too many are under way; health checks are always answered.
+    """Refuses requests with 503 while too many are under way; health and metrics are always answered.
 
     A request holds a slot, at `slot_of(request)`, until it has been answered. One that turns out to be long
     gives its slot back and takes one of a few places of its kind instead, so that long requests never keep
@@ -43,7 +44,7 @@ class AdmissionMiddleware:
         self._long = {kind: asyncio.Semaphore(_LONG_REQUESTS) for kind in LongKind}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(_HEALTH):
+        if scope["type"] != "http" or scope["path"].startswith(_ALWAYS):
             await self._app(scope, receive, send)
             return
         if self._count >= self._limit:

@@ -14,18 +14,14 @@ from dokimos.server._api.dataset_schemas import AnnotateBody
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.parameters import ItemId, RunId, Store
 from dokimos.server._api.spliced_json import json_response
-from dokimos.server._services.annotations import (
-    NewAnnotation,
-    annotate,
-    delete_annotation,
-    find_annotation,
-)
+from dokimos.server._services.annotations import annotate, delete_annotation, find_annotation
+from dokimos.server._services.reviews import NewAnnotation
 
 ROUTER = APIRouter(prefix="/api/v1/runs/{runId}/items/{itemId}/annotation", tags=["Annotations"])
 
 
 @ROUTER.put("", response_model=AnnotationAnswer, openapi_extra=describe_body(AnnotateBody))
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def set_annotation(
     caller: Caller,
     store: Store,
@@ -52,7 +48,7 @@ async def get_annotation(caller: Caller, store: Store, run_id: RunId, item_id: I
 
 
 @ROUTER.delete("", status_code=204)
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def remove_annotation(caller: Caller, store: Store, run_id: RunId, item_id: ItemId) -> Response:
     """Delete the annotation of an item; where there is none, that is well too."""
     await store.write(lambda connection: delete_annotation(connection, caller, run_id, item_id))

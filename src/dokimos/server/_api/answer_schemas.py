@@ -8,8 +8,8 @@ from pydantic import Field
 
 from dokimos.server._api.json_body import WireModel
 from dokimos.server._api.run_schemas import EvaluatorBody, RunAnswer
-from dokimos.server._services.annotations import Verdict
 from dokimos.server._services.dataset_diff import CaseStatus
+from dokimos.server._services.reviews import Verdict
 
 
 class SortAnswer(WireModel):
@@ -72,6 +72,16 @@ class EvalResultAnswer(WireModel):
     error_detail: dict[str, Any] | None
 
 
+class JudgeErrorAnswer(WireModel):
+    """Why a judge job could not score an item."""
+
+    job_id: str
+    evaluator_name: str
+    kind: str
+    message: str
+    created_at: str
+
+
 class ItemAnswer(WireModel):
     """One item of a run."""
 
@@ -91,6 +101,7 @@ class ItemAnswer(WireModel):
     ordinal: int
     repetition: int
     error: str | None
+    judge_errors: list[JudgeErrorAnswer]
 
 
 class ItemPage(PageAnswer):

@@ -16,7 +16,12 @@ _TEXT: Final = {"type": "string"}
 _ERROR: Final = {
     "type": "object",
     "description": "Why a request was refused.",
-    "properties": {"error": _TEXT, "message": _TEXT, "timestamp": {"type": "string", "format": "date-time"}},
+    "properties": {
+        "error": _TEXT,
+        "message": _TEXT,
+        "timestamp": {"type": "string", "format": "date-time"},
+        "requestId": {"type": "string", "description": "With 500 alone: what the log has its reason under."},
+    },
     "required": ["error", "message", "timestamp"],
 }
 _ACCESS_ERROR: Final = {
@@ -44,6 +49,7 @@ _CREATED: Final[dict[tuple[str, str, str], dict[str, str]]] = {
         "version": "$response.body#/version",
         "name": "$response.body#/datasetName",
     },
+    ("/api/v1/views", "post", "201"): {"viewId": "$response.body#/id"},
     ("/api/v1/api-keys", "post", "201"): {"keyId": "$response.body#/apiKey/id"},
 }
 """What an answer creates, and where in it the parameters of other routes are, the new one first."""
@@ -108,9 +114,11 @@ def _errors(path: str, method: str, rule: Access | None, *, has_body: bool) -> d
         codes |= {
             401: "A key is needed, or the one given is wrong.",
             403: "The role of the key is too low.",
-            429: "Too many wrong keys came from this address; Retry-After says when to try again.",
+            429: "Too many requests with this key, or wrong keys from this address; Retry-After says when "
+            "to try again.",
         }
-    if "{" in path or path.endswith("/promote"):
+    names_something = path.endswith(("/promote", "/views", "/review-queue", "/claim", "/assign"))
+    if "{" in path or names_something or "/oidc/" in path:
         codes[404] = "Something that the request names does not exist."
     if method != "get" or path.endswith("/diff"):
         codes[409] = "The state of things forbids it, or another request was quicker."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -49,14 +49,14 @@ def describe_version(name: str, row: Row[Any]) -> dict[str, Any]:
     }
 
 
-def items_json(rows: Iterable[Row[Any]]) -> str:
-    """Return items of a version as a JSON list."""
-    return f"[{','.join(map(_item_json, rows))}]"
+def items_json(rows: Iterable[Row[Any]], hidden_runs: Container[str]) -> str:
+    """Return items of a version as a JSON list, without the runs that the caller does not see."""
+    return f"[{','.join(_item_json(row, hidden_runs) for row in rows)}]"
 
 
-def differences_json(differences: Iterable[CaseDifference]) -> str:
-    """Return cases that differ as a JSON list."""
-    return f"[{','.join(map(_difference_json, differences))}]"
+def differences_json(differences: Iterable[CaseDifference], hidden_runs: Container[str]) -> str:
+    """Return cases that differ as a JSON list, without the runs that the caller does not see."""
+    return f"[{','.join(_difference_json(each, hidden_runs) for each in differences)}]"
 
 
 def annotation_json(row: Row[Any]) -> str:
@@ -84,9 +84,9 @@ def optional_json(value: object, path: str) -> str | None:
     return None if value is None else dump_json(value, path)
 
 
-def _item_json(row: Row[Any]) -> str:
+def _item_json(row: Row[Any], hidden_runs: Container[str]) -> str:
     source = "null"
-    if row.source_item_id is not None:
+    if row.source_item_id is not None and row.source_run_id not in hidden_runs:
         source = f'{{"itemResultId":"{row.source_item_id}","runId":{_text(row.source_run_id)}}}'
     return (
         f'{{"id":"{row.id}","ordinal":{row.ordinal},"inputs":{row.inputs},'
@@ -96,7 +96,7 @@ def _item_json(row: Row[Any]) -> str:
     )
 
 
-def _difference_json(difference: CaseDifference) -> str:
+def _difference_json(difference: CaseDifference, hidden_runs: Container[str]) -> str:
     before, after = difference.before, difference.after
     changed: list[str] = []
     if before is not None and after is not None:
@@ -105,8 +105,8 @@ def _difference_json(difference: CaseDifference) -> str:
     return (
         f'{{"status":"{difference.status}","lineageId":"{difference.lineage_id}",'
         f'"changedFields":{to_json(changed).decode()},'
-        f'"from":{"null" if before is None else _item_json(before)},'
-        f'"to":{"null" if after is None else _item_json(after)}}}'
+        f'"from":{"null" if before is None else _item_json(before, hidden_runs)},'
+        f'"to":{"null" if after is None else _item_json(after, hidden_runs)}}}'
     )
 
 

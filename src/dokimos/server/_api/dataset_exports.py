@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from fastapi.responses import StreamingResponse
@@ -23,11 +23,12 @@ from dokimos.server._services.dataset_edits import read_batches
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._settings import ServerSettings
 
-ExportFormat = Literal["json", "jsonl", "csv", "parquet"]
+ExportFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 _TYPES: Final = {
     "json": "application/json",
     "jsonl": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
 EXPORT_CONTENT: Final[dict[str, dict[str, Any]]] = {
@@ -39,6 +40,8 @@ _SECTIONS: Final = (("inputs", "inputs"), ("expected_outputs", "expectedOutputs"
 _CHUNK: Final = 1 << 18
 """Bytes of a Parquet file that are in memory at a time."""
 Rows = Sequence[Row[Any]]
+_Column: TypeAlias = tuple[str, str | None]
+"""A part of an item, and a key in it; None for what no column of a single key can hold."""
 
 
 class DatasetVanished(Exception):
@@ -78,6 +81,7 @@ async def export_version(
         "json": lambda: _write_json(read(), name, version),
         "jsonl": lambda: _write_jsonl(read()),
         "csv": lambda: _write_csv(read),
+        "tsv": lambda: _write_csv(read, "\t"),
     }
     return StreamingResponse(writers[format](), media_type=_TYPES[format], headers=headers)
 
@@ -108,42 +112,60 @@ async def _write_jsonl(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
         yield "".join(f"{example_json(row)}\n" for row in rows).encode()
 
 
-async def _write_csv(read: Callable[[], AsyncIterator[Rows]]) -> AsyncIterator[bytes]:
-    """Write a column for each key, such as `inputs.question`: which keys there are is read first."""
-    columns: dict[tuple[str, str], None] = {}
+async def _write_csv(read: Callable[[], AsyncIterator[Rows]], delimiter: str = ",") -> AsyncIterator[bytes]:
+    """Write a column for each key with texts, such as `inputs.question`: which keys there are is read first.
+
+    What such a cell cannot hold, or would be read back as another value, is in a column for the whole map.
+    """
+    columns: dict[_Column, None] = {}
     async for rows in read():
         await asyncio.to_thread(_collect_columns, rows, columns)
+    if not any(section == "inputs" for section, _ in columns):
+        columns["inputs", None] = None  # by which a table is known to be one of examples
     order = {section: index for index, (section, _) in enumerate(_SECTIONS)}
-    names = sorted(columns, key=lambda column: order[column[0]])
+    names = sorted(columns, key=lambda column: (order[column[0]], column[1] is None))
     wire = dict(_SECTIONS)
-    yield _records([["id", *(f"{wire[section]}.{key}" for section, key in names)]])
+    header = [wire[section] if key is None else f"{wire[section]}.{key}" for section, key in names]
+    yield _records([["id", *header]], delimiter)
     async for rows in read():
-        yield await asyncio.to_thread(_records_of, rows, names)
+        yield await asyncio.to_thread(_records_of, rows, names, delimiter)
 
 
-def _collect_columns(rows: Rows, columns: dict[tuple[str, str], None]) -> None:
+def _collect_columns(rows: Rows, columns: dict[_Column, None]) -> None:
     for row in rows:
         for section, _ in _SECTIONS:
-            for key in json.loads(getattr(row, section) or "{}"):
-                columns.setdefault((section, key))
+            for key, value in json.loads(getattr(row, section) or "{}").items():
+                columns.setdefault((section, key if _fits_cell(key, value) else None))
 
 
-def _records_of(rows: Rows, names: Sequence[tuple[str, str]]) -> bytes:
-    return _records(_cells(row, names) for row in rows)
+def _fits_cell(key: str, value: object) -> bool:
+    """Whether a column of this name and a cell of this text are read back as they were."""
+    if not isinstance(value, str) or not value or not key or key != key.strip():
+        return False
+    # UTF-8 has no halves of characters, which JSON can escape.
+    return not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in key + value)
 
 
-def _cells(row: Row[Any], names: Sequence[tuple[str, str]]) -> list[str | None]:
-    parts = {section: json.loads(getattr(row, section) or "{}") for section, _ in _SECTIONS}
-    return [row.external_id or row.lineage_id, *(_cell(parts[section].get(key)) for section, key in names)]
+def _records_of(rows: Rows, names: Sequence[_Column], delimiter: str) -> bytes:
+    return _records((_cells(row, names) for row in rows), delimiter)
 
 
-def _cell(value: object) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _cells(row: Row[Any], names: Sequence[_Column]) -> list[str | None]:
+    texts: dict[_Column, str] = {}
+    for section, _ in _SECTIONS:
+        rest = {}
+        for key, value in json.loads(getattr(row, section) or "{}").items():
+            if _fits_cell(key, value):
+                texts[section, key] = value
+            else:
+                rest[key] = value
+        if rest:
+            texts[section, None] = json.dumps(rest)
+    return [row.external_id or row.lineage_id, *map(texts.get, names)]
 
 
-def _records(records: Iterable[Sequence[str | None]]) -> bytes:
-    # Half a character has no UTF-8; it is written as its escape.
-    return "".join(format_record(cells, ",") for cells in records).encode("utf-8", "backslashreplace")
+def _records(records: Iterable[Sequence[str | None]], delimiter: str) -> bytes:
+    return "".join(format_record(cells, delimiter) for cells in records).encode()
 
 
 async def _write_parquet(settings: ServerSettings, batches: AsyncIterator[Rows]) -> IO[bytes]:

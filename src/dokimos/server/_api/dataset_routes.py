@@ -31,6 +31,7 @@ from dokimos.server._api.parameters import PathName, Search, Store, lane_of
 from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
 from dokimos.server._db.database import Lane
 from dokimos.server._db.ids import parse_id
+from dokimos.server._services.dataset_access import find_hidden_sources
 from dokimos.server._services.dataset_diff import CaseStatus, count_differences, list_differences
 from dokimos.server._services.datasets import (
     DATASET_ORDERS,
@@ -58,7 +59,7 @@ _VERSIONS_PAGE = list_request(VERSION_ORDERS)
     response_model=DatasetAnswer,
     openapi_extra=describe_body(CreateDatasetBody),
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def add_dataset(
     caller: Caller, store: Store, body: Annotated[CreateDatasetBody, Depends(json_body(CreateDatasetBody))]
 ) -> Response:
@@ -94,7 +95,7 @@ async def get_datasets(
     response_model=VersionAnswer,
     openapi_extra=describe_body(PromoteBody),
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def promote(
     caller: Caller,
     store: Store,
@@ -195,7 +196,9 @@ def _differences(
         "unchanged": after.item_count - counts[CaseStatus.ADDED] - counts[CaseStatus.CHANGED],
         "isEqual": before.content_hash == after.content_hash,
     }
-    content = JsonText(differences_json(rows).encode())
+    sides = [side for row in rows for side in (row.before, row.after) if side is not None]
+    hidden = find_hidden_sources(connection, caller, sides)
+    content = JsonText(differences_json(rows, hidden).encode())
     cases = splice_json({"content": content, **page.envelope(total, len(rows))})
     return splice_json({"summary": summary, "cases": JsonText(cases)})
 
@@ -215,4 +218,5 @@ def _read_promotion(body: PromoteBody, mode: str | None, use_corrections: bool |
         items=items,
         mode="replace" if (mode or body.mode) == "replace" else "append",
         use_corrections=chosen is not False,
+        only_reviewed=body.only_reviewed,
     )

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from dokimos.server._api.json_body import StrictBody, WireModel
 from dokimos.server._api.text_types import Id, Name
-from dokimos.server._services.annotations import Verdict
+from dokimos.server._services.reviews import Verdict
 
 
 def _check_text(text: str) -> str:
@@ -26,6 +26,7 @@ def _check_note(text: str) -> str:
 
 
 _MAX_NOTE = 10_000
+_MAX_PROMOTED = 10_000
 # A length in the type would refuse half a character, which a note may hold: it is stored as JSON.
 _Note = Annotated[str, AfterValidator(_check_note), Field(json_schema_extra={"maxLength": _MAX_NOTE})]
 Description = Annotated[str, Field(max_length=10_000), AfterValidator(_check_text)]
@@ -102,9 +103,10 @@ class PromoteBody(WireModel):
 
     dataset_name: Name
     description: Annotated[str, Field(max_length=2000), AfterValidator(_check_text)] | None = None
-    items: Annotated[list[PromotedItemBody], Field(min_length=1, fail_fast=True)]
+    items: Annotated[list[PromotedItemBody], Field(min_length=1, max_length=_MAX_PROMOTED, fail_fast=True)]
     mode: Literal["append", "replace"] | None = None
     use_corrections: bool | None = None
+    only_reviewed: bool = False
 
 
 class AnnotateBody(WireModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import IO, Any, BinaryIO, Final
 
 from pydantic import ValidationError
@@ -55,8 +55,9 @@ _KNOWN_TYPES: Final = (
 )
 _READERS: Final[dict[str, Callable[[Source], Iterator[Example]]]] = {
     "jsonl": lambda source: read_jsonl(source, RowReader()),
-    "csv": read_csv,
-    "tsv": lambda source: read_csv(source, delimiter="\t"),
+    # A table has each column in each row: an empty cell is a key that the item does not have.
+    "csv": lambda source: read_csv(source, skip_empty=True),
+    "tsv": lambda source: read_csv(source, delimiter="\t", skip_empty=True),
     "parquet": read_parquet,
 }
 _LIBRARY_ADVICE: Final = re.compile(r"(?:Pass|Say which one is the input with) columns=\{[^\n]*")
@@ -203,9 +204,6 @@ def _item_of(example: Example, place: str, kind: str) -> NewDatasetItem:
     is_plain = kind != "parquet"
     if not is_plain:
         parts = {name: None if part is None else jsonable(part) for name, part in parts.items()}
-    elif kind != "jsonl":
-        # A table has each column in each row: an empty cell is a key that the item does not have.
-        parts = {name: _without_empty(part) for name, part in parts.items()}
     texts = {name: _dump_part(part, f"{place}.{name}", is_checked=is_plain) for name, part in parts.items()}
     content, first = hash_parts(*parts.values())
     return NewDatasetItem(
@@ -216,10 +214,6 @@ def _item_of(example: Example, place: str, kind: str) -> NewDatasetItem:
         inputs_hash=first,
         external_id=example.id,
     )
-
-
-def _without_empty(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return {key: value for key, value in (part or {}).items() if value != ""} or None
 
 
 def _check_id(external_id: str | None, place: str) -> None:

@@ -36,6 +36,7 @@ from dokimos.server._api.list_parameters import cursor_request
 from dokimos.server._api.paging import PageRequest, continue_page, page_request
 from dokimos.server._api.parameters import PathName, Search, Store, lane_of
 from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
+from dokimos.server._services.dataset_access import check_may_add_version, find_hidden_sources
 from dokimos.server._services.dataset_edits import Edits, ItemChange, edit_version
 from dokimos.server._services.dataset_items import DATASET_ITEM_ORDERS, count_items, list_items
 from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
@@ -66,7 +67,7 @@ _UNCHANGED: dict[int | str, dict[str, Any]] = {
 
 @ROUTER.put("", status_code=201, response_model=VersionAnswer, responses=_UNCHANGED, openapi_extra=_UPLOAD)
 @ROUTER.post("", status_code=201, response_model=VersionAnswer, responses=_UNCHANGED, openapi_extra=_UPLOAD)
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def add_version(
     request: Request,
     caller: Caller,
@@ -117,7 +118,8 @@ async def get_items(
     """
 
     def read(connection: Connection) -> bytes:
-        return _items_page(connection, _find(connection, caller, name, version), search, page, cursor)
+        row = _find(connection, caller, name, version)
+        return _items_page(connection, caller, row, search, page, cursor)
 
     return json_response(await store.read(read, lane_of(search)))
 
@@ -146,7 +148,7 @@ async def export(
     response_model=VersionAnswer,
     openapi_extra=describe_body(EditVersionBody),
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def edit(
     caller: Caller,
     store: Store,
@@ -170,7 +172,12 @@ def _answer_version(name: str, written: WrittenVersion) -> Response:
 
 
 def _items_page(
-    connection: Connection, version: Row[Any], search: str | None, page: PageRequest, cursor: ListPage
+    connection: Connection,
+    caller: Principal,
+    version: Row[Any],
+    search: str | None,
+    page: PageRequest,
+    cursor: ListPage,
 ) -> bytes:
     if cursor.after is not None:
         page = PageRequest(0, page.size)
@@ -179,7 +186,8 @@ def _items_page(
     envelope = page.envelope(total, len(items))
     if cursor.after is not None:
         envelope |= continue_page(page, len(items))
-    return splice_json({"content": JsonText(items_json(items).encode()), **envelope})
+    hidden = find_hidden_sources(connection, caller, items)
+    return splice_json({"content": JsonText(items_json(items, hidden).encode()), **envelope})
 
 
 def _find(connection: Connection, principal: Principal, name: str, version: str) -> Row[Any]:
@@ -187,8 +195,7 @@ def _find(connection: Connection, principal: Principal, name: str, version: str)
 
 
 def _check_may_add(connection: Connection, principal: Principal, name: str) -> None:
-    dataset = find_dataset(connection, principal, name)
-    principal.check_may_write(dataset.tenant_id, f"The dataset '{name}'")
+    check_may_add_version(connection, principal, find_dataset(connection, principal, name))
 
 
 def _read_edits(body: EditVersionBody) -> Edits:

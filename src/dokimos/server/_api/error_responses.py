@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from dokimos.server._services.errors import (
     ForbiddenError,
     InvalidRequestError,
     NotFoundError,
+    RateLimitError,
     RoleError,
     ServiceError,
     SlowBodyError,
@@ -32,14 +35,17 @@ from dokimos.server._services.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
+from dokimos.server._services.request_context import current_request, note_reason
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
+_WORD_START: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 _STATUSES: Final = {
     BodyTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     ConflictError: HTTPStatus.CONFLICT,
     ForbiddenError: HTTPStatus.FORBIDDEN,
     InvalidRequestError: HTTPStatus.BAD_REQUEST,
     NotFoundError: HTTPStatus.NOT_FOUND,
+    RateLimitError: HTTPStatus.TOO_MANY_REQUESTS,
     SlowBodyError: HTTPStatus.REQUEST_TIMEOUT,
     TooManyFailuresError: HTTPStatus.TOO_MANY_REQUESTS,
     UnauthorizedError: HTTPStatus.UNAUTHORIZED,
@@ -49,10 +55,15 @@ _STATUSES: Final = {
 _PHRASES: Final = {413: "Payload Too Large", 422: "Unprocessable Content"}  # the same on every Python
 
 
-def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return the documented body of an error."""
+def error_response(
+    status: int,
+    message: str,
+    headers: dict[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """Return the documented body of an error, perhaps with `more` fields."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
-    body = {"error": phrase, "message": message, "timestamp": format_time(now())}
+    body = {"error": phrase, "message": message, "timestamp": format_time(now()), **(more or {})}
     return JSONResponse(body, status, headers)
 
 
@@ -68,6 +79,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def answer_error(error: Exception) -> JSONResponse:
     """Return the answer to a `ServiceError` or to an error of the database."""
+    note_reason(_describe_kind(error))
     if isinstance(error, ReadTooSlow):
         return _answer_slow_read(error)
     if isinstance(error, ReadersBusy):
@@ -84,11 +96,16 @@ def answer_error(error: Exception) -> JSONResponse:
     return error_response(status, str(error), _headers_of(error))
 
 
+def _describe_kind(error: Exception) -> str:
+    """Return the kind of an error as a word, such as `too-many-failures`: nothing of what it quotes."""
+    return _WORD_START.sub("-", type(error).__name__.removesuffix("Error")).lower()
+
+
 def _headers_of(error: Exception) -> dict[str, str] | None:
     match error:
         case UnavailableError():
             return {"Retry-After": str(error.retry_seconds)}
-        case TooManyFailuresError():
+        case TooManyFailuresError() | RateLimitError():
             return {"Retry-After": str(error.seconds)}
         case SlowBodyError():  # what may still arrive of the body is not waited for
             return {"Connection": "close"}
@@ -130,6 +147,12 @@ def format_path(location: tuple[int | str, ...]) -> str:
     return path
 
 
+def _write_number(number: float) -> str:
+    """Return `24` for 24.0 too: that a limit is kept as a float is nothing for whoever reads the message."""
+    return str(int(number)) if number == int(number) else str(number)
+
+
+_TIME: Final = "must be a time in ISO 8601, such as 2026-11-22T09:30:00Z"
 _MESSAGES: Final[dict[str, Any]] = {
     "missing": "is required",
     "extra_forbidden": "is not a field that is known here",
@@ -147,16 +170,19 @@ _MESSAGES: Final[dict[str, Any]] = {
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
     "list_type": "must be a list",
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
     "uuid_parsing": "must be a UUID",
     "uuid_type": "must be a UUID",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
     "string_too_long": lambda context: f"must be at most {context['max_length']} characters",
     "too_long": lambda context: f"must have at most {context['max_length']} elements",
-    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
-    "less_than_equal": lambda context: f"must be at most {context['le']}",
-    "less_than": lambda context: f"must be less than {context['lt']}",
-    "greater_than": lambda context: f"must be more than {context['gt']}",
+    "greater_than_equal": lambda context: f"must be at least {_write_number(context['ge'])}",
+    "less_than_equal": lambda context: f"must be at most {_write_number(context['le'])}",
+    "less_than": lambda context: f"must be less than {_write_number(context['lt'])}",
+    "greater_than": lambda context: f"must be more than {_write_number(context['gt'])}",
     "literal_error": lambda context: f"must be {context['expected']}",
     "value_error": lambda context: str(context["error"]),
     "enum": lambda context: f"must be {context['expected']}",
@@ -169,8 +195,7 @@ async def _answer_known_error(request: Request, error: Exception) -> JSONRespons
 
 async def _answer_integrity_error(request: Request, error: Exception) -> JSONResponse:
     """What two requests that came at once did to each other; documented as a conflict."""
-    identifier = request.scope.get("dokimos.request_id", "")
-    _LOGGER.warning("%s %s (request %s): %s", request.method, request.url.path, identifier, error)
+    _LOGGER.warning("%s %s: %s", request.method, request.url.path, error)
     return error_response(409, "The request conflicts with what another one has changed; send it again.")
 
 
@@ -219,9 +244,13 @@ def list_routes(app: FastAPI) -> list[APIRoute]:
 
 def answer_unexpected_error(scope: Scope, error: Exception) -> JSONResponse:
     """Log an error of the server's own, and return what the caller is told about it."""
-    identifier = scope.get("dokimos.request_id", "")
-    _LOGGER.error("%s %s failed (request %s)", scope["method"], scope["path"], identifier, exc_info=error)
+    context = current_request()
+    request_id = "" if context is None else context.request_id
+    # In the message, too, since an application that mounts the server has a log format of its own.
+    _LOGGER.error("%s %s failed (request %s)", scope["method"], scope["path"], request_id, exc_info=error)
     # Never the text of the exception: it may quote data, statements or paths.
     return error_response(
-        500, f"The server failed; its log has the reason under the request id {identifier}."
+        500,
+        f"The server failed; its log has the reason under the request id {request_id}.",
+        more={"requestId": request_id},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -9,17 +10,21 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 from starlette.requests import Request
 
-from dokimos.server._api.access import Access, Caller, KeyRing, access, authorize
+from dokimos.server._api.access import Access, Caller, access, address_of, authorize
 from dokimos.server._api.admission import slot_of
 from dokimos.server._api.event_stream import EventStream
+from dokimos.server._api.failed_logins import network_of
+from dokimos.server._api.key_ring import KeyRing
 from dokimos.server._api.parameters import Store
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._services.errors import ServiceError
 from dokimos.server._services.event_hub import EventHub
 from dokimos.server._services.event_queries import find_scope
 from dokimos.server._services.names import MAX_LENGTH
+from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal
 
 ROUTER = APIRouter(prefix="/api/v1/events", tags=["Events"])
+_RETRY_SECONDS: Final = 1.0
 _EXAMPLE: Final = (
     "id: 9f86d081884c7d65\nevent: run.items\n"
     'data: {"projectId":"019a...","experimentId":"019a...","runId":"019a...","itemCount":20,"passedCount":18,'
@@ -31,7 +36,8 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
     },
     503: {
-        "description": "As many clients receive events as are allowed; `Retry-After` says when to try again."
+        "description": "As many clients receive events as are allowed, in all or for one caller; "
+        "`Retry-After` says when to try again."
     },
 }
 
@@ -51,16 +57,18 @@ async def get_events(
 ) -> Response:
     """Stream what changes, as server-sent events: ids and counts, to whoever may see the rows.
 
-    The first event is `ready`: what changes from then on is told. `reload` says that events were missed, so
-    that what is shown must be read again. The others are `project.created`, `project.deleted`,
-    `experiment.created`, `experiment.updated`, `experiment.deleted`, `run.created`, `run.updated`,
-    `run.items` (at most twice in a second for each run), `run.completed`, `run.deleted`,
-    `comparison.ready`, `verdict.ready`, `annotation.changed`, `annotation.deleted`, `comment.created`,
-    `comment.deleted`, `dataset.created`, `dataset.deleted` and `dataset.version.created`.
+    The first event is `ready`: what changes from then on is told. `reload` says that events were missed,
+    so that what is shown must be read again. The others are `project.created`, `project.updated`,
+    `project.deleted`, `members.changed`, `experiment.created`, `experiment.updated`,
+    `experiment.deleted`, `run.created`, `run.updated`, `run.items` (at most twice in a second for each
+    run), `run.completed`, `run.deleted`, `comparison.ready`, `verdict.ready`, `annotation.changed`,
+    `annotation.deleted`, `comment.created`, `comment.updated`, `comment.deleted`, `view.changed`,
+    `view.deleted`, `dataset.created`, `dataset.deleted` and `dataset.version.created`.
     """
     hub: EventHub = request.app.state.events
     keys: KeyRing = request.app.state.keys
-    hub.check_capacity()
+    owner = owner_of(request, caller)
+    hub.check_capacity(owner)
     scope = await store.read(
         lambda connection: find_scope(
             connection,
@@ -72,12 +80,24 @@ async def get_events(
     )
 
     async def is_still_admitted() -> bool:
-        try:
-            return await authorize(request) == caller
-        except (ServiceError, DatabaseUnavailable):
-            return False
+        while True:
+            try:
+                return await authorize(request) == caller
+            except ServiceError:
+                return False
+            except DatabaseUnavailable:  # nothing is sent until it says who may go on
+                await asyncio.sleep(_RETRY_SECONDS)
 
     slot_of(request).leave()  # it has no end, and a limit of its own
     return EventStream(
-        lambda: hub.subscribe(caller, scope, last_event_id or None), is_still_admitted, lambda: keys.changes
+        lambda: hub.subscribe(caller, scope, last_event_id or None, owner=owner),
+        is_still_admitted,
+        lambda: keys.changes,
     )
+
+
+def owner_of(request: Request, caller: Principal) -> str:
+    """Return who a stream counts for: a key of its own, or else the address that it goes to."""
+    if caller in (SYSTEM, ANONYMOUS):  # many people, who may have no key at all
+        return network_of(address_of(request))
+    return caller.id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
@@ -30,6 +31,7 @@ _HEADERS: Final = {
     "X-Accel-Buffering": "no",  # as nginx is told to pass on what comes, when it comes
     "Connection": "close",  # so that what a client has not read at the end can be cut off
 }
+_RECONNECT_MILLISECONDS: Final = (1000, 5000)
 _BEGINNING: Final = b"retry: 2000\n\n"
 _HEARTBEAT: Final = b": nothing has happened\n\n"
 
@@ -113,12 +115,17 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
+def _make_ending() -> bytes:
+    """Return when to connect again: not all at once, where the server stops and another one takes over."""
+    return b"retry: %d\n\n" % random.randrange(*_RECONNECT_MILLISECONDS)
+
+
 async def _end(scope: Scope, receive: Receive, send: Send) -> None:
     """End the response; a client that does not read is cut off, or it would hold up the end of the server."""
     abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT)
     try:
         async with asyncio.timeout(_END_SECONDS):
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": _make_ending(), "more_body": False})
     except TimeoutError:
         if abort is not None:
             abort()

@@ -38,12 +38,14 @@ class FailedLogins:
         self._used_up_until: OrderedDict[str, float] = OrderedDict()
         """By address, when the last of its failures will be forgotten."""
         self._all_used_up_until = 0.0
+        self.count = 0
+        """How many failures there were, each wrong key of an address once."""
         self._wrong_keys: OrderedDict[tuple[str, str], None] = OrderedDict()
         """Networks with the hash of a wrong key that came from there."""
 
     def has_failed_with(self, address: str, key_hash: str) -> bool:
         """Return whether a key was wrong before, when it came from the same address."""
-        entry = _network_of(address), key_hash
+        entry = network_of(address), key_hash
         if entry not in self._wrong_keys:
             return False
         self._wrong_keys.move_to_end(entry)
@@ -53,7 +55,7 @@ class FailedLogins:
         """Return how long an address has to wait until it may try again; 0 where it may now."""
         if not self._used_up_until:  # the usual case, on the way of every request
             return 0.0
-        until = self._used_up_until.get(_network_of(address))
+        until = self._used_up_until.get(network_of(address))
         if until is None:
             return 0.0
         moment = self._clock()
@@ -64,11 +66,12 @@ class FailedLogins:
 
     def note_failure(self, address: str, key_hash: str) -> None:
         """Count a wrong key, given its hash."""
+        self.count += 1
         if not self._per_minute:
             return
         moment = self._clock()
         interval = _MINUTE / self._per_minute
-        network = _network_of(address)
+        network = network_of(address)
         until = self._used_up_until.pop(network, 0.0)
         self._used_up_until[network] = max(until, moment) + interval  # now the last one of the order
         self._all_used_up_until = max(self._all_used_up_until, moment) + interval / _OVERALL
@@ -79,8 +82,8 @@ class FailedLogins:
             self._wrong_keys.popitem(last=False)
 
 
-def _network_of(address: str) -> str:
-    """The address, or of IPv6 the network that one customer has: its addresses can be changed at will."""
+def network_of(address: str) -> str:
+    """Return an address, or of IPv6 the network that one customer has: who has it can change addresses."""
     if ":" not in address:
         return address
     try:

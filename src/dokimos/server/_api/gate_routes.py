@@ -29,11 +29,12 @@ from dokimos.server._api.parameters import Engine, ExperimentId, Store
 from dokimos.server._api.run_answers import pass_rate
 from dokimos.server._api.spliced_json import json_response
 from dokimos.server._db.ids import parse_id
-from dokimos.server._services.baselines import find_baseline, find_candidate
+from dokimos.server._services.baselines import find_baseline, find_candidate, warn_of_verdict
 from dokimos.server._services.comparison_turns import Lane
 from dokimos.server._services.comparisons import ComparedRuns, ComparisonRequest
 from dokimos.server._services.errors import InvalidRequestError, UnavailableError
 from dokimos.server._services.gate_options import GateOptions
+from dokimos.server._services.principal import Role
 from dokimos.server._services.runs import RunStatus, describe_failure
 from dokimos.server._services.stored_comparisons import (
     ComparisonGone,
@@ -61,7 +62,7 @@ CandidateId = Annotated[str, Depends(_read_candidate)]
 
 
 @ROUTER.post("/gate", response_model=GateAnswer, openapi_extra=describe_body(GateBody))
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def check_run(
     caller: Caller,
     store: Store,
@@ -79,6 +80,7 @@ async def check_run(
         skip_failed_baselines=body.skip_failed_baselines,
         refuse_changed_evaluators=body.refuse_changed_evaluators,
         refuse_parts=True,
+        needed_role=Role.EDITOR,
     )
     compared = await engine.compare(caller, request)
     if request.is_automatic and compared.candidate.verdict is None:
@@ -89,6 +91,10 @@ async def check_run(
     summary = json.loads(compared.comparison.summary)
     await _add_inputs(store, summary["cases"])
     baseline = compared.baseline
+    # Not stored with the comparison: the baseline may get its verdict later.
+    of_verdict = warn_of_verdict(baseline)
+    for key in ("warnings", "baselineWarnings"):
+        summary[key] = [*of_verdict, *summary[key]]
     return json_response(
         encode_json({**summary, "baselineSource": baseline.source, "baselineReason": baseline.reason})
     )
@@ -203,6 +209,7 @@ def _answer_without_baseline(compared: ComparedRuns, options: GateOptions, is_fa
         inconclusive=False,
         reasons=reasons,
         warnings=[guard.reason for guard in guards if not guard.fails],
+        baseline_warnings=[],
         guards=guards,
         evidence=None,
         item_guards_in_words=[],

@@ -153,6 +153,7 @@ class GateAnswer(ComparisonSummary):
     item_guards_in_words: list[str]
     baseline_source: str
     baseline_reason: str
+    baseline_warnings: list[str]
 
 
 class EvaluatorScore(WireModel):

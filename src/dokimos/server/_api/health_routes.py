@@ -64,8 +64,9 @@ async def get_readiness(request: Request) -> JSONResponse:
     """Say whether requests can be served now: the database answers, and the server is not about to stop."""
     state = request.app.state
     away = await state.health.check()
-    is_ready = away == 0 and not state.is_draining
-    return _answer(is_ready, state.database.dialect, "UP" if away == 0 else "DOWN")
+    if state.is_draining and away == 0:
+        return JSONResponse({"status": "OUT_OF_SERVICE"}, 503)
+    return _answer(away == 0, state.database.dialect, "UP" if away == 0 else "DOWN")
 
 
 @ROUTER.get("/info")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,24 +15,52 @@ from dokimos.server._db.ids import shift_id
 from dokimos.server._services.item_pages import ItemPage
 
 
-def items_json(page: ItemPage, annotations: Mapping[str, Row[Any]] = MappingProxyType({})) -> str:
-    """Return the items of a page as a JSON list, with the annotations of those that have one."""
+def items_json(
+    page: ItemPage,
+    annotations: Mapping[str, Row[Any]] = MappingProxyType({}),
+    failures: Mapping[str, Sequence[Row[Any]]] = MappingProxyType({}),
+) -> str:
+    """Return the items of a page as a JSON list.
+
+    Args:
+        page: The items, with their scores.
+        annotations: By the ids of items, those that there are.
+        failures: Likewise, why judge jobs could not score them.
+    """
     items = (
-        _item_json(item, page.evaluations.get(item.id, []), annotations.get(item.id)) for item in page.items
+        _item_json(
+            item,
+            page.evaluations.get(item.id, []),
+            annotations.get(item.id),
+            failures.get(item.id, ()),
+        )
+        for item in page.items
     )
     return f"[{','.join(items)}]"
 
 
-def _item_json(item: Row[Any], evaluations: list[Row[Any]], annotation: Row[Any] | None) -> str:
-    scores = ",".join(_evaluation_json(item.id, row) for row in evaluations)
+def evaluations_json(item_id: str, evaluations: Sequence[Row[Any]]) -> str:
+    """Return the scores of an item as a JSON list."""
+    return f"[{','.join(_evaluation_json(item_id, row) for row in evaluations)}]"
+
+
+def _item_json(
+    item: Row[Any],
+    evaluations: list[Row[Any]],
+    annotation: Row[Any] | None,
+    failures: Sequence[Row[Any]],
+) -> str:
+    errors = ",".join(map(_failure_json, failures))
     return (
         f'{{"id":"{item.id}","input":{item.input},"expectedOutput":{item.expected_output or "null"},'
-        f'"actualOutput":{item.actual_output},"metadata":{item.metadata or "null"},"evalResults":[{scores}],'
+        f'"actualOutput":{item.actual_output},"metadata":{item.metadata or "null"},'
+        f'"evalResults":{evaluations_json(item.id, evaluations)},'
         f'"createdAt":"{format_time(item.created_at)}","datasetItemId":{_text(item.dataset_item_id)},'
         f'"annotation":{"null" if annotation is None else annotation_json(annotation)},'
         f'"tokensIn":{_number(item.tokens_in)},"tokensOut":{_number(item.tokens_out)},'
         f'"costUsd":{_number(item.cost_usd)},"latencyMs":{_number(item.latency_ms)},'
-        f'"ordinal":{item.ordinal},"repetition":{item.repetition},"error":{item.error or "null"}}}'
+        f'"ordinal":{item.ordinal},"repetition":{item.repetition},"error":{item.error or "null"},'
+        f'"judgeErrors":[{errors}]}}'
     )
 
 
@@ -43,6 +71,13 @@ def _evaluation_json(item_id: str, row: Row[Any]) -> str:
         f'"success":{_verdict(row)},"reason":{row.reason or "null"},'
         f'"label":{row.label or "null"},"metadata":{row.metadata or "null"},'
         f'"errorDetail":{row.error_detail or "null"}}}'
+    )
+
+
+def _failure_json(row: Row[Any]) -> str:
+    return (
+        f'{{"jobId":"{row.job_id}","evaluatorName":{json.dumps(row.evaluator_name)},'
+        f'"kind":{json.dumps(row.kind)},"message":{row.message},"createdAt":"{format_time(row.created_at)}"}}'
     )
 
 

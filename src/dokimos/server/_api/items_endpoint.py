@@ -24,8 +24,11 @@ from dokimos.server._api.json_body import read_json
 from dokimos.server._db.database import Database, DatabaseUnavailable, ReadTooSlow
 from dokimos.server._services.errors import ServiceError
 from dokimos.server._services.items import RepeatedBatchError, add_items
+from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.principal import Principal
+from dokimos.server._services.request_context import enter_route
 
+_ROUTE: Final = "/api/v1/runs/{runId}/items"
 _PATH: Final = re.compile(
     r"/api/v1/runs/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/items", re.ASCII
 )
@@ -44,8 +47,9 @@ class ItemsMiddleware:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
+        enter_route(_ROUTE, {"runId": match[1]}, 201)
         try:
-            caller = await authorize_rule(request, Access.WRITE)
+            caller = await authorize_rule(request, Access.PROJECT_WRITE)
             key = check_key(request.headers.get("idempotency-key"))
             response = await store_items(request, caller, match[1], key)
         except (ServiceError, DatabaseUnavailable, ReadTooSlow) as error:
@@ -65,4 +69,7 @@ async def store_items(request: Request, caller: Principal, run_id: str, key: str
                 connection, caller, run_id, items, idempotency_key=key, body_hash=body_hash
             )
         )
+        metrics: Metrics = request.app.state.metrics
+        metrics.items.add(number=len(items))
+        metrics.batches.add()
     return Response(b'{"status":"ok"}', 201, media_type="application/json")

@@ -42,8 +42,8 @@ BODY_SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {}
 """The schemas of all bodies by name; the framework does not see them, so `api_description` adds them."""
 
 
-def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
-    """Return a dependency that reads the body of a request as `model`.
+def json_body(model: type[M], *, may_be_empty: bool = False) -> Callable[[Request], Awaitable[M]]:
+    """Return a dependency that reads the body of a request as `model`; an empty one as `{}`, if it may be so.
 
     Raises:
         InvalidRequestError: The body is not JSON, or not such JSON; the message names the first field at
@@ -52,7 +52,7 @@ def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
     """
 
     async def read(request: Request) -> M:
-        value = await read_json(request)
+        value = await read_json(request, may_be_empty=may_be_empty)
         try:
             body = model.model_validate(value)
         except ValidationError as error:
@@ -63,16 +63,23 @@ def json_body(model: type[M]) -> Callable[[Request], Awaitable[M]]:
     return read
 
 
-async def read_json(request: Request) -> Any:
-    """Return the body of a request as parsed JSON."""
-    check_is_json(request, has_bearer=bearer_token(request) is not None)
+async def read_json(request: Request, *, may_be_empty: bool = False) -> Any:
+    """Return the body of a request as parsed JSON; `{}` for an empty one, where it may be so."""
+    if not may_be_empty:
+        check_is_json(request, has_bearer=bearer_token(request) is not None)
     body = await read_body(request, request.app.state.settings.max_body_bytes)
+    if may_be_empty:
+        if not body:
+            return {}
+        check_is_json(request, has_bearer=bearer_token(request) is not None)
     if len(body) < _THREAD_BYTES:
         return parse_json(body)
     return await asyncio.to_thread(parse_json, body)
 
 
-def describe_body(model: type[WireModel] | TypeAdapter[Any], name: str = "") -> dict[str, Any]:
+def describe_body(
+    model: type[WireModel] | TypeAdapter[Any], name: str = "", *, may_be_empty: bool = False
+) -> dict[str, Any]:
     """Return the `openapi_extra` of a route whose body is `model`; an adapter needs a name."""
     template = "#/components/schemas/{model}"
     if isinstance(model, TypeAdapter):
@@ -81,7 +88,9 @@ def describe_body(model: type[WireModel] | TypeAdapter[Any], name: str = "") -> 
         name = model.__name__
         BODY_SCHEMAS[name] = partial(model.model_json_schema, ref_template=template)
     reference = {"$ref": template.format(model=name)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+    return {
+        "requestBody": {"required": not may_be_empty, "content": {"application/json": {"schema": reference}}}
+    }
 
 
 def _check_texts(value: object, path: str) -> None:

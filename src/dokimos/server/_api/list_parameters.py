@@ -13,7 +13,7 @@ MAX_ROWS: Final = 2000
 _AFTER: Final = "The id of the last row of the page before this one."
 
 
-def _sort_query(keys: SortKeys) -> Any:
+def sort_query(keys: SortKeys) -> Any:
     """Return the parameter `sort` of a route, whose values are those that a list can be sorted by."""
     description = f"What to sort by, alone or with `,asc` or `,desc`; by default `{keys.default}`."
     return Query(None, max_length=100, description=description, json_schema_extra={"enum": keys.choices})
@@ -22,7 +22,7 @@ def _sort_query(keys: SortKeys) -> Any:
 def cursor_request(keys: SortKeys) -> Any:
     """Return the type of a route's parameter for `sort` and `after` of a list that is paged."""
     # Defaults rather than `Annotated`, for the reason that `page_request` gives.
-    sort_parameter: str | None = _sort_query(keys)
+    sort_parameter: str | None = sort_query(keys)
     after_parameter: UUID | None = Query(None, description=_AFTER)
 
     async def read(sort: str | None = sort_parameter, after: UUID | None = after_parameter) -> ListPage:
@@ -31,10 +31,16 @@ def cursor_request(keys: SortKeys) -> Any:
     return Annotated[ListPage, Depends(read)]
 
 
-def list_request(keys: SortKeys) -> Any:
-    """Return the type of a route's parameter for `sort`, `limit` and `after` of a list that is not paged."""
-    sort_parameter: str | None = _sort_query(keys)
-    limit_parameter: int | None = Query(None, ge=1, le=MAX_ROWS, description="Rows at most; all by default.")
+def list_request(keys: SortKeys, default_limit: int | None = None) -> Any:
+    """Return the type of a route's parameter for `sort`, `limit` and `after` of a list.
+
+    Args:
+        keys: What it can be sorted by.
+        default_limit: Rows of a page unless asked for otherwise, None for all.
+    """
+    sort_parameter: str | None = sort_query(keys)
+    most = f"Rows at most; {'all' if default_limit is None else default_limit} by default."
+    limit_parameter: int | None = Query(default_limit, ge=1, le=MAX_ROWS, description=most)
     after_parameter: UUID | None = Query(None, description=_AFTER)
 
     async def read(

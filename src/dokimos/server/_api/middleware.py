@@ -1,4 +1,4 @@
-"""What holds for every request before any route: host, path, request id, headers of safety."""
+"""What holds for every request before any route: host, path, headers of safety."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dokimos.server._api.error_responses import answer_unexpected_error, error_response
 from dokimos.server._api.event_stream import IS_HEAD
 from dokimos.server._api.parameters import ENCODED_SLASH
-from dokimos.server._db.ids import new_id
+from dokimos.server._services.request_context import note_reason
 
 _CONTENT_POLICY: Final = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -29,7 +29,7 @@ _HEALTH: Final = "/actuator/"
 
 
 class GuardMiddleware:
-    """Refuses foreign hosts and odd paths, numbers the requests, and sets the headers of safety."""
+    """Refuses foreign hosts and odd paths, and sets the headers of safety."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: tuple[str, ...]) -> None:
         self._app = app
@@ -39,8 +39,6 @@ class GuardMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = scope["dokimos.request_id"] = new_id()
-
         has_begun = False
 
         async def send_with_headers(message: Message) -> None:
@@ -50,7 +48,6 @@ class GuardMiddleware:
                 message["headers"] = [
                     *message.get("headers", ()),
                     *_missing(message.get("headers", ())),
-                    (b"x-request-id", request_id.encode()),
                 ]
             await send(message)
 
@@ -82,6 +79,7 @@ class GuardMiddleware:
         host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
         if _without_port(host).lower() in self._allowed_hosts:
             return None
+        note_reason("host")
         return (
             f"The host {host[:100]!r} is not allowed; DOKIMOS_ALLOWED_HOSTS names the hosts of this server."
         )

@@ -37,8 +37,16 @@ async def _read_comparisons(request: Request) -> Comparisons:
     return comparisons
 
 
+async def _read_dataset_name(
+    name: Annotated[str, Path(alias="datasetName", json_schema_extra=NAME_SCHEMA)],
+) -> str:
+    return name.replace(ENCODED_SLASH, "/")
+
+
 PathName = Annotated[str, Depends(_read_name)]
 """The part `{name}` of a path, percent-decoded; it may contain slashes."""
+DatasetName = Annotated[str, Depends(_read_dataset_name)]
+"""The part `{datasetName}` of a path, likewise."""
 Store = Annotated[Database, Depends(_read_database)]
 """The database."""
 Engine = Annotated[Comparisons, Depends(_read_comparisons)]

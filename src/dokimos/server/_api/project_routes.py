@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from sqlalchemy import Connection, Row
+from starlette.requests import Request
 
-from dokimos.server._api.access import Access, Caller, access
+from dokimos.server._api.access import Access, Caller, access, reload_roles
 from dokimos.server._api.json_body import describe_body, json_body
 from dokimos.server._api.list_parameters import list_request
 from dokimos.server._api.parameters import ExperimentId, PathName, Search, Store, lane_of
@@ -80,10 +81,11 @@ async def get_projects(
 
 
 @ROUTER.delete("/projects/{name}", status_code=204)
-@access(Access.WRITE)
-async def remove_project(caller: Caller, store: Store, name: PathName) -> Response:
+@access(Access.PROJECT_WRITE)
+async def remove_project(request: Request, caller: Caller, store: Store, name: PathName) -> Response:
     """Delete a project with its experiments, runs and items."""
     await store.write(lambda connection: delete_project(connection, caller, name))
+    await reload_roles(request)
     return Response(status_code=204)
 
 
@@ -154,7 +156,7 @@ async def get_trends(
 
 
 @ROUTER.delete("/experiments/{experimentId}", status_code=204)
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def remove_experiment(caller: Caller, store: Store, experiment_id: ExperimentId) -> Response:
     """Delete an experiment with its runs and items."""
     await store.write(lambda connection: delete_experiment(connection, caller, experiment_id))
@@ -166,7 +168,7 @@ async def remove_experiment(caller: Caller, store: Store, experiment_id: Experim
     response_model=StatusAnswer,
     openapi_extra=describe_body(PinBaselineBody),
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def set_baseline(
     caller: Caller,
     store: Store,

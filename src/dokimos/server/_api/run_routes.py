@@ -32,8 +32,9 @@ from dokimos.server._api.run_schemas import (
     StatusAnswer,
 )
 from dokimos.server._api.spliced_json import JsonText, json_response, splice_json
-from dokimos.server._services.annotations import annotations_of
+from dokimos.server._services.annotations import visible_annotations
 from dokimos.server._services.item_pages import ITEM_ORDERS, ItemFilter, count_items, read_item_page
+from dokimos.server._services.judge_jobs import errors_of_items
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.run_evaluators import describe_evaluators
 from dokimos.server._services.run_lists import RUN_ORDERS, RunFilter, list_runs
@@ -62,7 +63,7 @@ _RUNS_PAGE = list_request(RUN_ORDERS)
     response_model=CreatedRun,
     openapi_extra=describe_body(CreateRunBody),
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def start_run(
     caller: Caller,
     store: Store,
@@ -144,14 +145,14 @@ async def get_run(
     response_model=StatusAnswer,
     openapi_extra=describe_body(ITEMS_BODY, "ItemsBody"),
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def send_items(request: Request, caller: Caller, run_id: RunId, key: IdempotencyKey) -> Response:
     """Store items of a run that is going on. When this answers, they are on disk."""
     return await store_items(request, caller, run_id, key)
 
 
 @ROUTER.patch("/runs/{runId}", response_model=StatusAnswer, openapi_extra=describe_body(ChangeStatusBody))
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def set_status(
     caller: Caller,
     store: Store,
@@ -163,7 +164,7 @@ async def set_status(
     evaluators = _evaluators(body.evaluators)
 
     def change(connection: Connection) -> bool:
-        is_new = change_status(connection, caller, run_id, body.status)
+        is_new = change_status(connection, caller, run_id, body.status, body.completed_at)
         if is_new:  # a repeat changes nothing: comparisons of the run as it ended are stored
             describe_evaluators(connection, caller, run_id, evaluators)
         return is_new
@@ -177,7 +178,7 @@ async def set_status(
 @ROUTER.patch(
     "/runs/{runId}/description", response_model=StatusAnswer, openapi_extra=describe_body(DescribeRunBody)
 )
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def set_description(
     caller: Caller,
     store: Store,
@@ -191,7 +192,7 @@ async def set_description(
 
 
 @ROUTER.delete("/runs/{runId}", status_code=204)
-@access(Access.WRITE)
+@access(Access.PROJECT_WRITE)
 async def remove_run(caller: Caller, store: Store, run_id: RunId) -> Response:
     """Delete a run with its items."""
     await store.write(lambda connection: delete_run(connection, caller, run_id))
@@ -216,8 +217,9 @@ def _run_page(
     envelope = page.envelope(total, len(items.items))
     if cursor.after is not None:
         envelope |= continue_page(page, len(items.items))
-    annotations = annotations_of(connection, caller, [item.id for item in items.items])
-    content = JsonText(items_json(items, annotations).encode())
+    annotations = visible_annotations(connection, caller, run.project_id, [item.id for item in items.items])
+    failures = errors_of_items(connection, caller, run_id, [item.id for item in items.items])
+    content = JsonText(items_json(items, annotations, failures).encode())
     return splice_json({**details, "items": JsonText(splice_json({"content": content, **envelope}))})
 
 
@@ -237,9 +239,19 @@ def _new_run(body: CreateRunBody, key: str | None) -> NewRun:
         planned_item_count=body.planned_items,
         tags=body.tags or (),
         evaluators=_evaluators(body.evaluators),
+        started_at=body.started_at,
         idempotency_key=key,
-        idempotency_hash=None if key is None else hash_body(body.model_dump(by_alias=True)),
+        idempotency_hash=None if key is None else _hash_run(body),
+        renews_deleted=body.client_run_id is not None,
     )
+
+
+def _hash_run(body: CreateRunBody) -> str:
+    """Return a hash of what a key stands for: a body, or where the client names its run that run."""
+    if body.client_run_id is not None:
+        return hash_body({"clientRunId": body.client_run_id, "experimentName": body.experiment_name})
+    # Without what is missing, so that the next field that bodies may have changes no hash.
+    return hash_body(body.model_dump(by_alias=True, exclude_none=True))
 
 
 def _evaluators(bodies: Sequence[EvaluatorBody] | None) -> list[EvaluatorOfRun]:

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from dokimos.server._api.json_body import StrictBody, WireModel
-from dokimos.server._api.text_types import Id, Name
+from dokimos.server._api.text_types import Id, Moment, Name
 from dokimos.server._services.runs import RunStatus
 
 
-def _as_whole(value: object) -> object:
+def read_whole(value: object) -> object:
+    """Read `12.0` as the whole number that it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -45,9 +46,14 @@ class CreateRunBody(WireModel):
     notes: Annotated[str, Field(max_length=10_000)] | None = None
     tags: Annotated[list[ShortText], Field(max_length=50)] | None = None
     dataset_name: Name | None = None
-    dataset_version: Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(_as_whole)] | None = None
+    dataset_version: Annotated[int, Field(ge=1, le=MAX_WHOLE), BeforeValidator(read_whole)] | None = None
     planned_items: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = None
     evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
+    started_at: Moment | None = None
+    """When the run began, if that was not now; a time in the future counts as now."""
+    client_run_id: ShortText | None = None
+    """What the client calls the run. With it, an `Idempotency-Key` stands for this run of this experiment,
+    whatever else the body says: what is sent live, replayed and pushed differs in its details."""
 
 
 class ChangeStatusBody(WireModel):
@@ -55,6 +61,8 @@ class ChangeStatusBody(WireModel):
 
     status: Annotated[RunStatus, Field(strict=False)]
     evaluators: Annotated[list[EvaluatorBody], Field(max_length=1000)] | None = None
+    completed_at: Moment | None = None
+    """When the run ended, if that was not now; a time in the future counts as now."""
 
 
 class DescribeRunBody(StrictBody):
@@ -76,6 +84,12 @@ class CommentBody(StrictBody):
 
     body: Annotated[str, Field(min_length=1, max_length=10_000)]
     item_id: Id | None = None
+
+
+class EditCommentBody(StrictBody):
+    """The new text of a comment."""
+
+    body: Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 class CreatedRun(WireModel):

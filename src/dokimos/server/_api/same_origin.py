@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from dokimos.server._services.errors import ForbiddenError
+from dokimos.server._services.errors import ForeignOriginError
 
 _SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 
@@ -19,11 +19,12 @@ def check_same_origin(request: Request, *, has_cookie: bool) -> None:
     neither; they have no business with a cookie.
 
     Raises:
-        ForbiddenError: The request comes from another site, or brings a cookie without saying where it comes
-            from.
+        ForeignOriginError: The request comes from another site, or brings a cookie without saying where it
+            comes from.
     """
     if request.method in _SAFE_METHODS:
         return
+    fault = "The request comes from a page of another site"
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         is_own = site == "same-origin" or (site == "none" and not has_cookie)
@@ -31,7 +32,8 @@ def check_same_origin(request: Request, *, has_cookie: bool) -> None:
         is_own = urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
     else:
         is_own = not has_cookie
-    if not is_own:
-        raise ForbiddenError(
-            "The request comes from a page of another site; programs send 'Authorization: Bearer <key>'."
+        fault = (
+            "The request does not say in Origin or Sec-Fetch-Site which page it comes from, as browsers do"
         )
+    if not is_own:
+        raise ForeignOriginError(f"{fault}; programs send 'Authorization: Bearer <key>'.")

@@ -1,22 +1,30 @@
-"""Routes with which a browser signs in and out."""
+"""Routes with which a browser signs in with a key, sees who it is, and signs out."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
-from dokimos.server._api.access import SESSION_COOKIE, Access, KeyRing, access, address_of, identify_caller
+from dokimos.server._api.access import SESSION_COOKIE, Access, access, address_of, identify_caller
 from dokimos.server._api.json_body import StrictBody, WireModel, describe_body, json_body
+from dokimos.server._api.key_ring import KeyRing
+from dokimos.server._api.member_schemas import ProjectRoleAnswer
 from dokimos.server._api.parameters import Store
 from dokimos.server._api.same_origin import check_same_origin
+from dokimos.server._api.session_cookies import clear_session, describe_place, set_session
 from dokimos.server._services.errors import UnauthorizedError
-from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal
-from dokimos.server._services.sessions import SECONDS, begin_session, end_session
+from dokimos.server._services.members import name_project_roles
+from dokimos.server._services.principal import ANONYMOUS, Principal
+from dokimos.server._services.request_context import note_principal
+from dokimos.server._services.sessions import begin_session, end_session
+from dokimos.server._settings import ServerSettings
 
 ROUTER = APIRouter(prefix="/api/v1/session", tags=["Session"])
+SignInWay = Literal["key", "oidc", "proxy"]
 
 
 class SignInBody(StrictBody):
@@ -34,6 +42,10 @@ class SessionAnswer(WireModel):
     id: str
     role: str
     tenant_id: str | None
+    projects: list[ProjectRoleAnswer]
+    """The roles in single projects beside that one; the higher one counts."""
+    sign_in_ways: list[SignInWay]
+    """How people can sign in: with a key, with the identity provider, through the proxy before the server."""
 
 
 @ROUTER.post("", response_model=SessionAnswer, openapi_extra=describe_body(SignInBody))
@@ -41,28 +53,27 @@ class SessionAnswer(WireModel):
 async def sign_in(
     request: Request, store: Store, body: Annotated[SignInBody, Depends(json_body(SignInBody))]
 ) -> Response:
-    """Sign in with a key; the answer sets a cookie that stands for it for seven days."""
+    """Sign in with a key; the answer sets a cookie that stands for it until the session ends."""
     check_same_origin(request, has_cookie=False)
     keys: KeyRing = request.app.state.keys
+    settings: ServerSettings = request.app.state.settings
     caller = await keys.identify(body.key, address_of(request))
     if caller is None or not keys.is_keyed:
         raise UnauthorizedError("Invalid or missing API key")
-    own_key = request.app.state.settings.api_key if caller is SYSTEM else None
-    key_id = None if caller is SYSTEM else caller.id
-    token = await store.write(lambda connection: begin_session(connection, key_id, own_key))
-    response = JSONResponse(_answer(caller, needs_key=True))
-    response.set_cookie(
-        SESSION_COOKIE, token, max_age=SECONDS, httponly=True, samesite="lax", secure=_is_https(request)
-    )
+    note_principal(caller)
+    keys.count_request(caller)  # the route is for everyone, so nothing else has
+    session = replace(keys.describe_session(body.key, caller), **describe_place(request))
+    token = await store.write(lambda connection: begin_session(connection, session, settings.session_hours))
+    response = JSONResponse(await _describe(request, store, caller))
+    set_session(request, response, token)
     return response
 
 
 @ROUTER.get("", response_model=SessionAnswer)
 @access(Access.PUBLIC)
-async def get_session(request: Request) -> dict[str, Any]:
-    """Say who calls, with a key or with a cookie."""
-    caller = await identify_caller(request)
-    return _answer(caller or ANONYMOUS, needs_key=request.app.state.keys.is_keyed)
+async def get_session(request: Request, store: Store) -> dict[str, Any]:
+    """Say who calls: with a key, with a cookie, or through a trusted proxy."""
+    return await _describe(request, store, await identify_caller(request) or ANONYMOUS)
 
 
 @ROUTER.delete("", status_code=204)
@@ -72,24 +83,34 @@ async def sign_out(request: Request, store: Store) -> Response:
     token = request.cookies.get(SESSION_COOKIE)
     check_same_origin(request, has_cookie=token is not None)
     if token is not None:
+        keys: KeyRing = request.app.state.keys
+        note_principal(await keys.identify_session(token) or ANONYMOUS)
         await store.write(lambda connection: end_session(connection, token))
-        request.app.state.keys.note_change()
+        keys.note_change()
     response = Response(status_code=204)
-    response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=_is_https(request))
+    clear_session(request, response)
     return response
 
 
-def _answer(caller: Principal, *, needs_key: bool) -> dict[str, Any]:
+async def _describe(request: Request, store: Store, caller: Principal) -> dict[str, Any]:
+    projects: list[dict[str, str]] = []
+    if caller.project_roles:
+        projects = await store.read(lambda connection: name_project_roles(connection, caller))
     return {
         "isAuthenticated": caller is not ANONYMOUS,
-        "needsKey": needs_key,
+        "needsKey": request.app.state.keys.is_keyed,
         "id": caller.id,
         "role": caller.role.name,
         "tenantId": caller.tenant,
+        "projects": projects,
+        "signInWays": _sign_in_ways(request.app.state.settings),
     }
 
 
-def _is_https(request: Request) -> bool:
-    """Whether the browser speaks TLS, with this server or with a proxy before it."""
-    forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
-    return request.url.scheme == "https" or forwarded == "https"
+def _sign_in_ways(settings: ServerSettings) -> list[SignInWay]:
+    ways: list[SignInWay] = ["key"]
+    if settings.oidc is not None:
+        ways.append("oidc")
+    if settings.trusted_header is not None:
+        ways.append("proxy")
+    return ways

@@ -31,8 +31,13 @@ class Id(TypeDecorator[str]):
         return bytes.fromhex(value.replace("-", ""))
 
     def process_result_value(self, value: str | bytes | None, dialect: Dialect) -> str | None:
+        return value if value is None else self.from_driver(value)
+
+    @staticmethod
+    def from_driver(value: object) -> str:
+        """Return an identifier that a driver has returned as text."""
         if not isinstance(value, bytes):
-            return value
+            return str(value)
         digits = value.hex()
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

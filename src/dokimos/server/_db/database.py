@@ -7,12 +7,13 @@ on PostgreSQL, and never awaits. One function is one transaction: what `write` r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from dokimos.server._db.claims import Claims
 from dokimos.server._db.outbox import Deliver
 from dokimos.server._settings import ServerSettings
 
@@ -56,12 +57,17 @@ class Lane(Enum):
     """An export, a promotion, a comparison, the server's own work: it takes as long as it needs."""
 
 
-class Database(Protocol):
-    """Runs queries."""
+class Database(Claims, Protocol):
+    """Runs queries, and hands out claims."""
 
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
+        ...
+
+    @property
+    def connections(self) -> Mapping[str, float]:
+        """How many connections there are, by what they do; none where there is no pool."""
         ...
 
     async def open(self) -> None:
@@ -74,6 +80,14 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Finish the writes that were accepted, and close all connections."""
+        ...
+
+    async def follow_clock(self) -> None:
+        """Let the clock of the database count, where servers share one; called again and again.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
         ...
 
     def deliver_to(self, deliver: Deliver) -> None:
@@ -126,3 +140,20 @@ def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
     from dokimos.server._db import sqlite_database
 
     return sqlite_database.read_once(settings.sqlite_path, query)
+
+
+def write_once(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
+    """Run a change as one transaction, from a process of its own: without a pool or a migration.
+
+    On SQLite, whoever calls this holds the folder (`hold_data_folder`).
+
+    Raises:
+        DatabaseUnavailable: The database cannot be reached, or cannot store: nothing was changed.
+    """
+    if settings.database_url is not None:
+        from dokimos.server._db import postgres_database
+
+        return asyncio.run(postgres_database.write_once(settings, change))
+    from dokimos.server._db import sqlite_database
+
+    return sqlite_database.write_once(settings.sqlite_path, change)

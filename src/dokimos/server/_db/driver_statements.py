@@ -67,6 +67,11 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[objec
         _execute(connection, text, rows if isinstance(rows, list) else list(rows)).close()
 
 
+def execute_many(connection: Connection, text: str, rows: Sequence[Sequence[object]]) -> None:
+    """Run a statement once for each row of values, as the driver takes them."""
+    _execute(connection, text, rows if isinstance(rows, list) else list(rows)).close()
+
+
 def driver_id(identifier: str | None, connection: Connection) -> str | bytes | None:
     """Return an identifier as the driver of the connection takes it."""
     return Id.to_driver(identifier, connection.dialect.name)
@@ -78,9 +83,7 @@ def _insert(table: Table, count: int, dialect: Dialect) -> str:
     return str(insert(table).compile(dialect=dialect, column_keys=names))
 
 
-def _execute(
-    connection: Connection, text: str, values: tuple[object, ...] | list[tuple[object, ...]]
-) -> DBAPICursor:
+def _execute(connection: Connection, text: str, values: tuple[object, ...] | list[Any]) -> DBAPICursor:
     """Run a statement in the transaction of the connection: once, or with a list once for each of its rows.
 
     The errors of the driver are raised as SQLAlchemy's.

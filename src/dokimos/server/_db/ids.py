@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Final
 from uuid import UUID
+
+from dokimos.server._db.clock import now
 
 _VERSION_7: Final = 0x7 << 76
 _VARIANT: Final = 0x2 << 62
@@ -18,14 +19,14 @@ def new_id() -> str:
     Its first 48 bits are the time in milliseconds, so that an index over millions of them grows at its end:
     random ones would touch a page of their own for each row.
     """
-    milliseconds = time.time_ns() // 1_000_000
+    milliseconds = now() // 1000
     random = int.from_bytes(os.urandom(10)) & _RANDOM
     return _as_text((milliseconds << 80) | _VERSION_7 | _VARIANT | random)
 
 
 def new_ids(count: int) -> list[str]:
     """Return new UUIDs that sort in the order of the list."""
-    milliseconds = time.time_ns() // 1_000_000 << 80
+    milliseconds = now() // 1000 << 80
     # The high random bits are a counter, so that those of one millisecond keep their order.
     start = int.from_bytes(os.urandom(1)) << 2
     tail = os.urandom(8 * count)

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, inspect
 
-HEAD: Final = "0002"
+HEAD: Final = "0004"
 """The newest migration; a test compares it with the scripts."""
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _LOCK: Final = 0x646F6B69  # any number that is ours: one server migrates at a time
@@ -23,7 +23,7 @@ def migrate(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
-    version = _version(connection)
+    version = read_version(connection)
     if version == HEAD:
         return
     if version is not None and version.isdecimal() and version > HEAD:
@@ -38,7 +38,8 @@ def migrate(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-def _version(connection: Connection) -> str | None:
+def read_version(connection: Connection) -> str | None:
+    """Return the newest migration that was applied to the database, None where there are no tables."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     version: str | None = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()

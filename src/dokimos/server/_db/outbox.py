@@ -19,6 +19,12 @@ def post(connection: Connection, message: object) -> None:
         outbox.append(message)
 
 
+def messages_of(connection: Connection) -> Sequence[object]:
+    """Return the messages that this transaction has posted until now."""
+    messages: list[object] = connection.info.get(_KEY, [])
+    return messages
+
+
 def open_outbox(connection: Connection) -> list[object]:
     """Return a list for the messages of a transaction that begins on the connection."""
     outbox: list[object] = []

@@ -11,19 +11,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import asyncpg  # type: ignore[import-untyped] # it has no stubs
-from sqlalchemy import make_url
 
+from dokimos.server._db.postgres_connection import connect
 from dokimos.server._settings import ServerSettings
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
-_NAME: Final = "dokimos_events"
+CHANNEL: Final = "dokimos_events"
+APPLICATION: Final = "dokimos events"
+"""What `pg_stat_activity` shows of the connection that each server keeps for as long as it runs."""
 _MAX_BYTES: Final = 7900
 """Of one notification; PostgreSQL takes less than 8,000."""
 _WAITING: Final = 10_000
 """Messages that may wait until the database is back: few, since nothing is stored while it is away."""
 _ALIVE_SECONDS: Final = 15.0
 """How often a connection on which nothing happens is tried, so that one that is dead is noticed."""
-_TIMEOUT_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
 _FLUSH_SECONDS: Final = 2.0
 
@@ -73,22 +74,10 @@ class PostgresChannel:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _stay_connected(self) -> None:
-        assert self._settings.database_url is not None
-        url = make_url(self._settings.database_url)
-        connection: Any = await asyncpg.connect(
-            host=url.host,
-            port=url.port,
-            user=url.username,
-            password=url.password,
-            database=url.database,
-            ssl=url.query.get("sslmode"),
-            timeout=_TIMEOUT_SECONDS,
-            command_timeout=_TIMEOUT_SECONDS,
-            server_settings={"application_name": "dokimos events"},
-        )
+        connection = await connect(self._settings, APPLICATION)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
-            await connection.add_listener(_NAME, self._hear)
+            await connection.add_listener(CHANNEL, self._hear)
             self._lose()  # the first time too: clients may have come before, and other servers go on
             while True:
                 await self._send_waiting(connection)
@@ -102,7 +91,7 @@ class PostgresChannel:
         except ValueError:
             messages = None
         if not isinstance(messages, list):
-            _LOGGER.warning("A notification on the channel %s is not from this program.", _NAME)
+            _LOGGER.warning("A notification on the channel %s is not from this program.", CHANNEL)
             return
         for message in messages:
             self._receive(message)
@@ -111,7 +100,7 @@ class PostgresChannel:
         while self._waiting:
             batch = self._take_batch()
             try:
-                await connection.execute("SELECT pg_notify($1, $2)", _NAME, f"[{','.join(batch)}]")
+                await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, f"[{','.join(batch)}]")
             except BaseException:
                 self._waiting.extendleft(reversed(batch))  # perhaps it was sent: receivers know by its id
                 raise

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import socket
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped] # it has no stubs
-from sqlalchemy import URL, Connection, Engine, NullPool, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, event, make_url
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
+from dokimos.server._db import clock
 from dokimos.server._db.database import DatabaseUnavailable, Lane, Overtaken, ReadersBusy, ReadTooSlow
 from dokimos.server._db.migrate import migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
+from dokimos.server._db.postgres_claims import PostgresClaims
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
+_LOGGER: Final = logging.getLogger("dokimos.server")
 _MIN_VERSION: Final = 14
 _ATTEMPTS: Final = 5
 _RETRYABLE: Final = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
 _IDLE_SECONDS: Final = 2.0
+_CLOCK: Final = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
+_NOTABLE_SECONDS: Final = 5.0
 _UNAVAILABLE: Final = ("08", "53", "57", "58")  # connection, resources (disk full), shutdown, system
 
 
@@ -40,6 +48,18 @@ class PostgresDatabase:
         share = max(1, settings.pool_size // 3)
         self._lanes = {Lane.SEARCH: asyncio.Semaphore(share), Lane.WORK: asyncio.Semaphore(share)}
         self._deliver: Deliver = drop_messages
+        self._claims = PostgresClaims(settings)
+
+    @property
+    def connections(self) -> Mapping[str, float]:
+        pool = None if self._engine is None else self._engine.sync_engine.pool
+        if not isinstance(pool, QueuePool):
+            return {}
+        return {
+            "busy": pool.checkedout(),
+            "idle": pool.checkedin(),
+            "most": self._settings.pool_size,
+        }
 
     async def open(self) -> None:
         assert self._settings.database_url is not None
@@ -51,28 +71,48 @@ class PostgresDatabase:
             pool_use_lifo=True,  # few connections stay warm, and know their statements
             pool_timeout=self._settings.pool_timeout,
         )
-        _configure_connections(self._engine)
         _ping_idle_connections(self._engine)
         try:
-            async with self._engine.begin() as connection:
-                version = await connection.run_sync(_server_version)
-                if version < _MIN_VERSION:
-                    raise DatabaseUnavailable(
-                        f"PostgreSQL {version} is too old; the server needs {_MIN_VERSION} or newer."
-                    )
-                await connection.run_sync(migrate)
-        except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
+            await self._prepare(self._engine)
+        except BaseException as error:
             await self.close()
+            if not isinstance(error, OSError | DBAPIError | PostgresError | InterfaceError):
+                raise
             where = url.render_as_string(hide_password=True)
-            raise DatabaseUnavailable(f"{where}: {getattr(error, 'orig', None) or error}") from error
+            raise DatabaseUnavailable(f"{where}: {_describe(error)}") from error
+
+    async def _prepare(self, engine: AsyncEngine) -> None:
+        async with engine.begin() as connection:
+            version = await connection.run_sync(_server_version)
+            if version < _MIN_VERSION:
+                raise DatabaseUnavailable(
+                    f"PostgreSQL {version} is too old; the server needs {_MIN_VERSION} or newer."
+                )
+            await connection.run_sync(migrate)
+        await self.follow_clock()
+        if abs(clock.offset()) > _NOTABLE_SECONDS:
+            _LOGGER.warning(
+                "The clock of this machine differs by %.0f seconds from that of PostgreSQL, which counts.",
+                abs(clock.offset()),
+            )
 
     async def close(self) -> None:
+        await self._claims.close()
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
 
+    async def follow_clock(self) -> None:
+        def read(connection: Connection) -> int:
+            return int(connection.exec_driver_sql(_CLOCK).scalar_one())
+
+        await clock.follow(lambda: self._run(read))
+
     def deliver_to(self, deliver: Deliver) -> None:
         self._deliver = deliver
+
+    def claim(self, name: str) -> AbstractAsyncContextManager[bool]:
+        return self._claims.claim(name)
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         limit = None if lane is Lane.WORK else self._settings.read_timeout or None
@@ -116,7 +156,7 @@ class PostgresDatabase:
                     raise DatabaseUnavailable("Other transactions were quicker each time.") from None
             except DBAPIError as error:
                 state = getattr(error.orig, "sqlstate", None) or ""
-                if state in _RETRYABLE and attempt < _ATTEMPTS:
+                if (state in _RETRYABLE or _was_never_sent(error)) and attempt < _ATTEMPTS:
                     await asyncio.sleep(0.01 * attempt)
                     continue
                 if error.connection_invalidated or state in _RETRYABLE or state[:2] in _UNAVAILABLE:
@@ -124,8 +164,15 @@ class PostgresDatabase:
                 raise
             except (OSError, PoolTimeout, PostgresError, InterfaceError) as error:
                 # The driver's own errors come from connecting, where SQLAlchemy does not translate them.
-                raise DatabaseUnavailable(str(error) or type(error).__name__) from error
+                if _was_never_sent(error) and attempt < _ATTEMPTS:
+                    continue
+                raise DatabaseUnavailable(_describe(error)) from error
         raise AssertionError("unreachable")
+
+
+def _was_never_sent(error: Exception) -> bool:
+    """Whether a connection was closed while it was idle: no statement, and so no COMMIT, went out on it."""
+    return "connection is closed" in str(error.orig if isinstance(error, DBAPIError) else error)
 
 
 def _run_change(engine: Engine, change: Callable[[Connection], T]) -> T:
@@ -147,23 +194,64 @@ async def read_once(settings: ServerSettings, query: Callable[[Connection], T]) 
         async with engine.begin() as connection:
             return await connection.run_sync(query)
     except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
-        raise DatabaseUnavailable(str(getattr(error, "orig", None) or error)) from error
+        raise DatabaseUnavailable(_describe(error)) from error
     finally:
         await engine.dispose()
 
 
-def _create_engine(url: URL, **options: object) -> AsyncEngine:
+async def write_once(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
+    """Run a change of any size as one transaction, from a process of its own.
+
+    Raises:
+        DatabaseUnavailable: The database does not answer, or cannot store.
+    """
+    assert settings.database_url is not None
+    engine = _create_engine(make_url(settings.database_url), poolclass=NullPool, keeps_plans=False)
+    try:
+        async with engine.begin() as connection:
+            return await connection.run_sync(change)
+    except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
+        raise DatabaseUnavailable(_describe(error)) from error
+    finally:
+        await engine.dispose()
+
+
+def _describe(error: Exception) -> str:
+    """Return what went wrong in words, without the number and the call of an error of the network."""
+    reason = getattr(error, "orig", None) or error
+    if isinstance(reason, ConnectionError) and reason.errno is not None:
+        return os.strerror(reason.errno)
+    if isinstance(reason, socket.gaierror) and reason.strerror:
+        return reason.strerror
+    return str(reason) or type(reason).__name__
+
+
+def _create_engine(url: URL, *, keeps_plans: bool = True, **options: object) -> AsyncEngine:
+    """Create an engine.
+
+    Args:
+        url: Of the database.
+        keeps_plans: Whether statements stay prepared. PostgreSQL then keeps the plan that it made of one
+            while a table was small, to read all of it, also when the same transaction fills the table.
+        options: Those of SQLAlchemy.
+    """
     mode = url.query.get("sslmode")
-    return create_async_engine(
+    arguments = {"ssl": mode} if mode else {}
+    engine = create_async_engine(
         url.set(drivername="postgresql+asyncpg", query={}),
         hide_parameters=True,  # neither logs nor errors quote what users sent
-        connect_args={"ssl": mode} if mode else {},
+        connect_args=arguments if keeps_plans else {**arguments, "prepared_statement_cache_size": 0},
         **options,
     )
+    _configure_connections(engine)
+    return engine
 
 
 def _configure_connections(engine: AsyncEngine) -> None:
-    """Turn off what compiles queries: it takes 50 ms where PostgreSQL expects thousands of lookups."""
+    """Turn off what compiles queries: it takes 50 ms where PostgreSQL expects thousands of lookups.
+
+    It expects too many after a restore or an import, until it has statistics of the new rows.
+    """
 
     @event.listens_for(engine.sync_engine, "connect")
     def _turn_off_jit(connection: Any, _: object) -> None:

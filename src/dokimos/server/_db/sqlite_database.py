@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,6 +21,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import NullPool
 
+from dokimos.server._db import clock
+from dokimos.server._db.claims import LocalClaims
 from dokimos.server._db.database import DatabaseUnavailable, Lane
 from dokimos.server._db.migrate import migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
@@ -30,6 +35,8 @@ _MIN_VERSION: Final = (3, 37, 0)  # STRICT tables
 _MAX_GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
 _BUSY_MILLISECONDS: Final = 10_000
+_LARGE_CACHE_KIB: Final = 128 * 1024
+"""For a transaction of millions of rows, whose indexes grow in many places."""
 
 
 class SqliteDatabase:
@@ -50,6 +57,11 @@ class SqliteDatabase:
         self._writer: threading.Thread | None = None
         self._readers: SqliteReaders | None = None
         self._deliver: Deliver = drop_messages
+        self._claims = LocalClaims()
+
+    @property
+    def connections(self) -> Mapping[str, float]:
+        return {}
 
     async def open(self) -> None:
         if sqlite3.sqlite_version_info < _MIN_VERSION:
@@ -58,6 +70,7 @@ class SqliteDatabase:
                 f"SQLite {sqlite3.sqlite_version} is too old; the server needs {version} or newer, "
                 "or PostgreSQL."
             )
+        await self.follow_clock()
         opened: Future[None] = Future()
         self._writer = threading.Thread(
             target=self._write_changes,
@@ -82,8 +95,14 @@ class SqliteDatabase:
             self._queue.end()
             await loop.run_in_executor(None, writer.join)
 
+    async def follow_clock(self) -> None:
+        clock.follow_machine()
+
     def deliver_to(self, deliver: Deliver) -> None:
         self._deliver = deliver
+
+    def claim(self, name: str) -> AbstractAsyncContextManager[bool]:
+        return self._claims.claim(name)
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         if self._readers is None:
@@ -175,10 +194,72 @@ def read_once(path: Path, query: Callable[[Connection], T]) -> T:
         raise DatabaseUnavailable(str(error.orig)) from error
 
 
+def write_once(path: Path, change: Callable[[Connection], T]) -> T:
+    """Run a change of any size as one transaction, from the only process that writes to the file.
+
+    Raises:
+        DatabaseUnavailable: The file cannot be written.
+    """
+    engine = _engine(path, begin="BEGIN IMMEDIATE")
+    try:
+        with engine.connect() as connection:
+            _use_wal(connection)
+            _set_outside_transaction(connection, f"cache_size=-{_LARGE_CACHE_KIB}")
+            with connection.begin():
+                return change(connection)
+    except OperationalError as error:
+        if not is_outage(error):
+            raise
+        raise DatabaseUnavailable(str(error.orig)) from error
+
+
+def build_file(path: Path, change: Callable[[Connection], T]) -> T:
+    """Write a new file, without the means to undo anything: it is worth nothing until this returns.
+
+    Raises:
+        DatabaseUnavailable: The file cannot be written.
+    """
+    engine = _engine(path, begin="BEGIN IMMEDIATE")
+    try:
+        with engine.connect() as connection:
+            for setting in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_LARGE_CACHE_KIB}"):
+                _set_outside_transaction(connection, setting)
+            with connection.begin():
+                result = change(connection)
+        with open(path, "rb+") as file:
+            os.fsync(file.fileno())
+    except OperationalError as error:
+        if not is_outage(error):
+            raise
+        raise DatabaseUnavailable(str(error.orig)) from error
+    return result
+
+
+def leave_wal(path: Path) -> None:
+    """Bring what the log beside a file holds into the file, and remove it, before another file comes there.
+
+    A log that stayed beside the other file would be taken for that one's.
+
+    Raises:
+        DatabaseUnavailable: Another process has the file open.
+    """
+    try:
+        if path.exists():
+            with _engine(path, begin="BEGIN").connect() as connection:
+                _set_outside_transaction(connection, "journal_mode=DELETE")
+    except (DatabaseError, sqlite3.DatabaseError) as error:
+        reason = getattr(error, "orig", None) or error
+        if isinstance(reason, sqlite3.OperationalError):  # it is locked
+            raise DatabaseUnavailable(str(reason)) from error
+        # It is damaged: there is nothing to bring into it.
+    for suffix in ("-wal", "-shm"):
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
 class _Change:
     """One change that waits for the writer, its outcome, and the future of whoever waits for that."""
 
-    __slots__ = ("background", "change", "done", "error", "outbox", "result")
+    __slots__ = ("background", "change", "context", "done", "error", "outbox", "result")
 
     def __init__(
         self, change: Callable[[Connection], Any], done: asyncio.Future[Any], background: bool
@@ -186,13 +267,14 @@ class _Change:
         self.change = change
         self.done = done
         self.background = background
+        self.context = copy_context()  # for what is logged on the way: which request it belongs to
         self.result: object = None
         self.error: BaseException | None = None
         self.outbox: list[object] = []
 
     def run(self, connection: Connection) -> None:
         self.outbox = open_outbox(connection)
-        self.result = self.change(connection)
+        self.result = self.context.run(self.change, connection)
 
     def resolve(self) -> None:
         if self.done.cancelled():  # the client hung up; what it sent is still stored

@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from dokimos.server._db.database import DatabaseUnavailable, Lane, ReadersBusy, ReadTooSlow
-from dokimos.server._db.sqlite_errors import is_outage
+from dokimos.server._db.sqlite_errors import has_transaction, is_outage
 
 T = TypeVar("T")
 _THREADS: Final = {Lane.PAGE: 4, Lane.SEARCH: 2, Lane.KEY: 1, Lane.WORK: 2}
@@ -33,7 +35,7 @@ class SqliteReaders:
         self._connect = connect
         self._seconds = seconds or None
         self._local = threading.local()
-        self._connections: list[Connection] = []
+        self._connections: set[Connection] = set()
         self._threads = {
             lane: ThreadPoolExecutor(count, thread_name_prefix=f"dokimos-sqlite-{lane.value}")
             for lane, count in _THREADS.items()
@@ -43,7 +45,7 @@ class SqliteReaders:
         """Run a query; it is interrupted where it takes too long, or whoever waits for it is cancelled."""
         limit = None if lane is Lane.WORK else self._seconds
         read = _Read(query, asyncio.get_running_loop())
-        running = self._threads[lane].submit(self._run, read)
+        running = self._threads[lane].submit(copy_context().run, self._run, read)
         try:
             async with asyncio.timeout(limit):
                 return await asyncio.wrap_future(running)
@@ -64,16 +66,35 @@ class SqliteReaders:
             connection.close()
 
     def _run(self, read: _Read[T]) -> T:
-        connection = getattr(self._local, "connection", None)
         try:
-            if connection is None:
-                connection = self._local.connection = self._connect()
-                self._connections.append(connection)
-            return read.run(connection)
+            connection = self._connection_of_thread()
+            try:
+                return read.run(connection)
+            finally:
+                if has_transaction(connection):
+                    self._discard(connection)
         except OperationalError as error:
             if not is_outage(error):
                 raise
             raise DatabaseUnavailable(str(error.orig)) from error
+
+    def _connection_of_thread(self) -> Connection:
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            self._connections.add(connection)
+        return connection
+
+    def _discard(self, connection: Connection) -> None:
+        """Close a connection whose transaction did not end, since it was interrupted while it did.
+
+        It would refuse to begin the next one, and keep its snapshot, with all that is written after it.
+        """
+        self._local.connection = None
+        self._connections.discard(connection)
+        with suppress(SQLAlchemyError):
+            connection.invalidate()  # closes it without another attempt to end the transaction
+            connection.close()
 
 
 class _Read(Generic[T]):

@@ -1,6 +1,6 @@
-"""The tables.
+"""The tables of runs, datasets, comparisons and keys.
 
-Rules that hold for all of them:
+Rules that hold for all tables:
 
 - Texts that are JSON (`input`, `metadata`, `reason`, ...) are stored as the JSON text itself and answered
   without being parsed: what was sent comes back, also numbers beyond 64 bits, NUL and lone surrogates
@@ -15,18 +15,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
+from sqlalchemy import Column, ForeignKey, Index, Table, Text, UniqueConstraint, text
 
 from dokimos.server._db.columns import LONG, NUMBER, TIME, Flag, Id
-
-METADATA: Final = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+from dokimos.server._db.metadata import METADATA
 
 PROJECTS: Final = Table(
     "projects",
@@ -39,6 +31,8 @@ PROJECTS: Final = Table(
     Column("run_count", LONG, nullable=False, default=0),
     Column("last_activity_at", TIME, nullable=False),
     Column("deleted_at", TIME),
+    Column("settings", Text),  # JSON: what differs from the defaults of the server
+    Column("shared_activity_at", TIME),  # of rows that are shared: what others than a tenant may know
     sqlite_strict=True,
 )
 
@@ -103,6 +97,12 @@ RUNS: Final = Table(
     Column("deleted_at", TIME),
     # Items with scores of which none has a verdict: they count neither as passed nor as not passed.
     Column("informational_count", LONG, nullable=False, default=0, server_default="0"),
+    # What judge jobs found and give back: None while none of them holds the status of the run.
+    Column("own_status", Text),
+    Column("own_status_reason", Text),
+    # Items with a verdict of a person, and those of them that did not pass.
+    Column("reviewed_count", LONG, nullable=False, default=0, server_default="0"),
+    Column("reviewed_failed_count", LONG, nullable=False, default=0, server_default="0"),
     sqlite_strict=True,
 )
 
@@ -126,6 +126,7 @@ RUN_COMMENTS: Final = Table(
     Column("body", Text, nullable=False),
     Column("created_by", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
+    Column("edited_at", TIME),
     Index(None, "run_id", "created_at"),
     sqlite_strict=True,
 )
@@ -171,6 +172,7 @@ ITEMS: Final = Table(
     Column("passed", Flag, nullable=False),
     Column("judged", Flag, nullable=False),
     Column("created_at", TIME, nullable=False),
+    Column("reviewed", Flag),  # true with a verdict of those whose run it is, and else None
     UniqueConstraint("run_id", "ordinal", "repetition"),
     sqlite_strict=True,
 )
@@ -313,6 +315,13 @@ API_KEYS: Final = Table(
     Column("enabled", Flag, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("last_used_at", TIME),
+    Column("expires_at", TIME),  # None for a key that does not expire
+    Column("created_by", Text),
+    Column("requests_per_minute", LONG),  # None for the limit of the settings, 0 for no limit
+    Column("rotated_at", TIME),
+    # The text before the last rotation is accepted for some time more.
+    Column("previous_hash", Text),
+    Column("previous_expires_at", TIME),
     sqlite_strict=True,
 )
 
@@ -325,6 +334,13 @@ SESSIONS: Final = Table(
     Column("own_key_proof", Text),
     Column("created_at", TIME, nullable=False),
     Column("expires_at", TIME, nullable=False),
+    Column("id", Id),  # by which it is listed and ended; its token is known to the browser alone
+    Column("key_hash", Text),  # of the key's text that it was begun with: a rotation ends it
+    Column("user_id", Id),
+    Column("address", Text),
+    Column("user_agent", Text),
+    Column("last_seen_at", TIME),
+    Column("id_token", Text),  # with which the identity provider recognizes who signs out there
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -351,6 +367,8 @@ _unique_name(EXPERIMENTS, "project_id", "name")
 _unique_name(DATASETS, "name")
 Index(None, EXPERIMENTS.c.project_id)
 Index(None, SESSIONS.c.api_key_id)
+Index(None, SESSIONS.c.id, unique=True)
+Index(None, SESSIONS.c.user_id)
 Index(None, RUNS.c.experiment_id, RUNS.c.started_at)
 Index(None, RUNS.c.project_id)
 Index(None, RUNS.c.dataset_version_id)

@@ -107,6 +107,17 @@ def find_baseline(
     return Baseline(latest.run, BaselineSource.AUTOMATIC, f"{reason}{latest.describe_skipped()}")
 
 
+def warn_of_verdict(baseline: Baseline) -> list[str]:
+    """Return a warning where the baseline failed the gate itself, and nobody chose it."""
+    run = baseline.run
+    if run is None or run.verdict != FAILING or baseline.source is not BaselineSource.AUTOMATIC:
+        return []
+    return [
+        "The baseline failed the gate itself, so what was lost before it goes unseen: pin a run that is "
+        "known to be good, or set skipFailedBaselines."
+    ]
+
+
 def check_is_whole(run: Row[Any], role: str) -> None:
     """Raise `ConflictError` for a run of selected items, which says nothing about the whole data set."""
     part = describe_part(run)
@@ -192,8 +203,7 @@ def _find_latest(
     latest_first = eligible.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
     run = None
     if skips_failed:
-        did_not_fail = or_(RUNS.c.verdict.is_(None), RUNS.c.verdict != FAILING)
-        run = connection.execute(latest_first.where(did_not_fail)).first()
+        run = connection.execute(latest_first.where(did_not_fail())).first()
     run = run or connection.execute(latest_first).first()
     if run is None:
         return None
@@ -205,16 +215,28 @@ def _find_latest(
     return _Latest(run, skipped, skips_failed)
 
 
+def can_be_baseline() -> ColumnElement[bool]:
+    """The condition that a run may be an automatic baseline."""
+    return and_(
+        RUNS.c.status == RunStatus.SUCCESS,
+        # A run without items, or of which all errored, measured nothing: compared with it, anything passes.
+        RUNS.c.item_count > RUNS.c.errored_count,
+        or_(RUNS.c.provenance.is_(None), RUNS.c.provenance.not_like(f"%{_PARTIAL_MARK}%")),
+    )
+
+
+def did_not_fail() -> ColumnElement[bool]:
+    """The condition that a run did not fail the gate itself, as far as that is known."""
+    return or_(RUNS.c.verdict.is_(None), RUNS.c.verdict != FAILING)
+
+
 def _select_eligible(principal: Principal, candidate: Row[Any], branch: str | None) -> Select[Any]:
     version = candidate.dataset_version_id
     query = select(RUNS).where(
         RUNS.c.experiment_id == candidate.experiment_id,
-        RUNS.c.status == RunStatus.SUCCESS,
-        # A run without items, or of which all errored, measured nothing: compared with it, anything passes.
-        RUNS.c.item_count > RUNS.c.errored_count,
+        can_be_baseline(),
         _is_before(candidate),
         RUNS.c.dataset_version_id.is_(None) if version is None else RUNS.c.dataset_version_id == version,
-        or_(RUNS.c.provenance.is_(None), RUNS.c.provenance.not_like(f"%{_PARTIAL_MARK}%")),
         principal.sees(RUNS),
     )
     return query if branch is None else query.where(RUNS.c.git_branch == branch)

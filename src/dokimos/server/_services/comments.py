@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import ITEMS, RUN_COMMENTS
-from dokimos.server._services.errors import NotFoundError
+from dokimos.server._services.errors import ForbiddenError, NotFoundError
 from dokimos.server._services.events import EventKind, announce_run
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
-from dokimos.server._services.principal import Principal
+from dokimos.server._services.principal import Principal, Role
 from dokimos.server._services.projects import contains
 from dokimos.server._services.runs import find_run
 
@@ -27,8 +27,10 @@ def add_comment(
 
     Raises:
         NotFoundError: There is no such run that the caller sees, or it has no such item.
+        RoleError: The caller's role in the project of the run is too low.
     """
     run = find_run(connection, principal, run_id)
+    principal.check_role(run.project_id)
     if item_id is not None:
         query = select(ITEMS.c.id).where(ITEMS.c.id == item_id, ITEMS.c.run_id == run_id)
         if connection.execute(query).first() is None:
@@ -77,16 +79,41 @@ def list_comments(
     return read_page(connection, visible, page, RUN_COMMENTS.c.id, *conditions)
 
 
-def delete_comment(connection: Connection, principal: Principal, run_id: str, comment_id: str) -> None:
-    """Delete a comment.
+def edit_comment(
+    connection: Connection, principal: Principal, run_id: str, comment_id: str, body: str
+) -> Row[Any]:
+    """Change the text of a comment of the caller's own; return it as it is then.
 
     Raises:
         NotFoundError: There is none that the caller sees.
-        ForbiddenError: It is shared, and closed to this caller.
+        RoleError: The caller's role in the project of the run is too low by now.
+        ForbiddenError: It is somebody else's.
     """
     run = find_run(connection, principal, run_id)
     comment = _find(connection, principal, run_id, comment_id)
-    principal.check_may_write(comment.tenant_id, "The comment")
+    principal.check_role(run.project_id)
+    if comment.created_by != principal.id:
+        raise ForbiddenError("The comment is somebody else's; only who wrote it can change it.")
+    if comment.body == body:
+        return comment
+    change = update(RUN_COMMENTS).where(RUN_COMMENTS.c.id == comment_id)
+    connection.execute(change.values(body=body, edited_at=now()))
+    _announce(connection, EventKind.COMMENT_UPDATED, run, comment)
+    return _find(connection, principal, run_id, comment_id)
+
+
+def delete_comment(connection: Connection, principal: Principal, run_id: str, comment_id: str) -> None:
+    """Delete a comment of the caller's own; an ADMIN of the project deletes any.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+        ForbiddenError: It is somebody else's, or it is shared, and closed to this caller.
+    """
+    run = find_run(connection, principal, run_id)
+    comment = _find(connection, principal, run_id, comment_id)
+    if comment.created_by != principal.id and principal.role_in(run.project_id) < Role.ADMIN:
+        raise ForbiddenError("The comment is somebody else's; only who wrote it, or an ADMIN, deletes it.")
+    principal.check_may_write(comment.tenant_id, "The comment", project=run.project_id)
     connection.execute(delete(RUN_COMMENTS).where(RUN_COMMENTS.c.id == comment_id))
     _announce(connection, EventKind.COMMENT_DELETED, run, comment)
 

@@ -139,6 +139,7 @@ def _list_added(verdict: GateVerdict, comparison: RunComparison, sides: Sides) -
         "evaluatorChanges": _evaluator_changes(sides),
         "reasons": list(verdict.reasons),
         "warnings": list(verdict.warnings),
+        "baselineWarnings": list(verdict.baseline_warnings),
         "guards": [
             {
                 "guard": finding.guard.value,

@@ -6,13 +6,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, and_, delete, false, func, or_, select, update
 
-from dokimos.server._db.clock import now
+from dokimos.server._db.clock import DAY, now
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, EXPERIMENTS
 from dokimos.server._services.comparison_jobs import CHUNK
 from dokimos.server._services.stored_comparisons import GIVEN_UP, UNFINISHED, discard
 
 KEEP_FOR_EVER: Final = -1.0
-_DAY: Final = 86_400_000_000
 _UNFINISHED_MICROSECONDS: Final = 600_000_000
 """After which a comparison that is not whole was left by a server that ended."""
 _AT_ONCE: Final = 500
@@ -40,7 +39,7 @@ def expire_comparisons(connection: Connection, days: float, most_cases: int) -> 
     """
     expired: list[str] = []
     if days != KEEP_FOR_EVER:
-        old = _oldest_first().where(COMPARISONS.c.created_at < now() - int(days * _DAY), ~_IS_KEPT_LONGEST)
+        old = _oldest_first().where(COMPARISONS.c.created_at < now() - int(days * DAY), ~_IS_KEPT_LONGEST)
         expired += [row.id for row in connection.execute(old.limit(_AT_ONCE))]
     # A comparison has a row of its own, so one without cases counts too.
     weight = COMPARISONS.c.case_count + CHUNK

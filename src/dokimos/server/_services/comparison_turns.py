@@ -44,14 +44,28 @@ class ComparisonTurns:
         self._reserved = dict.fromkeys(Lane, 0)
         self._is_taken = False
 
-    def reserve(self, lane: Lane) -> None:
+    @property
+    def waiting(self) -> dict[str, float]:
+        """How many comparisons wait, by what they are for."""
+        return {lane.value: self._reserved[lane] for lane in Lane}
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a comparison is being computed."""
+        return self._is_taken
+
+    def reserve(self, lane: Lane, *, is_again: bool = False) -> None:
         """Reserve a place for a comparison that `take` will be called for.
+
+        Args:
+            lane: Where it waits.
+            is_again: Whether it has had its turn already, and is never refused.
 
         Raises:
             UnavailableError: The lane is full.
         """
         waiting = self._reserved[lane]
-        if waiting >= self._limit and lane is not Lane.VERDICT:
+        if waiting >= self._limit and lane is not Lane.VERDICT and not is_again:
             raise UnavailableError(
                 f"{waiting} other comparisons wait to be computed before this one; ask again later.",
                 retry_seconds=_BUSY_SECONDS,

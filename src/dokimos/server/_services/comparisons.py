@@ -1,19 +1,29 @@
-"""Compare runs: each pair once, however many ask for it, and the automatic pair when a run ends."""
+"""Compare runs: each pair once, however many ask for it, and the automatic pair when a run ends.
+
+Within this process, equal requests share a task; of all servers on one database, one computes a pair, which
+it claims, and the others wait for what it stores.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import time
+from collections import OrderedDict
+from contextlib import AsyncExitStack
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select
 
-from dokimos.server._db.database import Database
+from dokimos.server._db.claims import wait_until_free
+from dokimos.server._db.database import Database, DatabaseUnavailable, ReadTooSlow
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
+from dokimos.server._services.alert_outbox import queue_alerts
 from dokimos.server._services.baselines import (
     Baseline,
     BaselineSource,
@@ -23,15 +33,17 @@ from dokimos.server._services.baselines import (
 )
 from dokimos.server._services.comparison_jobs import Comparer, ComparisonJob, ComparisonOutcome, state_of
 from dokimos.server._services.comparison_turns import MOST_WAITING, ComparisonTurns, Lane
-from dokimos.server._services.errors import ConflictError
+from dokimos.server._services.errors import ConflictError, UnavailableError
 from dokimos.server._services.gate_options import DEFAULTS, GateOptions
 from dokimos.server._services.maintenance import find_runs_without_verdict
+from dokimos.server._services.metrics import Histogram, Metrics
 from dokimos.server._services.principal import Principal, Role
 from dokimos.server._services.run_parts import evaluators_of_run
 from dokimos.server._services.runs import COMPARABLE, RunStatus, describe_part
 from dokimos.server._services.stored_comparisons import (
     StoredComparison,
     find_comparison,
+    find_result,
     keep_longest,
     split_outcome,
     store_part,
@@ -39,6 +51,8 @@ from dokimos.server._services.stored_comparisons import (
 )
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
+_MOST_TRIED: Final = 10_000
+"""Runs without a verdict that are remembered, so that it is not computed again for each gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +69,8 @@ class ComparisonRequest:
     refuse_changed_evaluators: bool = False
     refuse_parts: bool = False
     """Whether runs of part of their data set are refused, which a verdict says nothing about."""
+    needed_role: Role = Role.VIEWER
+    """The role in the project that the caller must have."""
 
     @property
     def is_automatic(self) -> bool:
@@ -75,7 +91,15 @@ class ComparedRuns:
 class Comparisons:
     """Compares runs, each pair once as long as neither changes."""
 
-    def __init__(self, database: Database, comparer: Comparer, *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        database: Database,
+        comparer: Comparer,
+        *,
+        most_waiting: int = MOST_WAITING,
+        durations: Histogram | None = None,
+    ) -> None:
+        self._durations = durations or Metrics().comparisons
         self._database = database
         self._comparer = comparer
         self._turns = ComparisonTurns(most_waiting)
@@ -84,6 +108,8 @@ class Comparisons:
         """Runs that ended, in the order in which they get their verdicts."""
         self._judged: dict[str, asyncio.Task[None]] = {}
         """Those whose verdict is being computed."""
+        self._tried: OrderedDict[tuple[str, int], None] = OrderedDict()
+        """Runs whose verdict failed here, or which a gate waited for, with when they last changed."""
         self._judging: asyncio.Task[None] | None = None
 
     async def compare(
@@ -114,15 +140,27 @@ class Comparisons:
         """
         self._to_judge[run_id] = None
         if self._judging is None:
-            self._judging = asyncio.create_task(self._judge_all(), name="dokimos verdicts")
+            # In a context of its own: what it logs does not belong to the request that began it.
+            self._judging = asyncio.create_task(self._judge_all(), name="dokimos verdicts", context=Context())
 
     async def judge_missing(self, quiet_seconds: float, seconds: float) -> None:
         """Compute the verdicts of runs that ended at least and at most so long ago and have none."""
         runs = await self._database.read(
             lambda connection: find_runs_without_verdict(connection, quiet_seconds, seconds)
         )
-        for run_id in runs:
-            self.judge_soon(run_id)
+        for run_id, changed_at in runs:
+            if (run_id, changed_at) not in self._tried:
+                self.judge_soon(run_id)
+
+    @property
+    def waiting(self) -> dict[str, float]:
+        """How many comparisons wait to be computed, by what they are for."""
+        return self._turns.waiting
+
+    @property
+    def running_count(self) -> int:
+        """How many are being computed."""
+        return int(self._turns.is_taken)
 
     async def wait_until_idle(self) -> None:
         """Wait for the verdicts that `judge_soon` was asked for."""
@@ -150,14 +188,43 @@ class Comparisons:
             job = ComparisonJob(
                 baseline_id=baseline.id, candidate_id=candidate.id, name=found.name, options=options
             )
-            task = self._running[key] = asyncio.create_task(self._compare_and_store(job, lane))
+            task = self._running[key] = asyncio.create_task(self._compare_once(job, lane))
             task.add_done_callback(lambda done: self._finish(key, done))
         # Shielded: a caller that hangs up does not take the answer from the others.
         return await asyncio.shield(task)
 
-    async def _compare_and_store(self, job: ComparisonJob, lane: Lane) -> StoredComparison:
-        async with self._turns.take(lane):
-            outcome: ComparisonOutcome = await self._comparer.compare(job)
+    async def _compare_once(self, job: ComparisonJob, lane: Lane) -> StoredComparison:
+        """Return the comparison that this server computes, or that another one does."""
+        name = f"comparison {job.baseline_id} {job.candidate_id} {job.options.configuration}"
+        stored = await self._compare_if_free(job, lane, name)
+        while stored is None:
+            await wait_until_free(self._database, name)
+            stored = await self._find_result(job)
+            if stored is None:  # the other server has ended, or could not compare them
+                self._turns.reserve(lane, is_again=True)
+                stored = await self._compare_if_free(job, lane, name)
+        return stored
+
+    async def _compare_if_free(self, job: ComparisonJob, lane: Lane, name: str) -> StoredComparison | None:
+        """Compute a comparison when its turn comes; return None where another server does that."""
+        async with AsyncExitStack() as claimed:
+            async with self._turns.take(lane):
+                if not await claimed.enter_async_context(self._database.claim(name)):
+                    return None
+                stored = await self._find_result(job)
+                if stored is not None:
+                    return stored
+                began_at = time.perf_counter()
+                try:
+                    outcome = await self._comparer.compare(job)
+                finally:
+                    self._durations.add((), time.perf_counter() - began_at)
+            return await self._store(job, outcome)  # while the next one is computed
+
+    async def _find_result(self, job: ComparisonJob) -> StoredComparison | None:
+        return await self._database.read(partial(find_result, job=job))
+
+    async def _store(self, job: ComparisonJob, outcome: ComparisonOutcome) -> StoredComparison:
         comparison_id = new_id()
         for part in split_outcome(outcome):
             await self._database.write(
@@ -174,8 +241,21 @@ class Comparisons:
         """Return what computes the verdict on an automatic baseline, None where that is known."""
         if baseline.run is None or baseline.source is not BaselineSource.AUTOMATIC:
             return None
-        run_id = baseline.run.id
-        return self._start_judging(run_id) if run_id in self._to_judge else self._judged.get(run_id)
+        run = baseline.run
+        if run.id in self._judged:
+            return self._judged[run.id]
+        if run.id in self._to_judge:
+            return self._start_judging(run.id)
+        if run.verdict is not None or (run.id, run.last_activity_at) in self._tried:
+            return None
+        # Another server may be about to compute it. Where there is none after that, there will be none.
+        self._note_try(run)
+        return self._start_judging(run.id)
+
+    def _note_try(self, run: Row[Any]) -> None:
+        self._tried[run.id, run.last_activity_at] = None
+        if len(self._tried) > _MOST_TRIED:
+            self._tried.popitem(last=False)
 
     def _start_judging(self, run_id: str) -> asyncio.Task[None]:
         # Before it is judged: a run that is opened again and ends meanwhile is judged again.
@@ -196,11 +276,25 @@ class Comparisons:
     async def _judge_or_log(self, run_id: str) -> None:
         try:
             await self._judge(run_id)
-        except Exception as error:
+        except (DatabaseUnavailable, ReadTooSlow, UnavailableError) as error:  # it is tried again
             _LOGGER.error("The verdict on run %s could not be computed: %s", run_id, error)
+        except Exception as error:
+            is_missed = await self._note_failure(run_id)
+            level = logging.ERROR if is_missed else logging.DEBUG
+            _LOGGER.log(level, "The verdict on run %s could not be computed: %s", run_id, error)
+
+    async def _note_failure(self, run_id: str) -> bool:
+        """Do not try a run again; return False where it was deleted or opened again meanwhile."""
+        try:
+            run = await self._database.read(lambda connection: _find_waiting_run(connection, run_id))
+        except (DatabaseUnavailable, ReadTooSlow):
+            return True
+        if run is not None:
+            self._note_try(run)
+        return run is not None
 
     async def _judge(self, run_id: str) -> None:
-        run = await self._database.read(lambda connection: _find_ended_run(connection, run_id))
+        run = await self._database.read(lambda connection: _find_waiting_run(connection, run_id))
         if run is None or describe_part(run) is not None:
             return
         # The baseline is one that the tenant of the run sees: nobody else's results decide on it.
@@ -209,7 +303,10 @@ class Comparisons:
         compared = await self.compare(principal, request, Lane.VERDICT)
 
         def keep(connection: Connection) -> None:
-            store_verdict(connection, run, verdict_of(compared))
+            verdict = verdict_of(compared)
+            if store_verdict(connection, run, verdict):
+                summary = None if compared.comparison is None else json.loads(compared.comparison.summary)
+                queue_alerts(connection, run, verdict, summary)
             if compared.comparison is not None:
                 keep_longest(connection, compared.comparison.id)
 
@@ -236,6 +333,7 @@ def _find(connection: Connection, principal: Principal, request: ComparisonReque
     experiment, candidate = find_candidate(
         connection, principal, request.experiment_id, request.candidate_id, must_have_ended=True
     )
+    principal.check_role(experiment.project_id, request.needed_role)
     baseline = find_baseline(
         connection,
         principal,
@@ -257,11 +355,12 @@ def _find(connection: Connection, principal: Principal, request: ComparisonReque
     return _Found(candidate, experiment.name, baseline, comparison)
 
 
-def _find_ended_run(connection: Connection, run_id: str) -> Row[Any] | None:
+def _find_waiting_run(connection: Connection, run_id: str) -> Row[Any] | None:
+    """Return a run that has ended and has no verdict."""
     query = (
         select(RUNS)
         .join(EXPERIMENTS, EXPERIMENTS.c.id == RUNS.c.experiment_id)
-        .where(RUNS.c.id == run_id, RUNS.c.status.in_(COMPARABLE))
+        .where(RUNS.c.id == run_id, RUNS.c.status.in_(COMPARABLE), RUNS.c.verdict.is_(None))
         .where(RUNS.c.deleted_at.is_(None), EXPERIMENTS.c.deleted_at.is_(None))
     )
     return connection.execute(query).first()

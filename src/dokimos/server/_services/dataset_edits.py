@@ -14,6 +14,7 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._db.tables import DATASET_ITEMS
+from dokimos.server._services.dataset_access import check_may_add_version
 from dokimos.server._services.dataset_items import (
     NewDatasetItem,
     copy_item,
@@ -61,6 +62,7 @@ async def edit_version(
 def _check_edits(connection: Connection, principal: Principal, new: NewVersion, edits: Edits) -> Row[Any]:
     """Find the base; name each item by its id there."""
     dataset = find_dataset(connection, principal, new.dataset)
+    check_may_add_version(connection, principal, dataset)
     assert new.base is not None
     base = find_version(connection, principal, dataset, new.base)
     item_ids = _resolve_names(connection, base, edits)

@@ -22,6 +22,7 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database
 from dokimos.server._db.ids import new_id, new_ids, parse_id
 from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, DATASETS
+from dokimos.server._services.dataset_access import check_may_add_version, projects_of_dataset
 from dokimos.server._services.dataset_items import (
     WRITTEN_ITEMS,
     NewDatasetItem,
@@ -88,7 +89,9 @@ async def write_version(
         NotLatestError: Another version is the latest one by now.
         UnavailableError: It was taken for one that nobody writes any more.
     """
-    unfinished = await database.write(partial(begin_version, principal=principal, new=new))
+    # In the background like all parts but the last, which is the one that the audit log has a row of.
+    begin = partial(begin_version, principal=principal, new=new)
+    unfinished = await database.write(begin, background=True)
     digest = hashlib.sha256()
     count = 0
     try:
@@ -113,14 +116,14 @@ async def write_version(
         return await database.write(publish)
     except BaseException:
         with contextlib.suppress(Exception):  # what could not be discarded is found by its age
-            await database.write(partial(discard_version, version=unfinished))
+            await database.write(partial(discard_version, version=unfinished), background=True)
         raise
 
 
 def begin_version(connection: Connection, principal: Principal, new: NewVersion) -> UnfinishedVersion:
     """Insert a version without a number."""
     dataset = find_dataset(connection, principal, new.dataset)
-    principal.check_may_write(dataset.tenant_id, f"The dataset '{new.dataset}'")
+    check_may_add_version(connection, principal, dataset)
     base = _find_base(connection, principal, dataset, new.base)
     version_id = new_id()
     # What is made of a tenant's version is that tenant's, also where somebody makes it who sees all rows.
@@ -206,6 +209,7 @@ def publish_version(
             kind=EventKind.DATASET_VERSION_CREATED,
             tenants=(dataset.tenant_id, written.tenant_id),
             data={"datasetId": dataset.id, "version": next_number, "itemCount": count},
+            projects=projects_of_dataset(connection, dataset.id),
         ),
     )
     return WrittenVersion(written, is_new=True)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, case, func, select, update
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.tables import DATASET_VERSIONS, DATASETS
+from dokimos.server._services.dataset_access import projects_of_dataset
 from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.names import check_name
-from dokimos.server._services.principal import Principal
+from dokimos.server._services.principal import Principal, Role
 from dokimos.server._services.projects import contains, find_named
 
 LATEST = "latest"
@@ -43,8 +45,10 @@ def create_dataset(
 
     Raises:
         ConflictError: The name is taken.
+        RoleError: The caller's role allows it to create no datasets.
     """
     check_name(name, "name")
+    _check_may_create(connection, principal, name)
     moment = now()
     dataset_id = new_id()
     is_new = insert_if_absent(
@@ -58,7 +62,7 @@ def create_dataset(
         updated_at=moment,
     )
     if not is_new:
-        raise ConflictError(f"A dataset named '{name}' exists already")
+        raise _is_taken(name)
     dataset = connection.execute(select(DATASETS).where(DATASETS.c.id == dataset_id)).one()
     _announce(connection, EventKind.DATASET_CREATED, dataset)
     return dataset
@@ -106,6 +110,7 @@ def list_datasets(
     conditions = []
     if search:
         conditions.append(contains(DATASETS.c.name, search) | contains(DATASETS.c.description, search))
+    page = replace(page, order=page.order.replace({DATASETS.c.updated_at: _visible_update(principal)}))
     rows = read_page(connection, visible, page, DATASETS.c.id, *conditions)
     return _summarize(connection, principal, rows)
 
@@ -155,15 +160,46 @@ def delete_dataset(connection: Connection, principal: Principal, name: str) -> N
     Raises:
         NotFoundError: There is none of that name that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
+        ConflictError: It is shared, and has versions of other tenants.
     """
     dataset = find_dataset(connection, principal, name)
-    principal.check_may_write(dataset.tenant_id, f"The dataset '{name}'")
+    principal.check_may_write(dataset.tenant_id, f"The dataset '{name}'", project=None)
+    foreign = select(DATASET_VERSIONS.c.id).where(
+        DATASET_VERSIONS.c.dataset_id == dataset.id, principal.is_foreign(DATASET_VERSIONS)
+    )
+    if connection.execute(foreign.limit(1)).first() is not None:
+        raise ConflictError(
+            f"The dataset '{name}' has versions of other tenants; only a key without a tenant can delete it"
+        )
     connection.execute(update(DATASETS).where(DATASETS.c.id == dataset.id).values(deleted_at=now()))
     _announce(connection, EventKind.DATASET_DELETED, dataset)
 
 
 def _announce(connection: Connection, kind: EventKind, dataset: Row[Any]) -> None:
-    announce(connection, Event(kind=kind, tenants=(dataset.tenant_id,), data={"datasetId": dataset.id}))
+    event = Event(
+        kind=kind,
+        tenants=(dataset.tenant_id,),
+        data={"datasetId": dataset.id},
+        projects=projects_of_dataset(connection, dataset.id),
+    )
+    announce(connection, event)
+
+
+def _check_may_create(connection: Connection, principal: Principal, name: str) -> None:
+    """Raise unless the caller may create datasets, which lie outside of projects.
+
+    An EDITOR of a project that was given a dataset is told that there is one, as those are who may create
+    it: it can go on and add a version.
+    """
+    if principal.role >= Role.EDITOR:
+        return
+    if find_named(connection, DATASETS, principal, DATASETS.c.name == name) is not None:
+        raise _is_taken(name)
+    principal.check_role(None)
+
+
+def _is_taken(name: str) -> ConflictError:
+    return ConflictError(f"A dataset named '{name}' exists already")
 
 
 def _visible(principal: Principal) -> Any:
@@ -175,30 +211,48 @@ def _visible(principal: Principal) -> Any:
 def _summarize(
     connection: Connection, principal: Principal, rows: Sequence[Row[Any]]
 ) -> list[DatasetSummary]:
-    latest = {row.id: (row.latest_version, row.latest_item_count) for row in rows}
-    shared = [row.id for row in rows if row.tenant_id is None]
+    latest = {row.id: (row.updated_at, row.latest_version, row.latest_item_count) for row in rows}
+    shared = {row.id: row for row in rows if row.tenant_id is None}
     if principal.is_restricted and shared:
-        # Other tenants may have added versions to these, which the counters of the row tell of.
-        latest.update(dict.fromkeys(shared, (None, 0)))
-        latest.update(_latest_versions(connection, principal))
+        # Other tenants may have added versions to these, which the row tells of.
+        latest.update((row.id, (row.created_at, None, 0)) for row in shared.values())
+        latest.update(_latest_versions(connection, principal, list(shared)))
     return [
-        DatasetSummary(row.id, row.name, row.description, row.created_at, row.updated_at, *latest[row.id])
-        for row in rows
+        DatasetSummary(row.id, row.name, row.description, row.created_at, *latest[row.id]) for row in rows
     ]
 
 
-def _latest_versions(connection: Connection, principal: Principal) -> dict[str, tuple[int, int]]:
-    newest = (
-        select(DATASET_VERSIONS.c.dataset_id, func.max(DATASET_VERSIONS.c.version).label("version"))
-        .where(principal.sees(DATASET_VERSIONS), DATASET_VERSIONS.c.version.is_not(None))
-        .group_by(DATASET_VERSIONS.c.dataset_id)
-        .subquery()
-    )
-    query = select(
-        DATASET_VERSIONS.c.dataset_id, DATASET_VERSIONS.c.version, DATASET_VERSIONS.c.item_count
-    ).join(
-        newest,
-        (newest.c.dataset_id == DATASET_VERSIONS.c.dataset_id)
-        & (newest.c.version == DATASET_VERSIONS.c.version),
-    )
-    return {row.dataset_id: (row.version, row.item_count) for row in connection.execute(query)}
+def _latest_versions(
+    connection: Connection, principal: Principal, dataset_ids: Sequence[str]
+) -> dict[str, tuple[int, int, int]]:
+    """Return when each dataset got a version last, its latest version and how many items that has."""
+    latest: dict[str, tuple[int, int, int]] = {}
+    for batch in in_batches(dataset_ids):
+        newest = (
+            select(
+                DATASET_VERSIONS.c.dataset_id,
+                func.max(DATASET_VERSIONS.c.version).label("version"),
+                func.max(DATASET_VERSIONS.c.created_at).label("updated_at"),
+            )
+            .where(principal.sees(DATASET_VERSIONS), DATASET_VERSIONS.c.version.is_not(None))
+            .where(DATASET_VERSIONS.c.dataset_id.in_(batch))
+            .group_by(DATASET_VERSIONS.c.dataset_id)
+            .subquery()
+        )
+        is_newest = (newest.c.dataset_id == DATASET_VERSIONS.c.dataset_id) & (
+            newest.c.version == DATASET_VERSIONS.c.version
+        )
+        query = select(newest, DATASET_VERSIONS.c.item_count)
+        for row in connection.execute(query.select_from(DATASET_VERSIONS.join(newest, is_newest))):
+            latest[row.dataset_id] = row.updated_at, row.version, row.item_count
+    return latest
+
+
+def _visible_update(principal: Principal) -> ColumnElement[int]:
+    """Return when a dataset last changed, of what the caller sees."""
+    if not principal.is_restricted:
+        return DATASETS.c.updated_at
+    versions = _visible(principal).where(DATASET_VERSIONS.c.dataset_id == DATASETS.c.id)
+    newest = versions.with_only_columns(func.max(DATASET_VERSIONS.c.created_at)).correlate(DATASETS)
+    shared = func.coalesce(newest.scalar_subquery(), DATASETS.c.created_at)
+    return case((DATASETS.c.tenant_id.is_(None), shared), else_=DATASETS.c.updated_at)

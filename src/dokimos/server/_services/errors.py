@@ -39,6 +39,10 @@ class ForbiddenError(ServiceError):
     """The caller is known and may not do this."""
 
 
+class ForeignOriginError(ForbiddenError):
+    """A page of another site had a browser send the request."""
+
+
 class UnauthorizedError(ServiceError):
     """The caller must say who it is."""
 
@@ -66,6 +70,16 @@ class TooManyFailuresError(ServiceError):
         super().__init__(
             f"Too many wrong keys came from your address; try again in {seconds} seconds. Keys that the "
             "server has made are accepted meanwhile."
+        )
+        self.seconds = seconds
+
+
+class RateLimitError(ServiceError):
+    """A caller has made as many requests as it may at the moment."""
+
+    def __init__(self, per_minute: int, seconds: int) -> None:
+        super().__init__(
+            f"This key or account may make {per_minute} requests per minute; try again in {seconds} seconds."
         )
         self.seconds = seconds
 

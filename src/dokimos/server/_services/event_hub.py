@@ -23,13 +23,20 @@ _WAITING: Final = 500
 class Subscriber:
     """A client that watches."""
 
-    def __init__(self, principal: Principal, scope: EventScope) -> None:
+    def __init__(self, principal: Principal, scope: EventScope, owner: str) -> None:
+        self.owner: Final = owner
+        """Who watches, for the number of streams that one caller may have."""
         self.ended: Final = asyncio.Event()
         """Set when it gets nothing more: it does not read, or the server is about to stop."""
         self._principal = principal
         self._scope = scope
         self._frames: deque[bytes] = deque()
         self._has_frames = asyncio.Event()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many events wait to be sent to it."""
+        return len(self._frames)
 
     def wants(self, event: Event) -> bool:
         """Whether it may know of an event, and asked for it."""
@@ -62,10 +69,15 @@ class EventHub:
 
     The id of an event is random: an increasing number would tell a tenant how much others do. Events have
     one order, so everything behind a known id is what a client has missed.
+
+    Args:
+        max_subscribers: How many there may be.
+        max_per_owner: How many of them one caller may have, so that there is room for the others; 0 for all.
     """
 
-    def __init__(self, max_subscribers: int) -> None:
+    def __init__(self, max_subscribers: int, max_per_owner: int = 0) -> None:
         self._max_subscribers = max_subscribers
+        self._max_per_owner = max_per_owner or max_subscribers
         self._kept: OrderedDict[str, tuple[Event, bytes]] = OrderedDict()
         self._origin = new_event_id()  # the place before the first event that is kept
         self._subscribers: set[Subscriber] = set()
@@ -75,6 +87,11 @@ class EventHub:
     def subscriber_count(self) -> int:
         """How many receive events."""
         return len(self._subscribers)
+
+    @property
+    def longest_wait(self) -> int:
+        """How many events wait for the client that is furthest behind."""
+        return max((subscriber.waiting_count for subscriber in self._subscribers), default=0)
 
     @property
     def last_id(self) -> str:
@@ -107,19 +124,27 @@ class EventHub:
             subscriber.stop()
 
     @contextmanager
-    def subscribe(self, principal: Principal, scope: EventScope, last_id: str | None) -> Iterator[Subscriber]:
+    def subscribe(
+        self, principal: Principal, scope: EventScope, last_id: str | None, *, owner: str = ""
+    ) -> Iterator[Subscriber]:
         """Add a subscriber, which gets what it missed since an event, and everything from now on.
 
         Its first frame is `ready`; or `reload`, where what it missed is not known any more.
 
+        Args:
+            principal: Whose rows it may hear of.
+            scope: Which events it wants.
+            last_id: The last event that it got, None for none.
+            owner: Who it counts for.
+
         Raises:
             UnavailableError: There are as many subscribers as are allowed, or the server is about to stop.
         """
-        self.check_capacity()
-        subscriber = Subscriber(principal, scope)
+        self.check_capacity(owner)
+        subscriber = Subscriber(principal, scope, owner)
         for frame in self._first_frames(subscriber, last_id):
             if not subscriber.offer(frame):  # it missed more than may wait for it
-                subscriber = Subscriber(principal, scope)
+                subscriber = Subscriber(principal, scope, owner)
                 subscriber.offer(format_frame(self.last_id, EventKind.RELOAD, {}))
                 break
         self._subscribers.add(subscriber)
@@ -128,14 +153,19 @@ class EventHub:
         finally:
             self._subscribers.discard(subscriber)
 
-    def check_capacity(self) -> None:
-        """Raise `UnavailableError` where there can be no further subscriber."""
+    def check_capacity(self, owner: str = "") -> None:
+        """Raise `UnavailableError` where there can be no further subscriber of this owner."""
         if self._is_closed:
             raise UnavailableError("The server is stopping.")
         if len(self._subscribers) >= self._max_subscribers:
             raise UnavailableError(
                 f"{self._max_subscribers} clients receive events already, as many as "
                 "DOKIMOS_MAX_EVENT_STREAMS allows; try again later."
+            )
+        if sum(each.owner == owner for each in self._subscribers) >= self._max_per_owner:
+            raise UnavailableError(
+                f"{self._max_per_owner} clients with this key, or from this address, receive events already, "
+                "as many as DOKIMOS_MAX_EVENT_STREAMS_PER_CALLER allows; try again later."
             )
 
     def _first_frames(self, subscriber: Subscriber, last_id: str | None) -> Iterator[bytes]:

@@ -27,7 +27,9 @@ class EventKind(StrEnum):
     """What has happened."""
 
     PROJECT_CREATED = "project.created"
+    PROJECT_UPDATED = "project.updated"
     PROJECT_DELETED = "project.deleted"
+    MEMBERS_CHANGED = "members.changed"
     EXPERIMENT_CREATED = "experiment.created"
     EXPERIMENT_UPDATED = "experiment.updated"
     EXPERIMENT_DELETED = "experiment.deleted"
@@ -40,11 +42,22 @@ class EventKind(StrEnum):
     VERDICT_READY = "verdict.ready"
     ANNOTATION_CHANGED = "annotation.changed"
     ANNOTATION_DELETED = "annotation.deleted"
+    CLAIMS_CHANGED = "claims.changed"
     COMMENT_CREATED = "comment.created"
+    COMMENT_UPDATED = "comment.updated"
     COMMENT_DELETED = "comment.deleted"
+    WEBHOOK_CHANGED = "webhook.changed"
+    WEBHOOK_DELETED = "webhook.deleted"
+    ALERT_UPDATED = "alert.updated"
+    JUDGE_JOB_UPDATED = "judge-job.updated"
+    JUDGE_JOB_DELETED = "judge-job.deleted"
     DATASET_CREATED = "dataset.created"
     DATASET_DELETED = "dataset.deleted"
     DATASET_VERSION_CREATED = "dataset.version.created"
+    CONNECTION_CHANGED = "connection.changed"
+    CONNECTION_DELETED = "connection.deleted"
+    VIEW_CHANGED = "view.changed"
+    VIEW_DELETED = "view.deleted"
     RELOAD = "reload"
     """Events were lost: whoever watches reads again what it shows."""
 
@@ -61,10 +74,15 @@ class Event:
     run_id: str | None = None
     data: EventData = field(default_factory=dict)
     """More ids, and counts."""
+    projects: tuple[str, ...] = ()
+    """Of something outside of projects, such as a dataset: those whose members may know of it."""
 
     def is_visible_to(self, principal: Principal) -> bool:
         """Whether a caller may know of it."""
-        return all(principal.sees_tenant(tenant) for tenant in self.tenants)
+        if self.kind is EventKind.RELOAD:
+            return True
+        is_in_own_project = any(map(principal.sees_project, (self.project_id, *self.projects)))
+        return is_in_own_project and all(map(principal.sees_tenant, self.tenants))
 
     def describe(self) -> dict[str, str | int | None]:
         """Return it as it is sent, without its kind."""
@@ -73,13 +91,21 @@ class Event:
 
     def dump(self) -> str:
         """Return it as JSON, for another server."""
-        parts = (self.kind, self.tenants, self.project_id, self.experiment_id, self.run_id, self.data)
+        parts = (
+            self.kind,
+            self.tenants,
+            self.project_id,
+            self.experiment_id,
+            self.run_id,
+            self.data,
+            self.projects,
+        )
         return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def load(cls, parts: Sequence[Any]) -> Event:
         """Read what `dump` wrote, as parsed JSON; raises ValueError where it is something else."""
-        kind, tenants, project_id, experiment_id, run_id, data = parts
+        kind, tenants, project_id, experiment_id, run_id, data, projects = parts
         return cls(
             kind=EventKind(kind),
             tenants=tuple(tenants),
@@ -87,6 +113,7 @@ class Event:
             experiment_id=experiment_id,
             run_id=run_id,
             data=dict(data),
+            projects=tuple(projects),
         )
 
 

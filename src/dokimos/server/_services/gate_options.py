@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from dokimos._version import __version__
 
-_ENGINE: Final = f"{__version__}/2"
+_ENGINE: Final = f"{__version__}/3"
 """Raised where the same runs and options would give another answer than before, or another stored form."""
 DEFAULT_POWER: Final = 0.8
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, bindparam, case, literal_column, update
 
 from dokimos.server._db.clock import now
+from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import DriverStatement
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.tables import RUN_EVALUATORS, RUNS
@@ -109,7 +110,7 @@ _COUNT_ITEMS: Final = DriverStatement(
             last_activity_at=bindparam("now"),
             **{name: RUNS.c[name] + bindparam(f"add_{name}") for name in _TOTALS},
         )
-        .returning(RUNS.c.tenant_id, RUNS.c.next_ordinal)
+        .returning(RUNS.c.tenant_id, RUNS.c.project_id, RUNS.c.next_ordinal)
     )
 )
 _COUNTED: Final = ("score_count", "score_sum", "success_count")
@@ -130,7 +131,7 @@ _COUNT_SCORES: Final = DriverStatement(_count_scores)
 
 def count_items(
     connection: Connection, run: str | bytes | None, counts: Counts, *, end: int = 0, assigned: int = 0
-) -> tuple[str | None, int] | None:
+) -> tuple[str | None, str, int] | None:
     """Add to the counts of a run that is going on, and reserve ordinals; its row is locked from then on.
 
     Args:
@@ -139,12 +140,13 @@ def count_items(
         assigned: How many ordinals to reserve behind them.
 
     Returns:
-        The tenant of the run and its next ordinal; None where there is no such run that is going on.
+        The tenant and the project of the run, and its next ordinal; None where there is no such run that is
+        going on.
     """
     totals = {f"add_{name}": getattr(counts, name) for name in _TOTALS}
     values = {"run": run, "end": end, "assigned": assigned, "now": now(), **totals}
     row = _COUNT_ITEMS.first(connection, values)
-    return None if row is None else (row[0], row[1])
+    return None if row is None else (row[0], Id.from_driver(row[1]), row[2])
 
 
 def count_scores(connection: Connection, run: str | bytes | None, counts: Counts) -> None:

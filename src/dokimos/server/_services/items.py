@@ -19,7 +19,9 @@ from dokimos.server._services.events import announce_items
 from dokimos.server._services.item_counts import Counts, count_items, count_scores
 from dokimos.server._services.new_items import NewItem
 from dokimos.server._services.principal import Principal
+from dokimos.server._services.review_counts import forget_items
 from dokimos.server._services.runs import RunStatus, find_run
+from dokimos.server._services.stored_items import holds_items
 
 _Places: TypeAlias = Mapping[tuple[int, int], int]
 """The ordinals and repetitions that clients gave, with the index of the last item that has them."""
@@ -67,10 +69,10 @@ def add_items(
     next ordinal and replaces nothing.
 
     Raises:
-        ConflictError: The run has ended; or the key belongs to another batch; or an ordinal belongs to an
-            item that was sent without one.
+        ConflictError: The run has ended, and has not these very items already; or the key belongs to another
+            batch; or an ordinal belongs to an item that was sent without one.
         NotFoundError: There is no such run that the caller sees.
-        RepeatedBatchError: The run has this batch already.
+        RepeatedBatchError: The run has this batch already, or has ended with these items.
     """
     run = driver_id(run_id, connection)
     places = {
@@ -86,11 +88,11 @@ def add_items(
     # The first change of the run's row, which locks it: other batches of the run wait here.
     counted = count_items(connection, run, counts, end=end, assigned=assigned)
     if counted is None:
-        _refuse(connection, principal, run_id, idempotency_key, body_hash)
-    tenant, next_ordinal = counted
-    if not principal.sees_tenant(tenant):
+        _refuse(connection, principal, run_id, items, idempotency_key, body_hash)
+    tenant, project, next_ordinal = counted
+    if not (principal.sees_tenant(tenant) and principal.sees_project(project)):
         raise NotFoundError(f"Run not found: {run_id}")
-    principal.check_may_write(tenant, "The run")
+    principal.check_may_write(tenant, "The run", project=project)
     if idempotency_key is not None:
         _record_key(connection, run_id, idempotency_key, body_hash)
     if before is not None:
@@ -112,14 +114,21 @@ def _drop_overwritten(items: Sequence[NewItem], places: _Places) -> Sequence[New
 
 
 def _refuse(
-    connection: Connection, principal: Principal, run_id: str, key: str | None, body_hash: str
+    connection: Connection,
+    principal: Principal,
+    run_id: str,
+    items: Sequence[NewItem],
+    key: str | None,
+    body_hash: str,
 ) -> NoReturn:
     """Raise why a batch cannot be stored."""
     run = find_run(connection, principal, run_id, for_update=True)
-    principal.check_may_write(run.tenant_id, "The run")
+    principal.check_may_write(run.tenant_id, "The run", project=run.project_id)
     if key is not None:
         _check_is_new(connection, run_id, key, body_hash)
     if run.status != RunStatus.RUNNING:
+        if holds_items(connection, run_id, items):
+            raise RepeatedBatchError  # sent live, and once more by a replay or a push
         raise ConflictError(f"The run is {run.status}; items are accepted only while it is RUNNING")
     raise Overtaken  # it was opened again a moment ago
 
@@ -180,6 +189,7 @@ def _remove_places(
             counts.informational_count -= 1
     connection.execute(delete(EVALUATIONS).where(EVALUATIONS.c.item_id.in_(ids)))
     connection.execute(delete(ITEMS).where(ITEMS.c.id.in_(ids)))
+    forget_items(connection, run_id, replaced)
 
 
 def _insert(connection: Connection, run_id: str, items: Sequence[NewItem], next_ordinal: int) -> None:

@@ -24,6 +24,10 @@ class Order:
         """Return the query with its rows in this order."""
         return query.order_by(*(value.desc() if self.is_descending else value.asc() for value in self.values))
 
+    def replace(self, values: Mapping[ColumnElement[Any], ColumnElement[Any]]) -> Order:
+        """Return the same order by other values, such as by what a caller sees of them."""
+        return Order(tuple(values.get(value, value) for value in self.values), self.is_descending)
+
     def is_behind(self, place: Sequence[Any]) -> ColumnElement[bool]:
         """The condition that a row comes later than one with these values."""
         return _is_beyond(self.values, place, is_descending=self.is_descending)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, exists, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, or_, select, update
 
-from dokimos.server._db.clock import now
+from dokimos.server._db.clock import HOUR, SECOND, now
 from dokimos.server._db.tables import (
     DATASET_ITEMS,
     DATASET_VERSIONS,
@@ -19,9 +19,9 @@ from dokimos.server._db.tables import (
 from dokimos.server._services.comparison_retention import purge_comparisons, purge_comparisons_of
 from dokimos.server._services.dataset_versions import give_up_quiet_version
 from dokimos.server._services.events import RUN_COLUMNS, EventKind, announce_run, counts_of
+from dokimos.server._services.judge_call_retention import purge_calls_of
 from dokimos.server._services.runs import COMPARABLE, RunStatus
 
-_HOUR: Final = 3_600_000_000
 _UNFINISHED_MICROSECONDS: Final = 600_000_000
 """How long a dataset version that is being written may go without new items before it counts as given up."""
 _VERDICTS_AT_ONCE: Final = 1000
@@ -38,7 +38,7 @@ def fail_stale_runs(connection: Connection, hours: float) -> list[str]:
         .where(
             RUNS.c.status == RunStatus.RUNNING,
             RUNS.c.deleted_at.is_(None),
-            RUNS.c.last_activity_at < moment - int(hours * _HOUR),
+            RUNS.c.last_activity_at < moment - int(hours * HOUR),
         )
         .values(status=RunStatus.FAILED, status_reason=reason, completed_at=moment)
         .returning(*RUN_COLUMNS)
@@ -49,29 +49,33 @@ def fail_stale_runs(connection: Connection, hours: float) -> list[str]:
     return [run.id for run in failed]
 
 
-def find_runs_without_verdict(connection: Connection, quiet_seconds: float, seconds: float) -> list[str]:
-    """Return runs that ended some time ago and have no verdict yet, the first that ended first.
+def find_runs_without_verdict(
+    connection: Connection, quiet_seconds: float, seconds: float
+) -> list[tuple[str, int]]:
+    """Return runs that ended some time ago and have no verdict yet, each with when it last changed.
 
     Args:
         connection: Of a transaction that reads.
-        quiet_seconds: How long ago they ended at least, so that their verdict is not being computed.
-        seconds: How long ago they ended at most.
+        quiet_seconds: How long ago that was at least, so that their verdict is not being computed.
+        seconds: How long ago it was at most.
     """
     moment = now()
+    span = moment - int(seconds * SECOND), moment - int(quiet_seconds * SECOND)
     query = (
-        select(RUNS.c.id)
+        select(RUNS.c.id, RUNS.c.last_activity_at)
         .where(
             # The condition of the index `ix_runs_without_verdict`, which is not used without it.
             RUNS.c.verdict.is_(None),
             RUNS.c.completed_at.is_not(None),
-            RUNS.c.completed_at.between(moment - int(seconds * 1e6), moment - int(quiet_seconds * 1e6)),
+            # One that was sent late ended long ago, and the reaper ends one of which nothing has arrived.
+            or_(RUNS.c.completed_at.between(*span), RUNS.c.last_activity_at.between(*span)),
             RUNS.c.status.in_(COMPARABLE),
             RUNS.c.deleted_at.is_(None),
         )
         .order_by(RUNS.c.completed_at)
         .limit(_VERDICTS_AT_ONCE)
     )
-    return list(connection.execute(query).scalars())
+    return [(run.id, run.last_activity_at) for run in connection.execute(query)]
 
 
 def purge_deleted_rows(connection: Connection) -> int:
@@ -87,6 +91,7 @@ def purge_deleted_rows(connection: Connection) -> int:
         return (
             _delete_some(connection, ITEMS, ITEMS.c.run_id == run)
             or purge_comparisons_of(connection, run)
+            or purge_calls_of(connection, run)
             or _delete_row(connection, RUNS, run)
         )
     version = give_up_quiet_version(connection, now() - _UNFINISHED_MICROSECONDS)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, literal, not_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    and_,
+    delete,
+    func,
+    literal,
+    not_,
+    select,
+    update,
+)
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import Overtaken
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
+from dokimos.server._db.people_tables import PROJECT_DATASETS, PROJECT_MEMBERS
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
-from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.errors import ConflictError, NotFoundError, RoleError
 from dokimos.server._services.events import Event, EventData, EventKind, announce
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.names import check_name
-from dokimos.server._services.principal import Principal
-from dokimos.server._services.visible_counts import select_counted
+from dokimos.server._services.principal import Principal, Role
+from dokimos.server._services.visible_counts import activity_at, select_counted, visible_activity
 
 
 def find_named(
@@ -45,6 +58,19 @@ def find_project(connection: Connection, principal: Principal, name: str) -> Row
     row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
     if row is None:
         raise NotFoundError(f"Project not found: {name}")
+    return row
+
+
+def find_project_by_id(connection: Connection, principal: Principal, project_id: str) -> Row[Any]:
+    """Return a project by its id.
+
+    Raises:
+        NotFoundError: There is none that the caller sees.
+    """
+    query = select(PROJECTS).where(PROJECTS.c.id == project_id, principal.sees(PROJECTS))
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"Project not found: {project_id}")
     return row
 
 
@@ -81,25 +107,36 @@ def find_experiment_with_project(
 
 
 def find_or_create_project(connection: Connection, principal: Principal, name: str) -> Row[Any]:
-    """Return a project by its name, created with the caller's tenant where there is none."""
+    """Return a project by its name, created with the caller's tenant where there is none.
+
+    Raises:
+        RoleError: There is none that the caller sees, and its role allows it to create none. It is told the
+            same where there is one that it does not see.
+    """
     check_name(name, "projectName")
     row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
     if row is not None:
         return row
+    if principal.role < Role.EDITOR:
+        raise RoleError(
+            f"Insufficient role: EDITOR required to create the project '{name}'. A role in some projects is "
+            "not enough for that; if the project exists, it has to be given to this key or user."
+        )
+    moment = now()
     is_new = insert_if_absent(  # or wait for who inserts the same name
         connection,
         PROJECTS,
         id=new_id(),
         tenant_id=principal.tenant,
         name=name,
-        created_at=now(),
-        last_activity_at=now(),
+        created_at=moment,
+        **activity_at(moment, principal.tenant),
     )
     row = find_named(connection, PROJECTS, principal, PROJECTS.c.name == name)
     if row is None:  # the other one's, which is deleted by now
         raise Overtaken
     if is_new:
-        _announce_project(connection, EventKind.PROJECT_CREATED, row)
+        announce_project(connection, EventKind.PROJECT_CREATED, row)
     return row
 
 
@@ -126,7 +163,7 @@ def find_or_create_experiment(
     if row is None:
         raise Overtaken
     if is_new:
-        _count_experiments(connection, project.id, 1)
+        _count_experiments(connection, row, 1)
         announce_experiment(connection, EventKind.EXPERIMENT_CREATED, row)
     return row
 
@@ -160,6 +197,7 @@ def list_projects(
     """Return a page of the projects that the caller sees."""
     visible = select_counted(PROJECTS, principal).where(principal.sees(PROJECTS))
     conditions = [contains(PROJECTS.c.name, search)] if search else []
+    page = replace(page, order=page.order.replace({PROJECTS.c.last_activity_at: visible_activity(principal)}))
     return [
         ProjectSummary(
             row.id, row.name, row.experiment_count, row.run_count, row.created_at, row.last_activity_at
@@ -177,7 +215,7 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         ConflictError: It is shared, and holds what belongs to other tenants.
     """
     project = find_project(connection, principal, name)
-    principal.check_may_write(project.tenant_id, f"The project '{name}'")
+    principal.check_may_write(project.tenant_id, f"The project '{name}'", project=project.id)
     is_below = (
         (RUNS, RUNS.c.project_id == project.id),
         (EXPERIMENTS, EXPERIMENTS.c.project_id == project.id),
@@ -189,7 +227,9 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         connection.execute(
             update(table).where(condition, table.c.deleted_at.is_(None)).values(deleted_at=moment)
         )
-    _announce_project(connection, EventKind.PROJECT_DELETED, project)
+    for table in (PROJECT_MEMBERS, PROJECT_DATASETS):  # nobody sees anything through it any more
+        connection.execute(delete(table).where(table.c.project_id == project.id))
+    announce_project(connection, EventKind.PROJECT_DELETED, project)
 
 
 def delete_experiment(connection: Connection, principal: Principal, experiment_id: str) -> None:
@@ -202,7 +242,7 @@ def delete_experiment(connection: Connection, principal: Principal, experiment_i
     """
     experiment = find_experiment(connection, principal, experiment_id)
     what = f"The experiment '{experiment.name}'"
-    principal.check_may_write(experiment.tenant_id, what)
+    principal.check_may_write(experiment.tenant_id, what, project=experiment.project_id)
     _check_holds_no_foreign_rows(
         connection, principal, what, ((RUNS, RUNS.c.experiment_id == experiment_id),)
     )
@@ -212,8 +252,13 @@ def delete_experiment(connection: Connection, principal: Principal, experiment_i
         raise NotFoundError(f"Experiment not found: {experiment_id}")  # another request was quicker
     is_below = (RUNS.c.experiment_id == experiment_id, RUNS.c.deleted_at.is_(None))
     runs = connection.execute(update(RUNS).where(*is_below).values(deleted_at=moment)).rowcount
-    _count_experiments(connection, experiment.project_id, -1, runs=-runs)
+    _count_experiments(connection, experiment, -1, runs=-runs)
     announce_experiment(connection, EventKind.EXPERIMENT_DELETED, experiment)
+
+
+def announce_project(connection: Connection, kind: EventKind, project: Row[Any]) -> None:
+    """Publish an event about a project after the commit."""
+    announce(connection, Event(kind=kind, tenants=(project.tenant_id,), project_id=project.id))
 
 
 def announce_experiment(
@@ -238,10 +283,6 @@ def contains(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
     return func.lower(column).like(literal(f"%{escaped}%"), escape="\\")
 
 
-def _announce_project(connection: Connection, kind: EventKind, project: Row[Any]) -> None:
-    announce(connection, Event(kind=kind, tenants=(project.tenant_id,), project_id=project.id))
-
-
 def _check_holds_no_foreign_rows(
     connection: Connection,
     principal: Principal,
@@ -258,13 +299,13 @@ def _check_holds_no_foreign_rows(
             )
 
 
-def _count_experiments(connection: Connection, project_id: str, change: int, *, runs: int = 0) -> None:
+def _count_experiments(connection: Connection, experiment: Row[Any], change: int, *, runs: int = 0) -> None:
     connection.execute(
         update(PROJECTS)
-        .where(PROJECTS.c.id == project_id)
+        .where(PROJECTS.c.id == experiment.project_id)
         .values(
             experiment_count=PROJECTS.c.experiment_count + change,
             run_count=PROJECTS.c.run_count + runs,
-            last_activity_at=now(),
+            **activity_at(now(), experiment.tenant_id),
         )
     )

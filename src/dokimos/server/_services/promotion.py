@@ -14,6 +14,7 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.tables import DATASET_ITEMS, ITEMS, RUNS
 from dokimos.server._services.annotations import annotations_of
+from dokimos.server._services.dataset_access import check_may_add_version
 from dokimos.server._services.dataset_edits import read_batches
 from dokimos.server._services.dataset_items import (
     NewDatasetItem,
@@ -23,8 +24,9 @@ from dokimos.server._services.dataset_items import (
 )
 from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
 from dokimos.server._services.datasets import LATEST, find_dataset, find_version
-from dokimos.server._services.errors import NotFoundError, NotLatestError
+from dokimos.server._services.errors import ConflictError, NotFoundError, NotLatestError
 from dokimos.server._services.principal import Principal
+from dokimos.server._services.review_counts import is_decided
 
 _ATTEMPTS: Final = 5
 
@@ -41,6 +43,8 @@ class Promotion:
     """Whether the items of the latest version stay."""
     use_corrections: bool = True
     """Whether the expected output of an annotation replaces the item's."""
+    only_reviewed: bool = False
+    """Whether items that no person has decided are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ async def promote_items(database: Database, principal: Principal, promotion: Pro
 
     Raises:
         NotFoundError: The dataset, or an item, does not exist or is not visible.
+        ConflictError: None of the items is reviewed, and only such are wanted.
         and what `write_version` raises.
     """
     rows = await database.read(partial(_read_promoted, principal=principal, promotion=promotion), Lane.WORK)
@@ -94,21 +99,34 @@ def _read_promoted(
 ) -> list[tuple[Row[Any], str | None]]:
     """The items in the order of the request, each with its expected output."""
     dataset = find_dataset(connection, principal, promotion.dataset)
-    principal.check_may_write(dataset.tenant_id, f"The dataset '{promotion.dataset}'")
+    check_may_add_version(connection, principal, dataset)
     ids = list(promotion.items)
+    rows = _find_items(connection, principal, ids)
+    needs_annotations = promotion.use_corrections or promotion.only_reviewed
+    annotations = annotations_of(connection, principal, ids) if needs_annotations else {}
+    promoted = []
+    for item_id, override in promotion.items.items():
+        annotation = annotations.get(item_id)
+        if promotion.only_reviewed and not is_decided(None if annotation is None else annotation.verdict):
+            continue
+        if not promotion.use_corrections:
+            annotation = None
+        correction = None if annotation is None else annotation.overridden_expected_output
+        promoted.append((rows[item_id], override or correction or rows[item_id].expected_output))
+    if not promoted:
+        raise ConflictError("None of the items has been reviewed, so there is nothing to promote")
+    return promoted
+
+
+def _find_items(connection: Connection, principal: Principal, ids: Sequence[str]) -> dict[str, Row[Any]]:
+    """The items by their ids; raises `NotFoundError` for the first one that the caller does not see."""
     rows: dict[str, Row[Any]] = {}
     for batch in in_batches(ids):
         rows.update((row.id, row) for row in _select_items(connection, principal, batch))
     for index, item_id in enumerate(ids):
         if item_id not in rows:
             raise NotFoundError(f"items[{index}].itemResultId: Item not found: {item_id}")
-    corrections = annotations_of(connection, principal, ids) if promotion.use_corrections else {}
-    promoted = []
-    for item_id, override in promotion.items.items():
-        annotation = corrections.get(item_id)
-        correction = None if annotation is None else annotation.overridden_expected_output
-        promoted.append((rows[item_id], override or correction or rows[item_id].expected_output))
-    return promoted
+    return rows
 
 
 def _select_items(connection: Connection, principal: Principal, ids: Sequence[str]) -> Iterable[Row[Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from dokimos.comparison._config import Pairing
+from dokimos.comparison._warnings import IDS_PAIR
 from dokimos.errors import ConfigurationError
 from dokimos.gate._decision import Decision, Guard, GuardFinding, decide
 from dokimos.gate._gate import build_verdict
@@ -91,13 +92,17 @@ def judge(sides: Sides, options: GateOptions, name: str) -> GateVerdict:
     )
     pairing = Pairing.POSITIONAL if sides.key is ItemKey.ORDINAL else Pairing.DATASET_ITEM_ID
     try:
-        decision = decide(sides.baseline.snapshot, sides.candidate.snapshot, config, pairing=pairing)
+        decision = decide(
+            sides.baseline.snapshot, sides.candidate.snapshot, config, pairing=pairing, can_rerun=False
+        )
     except ConfigurationError as error:
         raise InvalidRequestError(str(error)) from error
+    of_status = tuple(_warn_of_statuses(sides))
     decision = replace(
         decision,
         findings=tuple(_find_all(decision, sides, options)),
-        warnings=(*decision.warnings, *_warn_of_statuses(sides)),
+        warnings=(*map(_say_what_pairs, decision.warnings), *of_status),
+        baseline_warnings=(*of_status, *decision.baseline_warnings),
     )
     return build_verdict(decision, config, name=name, baseline=sides.baseline_run.id)
 
@@ -121,6 +126,13 @@ def _find_all(decision: Decision, sides: Sides, options: GateOptions) -> Iterato
         # asked for.
         is_reported_only = finding.guard is Guard.ERRORS and not is_empty and not options.fail_on_errors
         yield replace(finding, fails=False) if is_reported_only else finding
+
+
+def _say_what_pairs(warning: str) -> str:
+    """Return a warning with what pairs items here, where the ids of examples do not."""
+    return warning.replace(
+        IDS_PAIR, "Items of versions of one dataset (dataset://NAME@VERSION) are paired by it."
+    )
 
 
 def _warn_of_statuses(sides: Sides) -> Iterator[str]:

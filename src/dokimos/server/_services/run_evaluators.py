@@ -27,7 +27,7 @@ def describe_evaluators(
         InvalidRequestError: An evaluator has a name that cannot be used.
     """
     run = find_run(connection, principal, run_id, for_update=True)
-    principal.check_may_write(run.tenant_id, "The run")
+    principal.check_may_write(run.tenant_id, "The run", project=run.project_id)
     rows = {
         evaluator.name: {
             "run_id": run_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from dokimos.server._db.tables import (
     RUN_TAGS,
     RUNS,
 )
+from dokimos.server._services.dataset_access import note_use
 from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce, announce_run, counts_of
 from dokimos.server._services.principal import Principal
@@ -32,7 +33,9 @@ from dokimos.server._services.projects import (
     find_or_create_experiment,
     find_or_create_project,
 )
+from dokimos.server._services.run_counts import count_run, update_latest_run
 from dokimos.server._services.run_parts import EvaluatorOfRun, insert_evaluators, insert_tags
+from dokimos.server._services.visible_counts import activity_at
 
 
 class RunStatus(StrEnum):
@@ -67,8 +70,12 @@ class NewRun:
     planned_item_count: int | None = None
     tags: Sequence[str] = ()
     evaluators: Sequence[EvaluatorOfRun] = field(default=())
+    started_at: int | None = None
+    """When it began, where that is known and not now."""
     idempotency_key: str | None = None
     idempotency_hash: str | None = None
+    renews_deleted: bool = False
+    """Whether the key stands for a run again that has been deleted, instead of being used up."""
 
 
 def create_run(connection: Connection, principal: Principal, project_name: str, new: NewRun) -> str:
@@ -77,16 +84,22 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
     Raises:
         ConflictError: The idempotency key has been used for another run.
         NotFoundError: The version of the dataset does not exist.
+        RoleError: The caller's role in the project is too low, or creates none.
         ForbiddenError: The project is shared, and closed to this caller.
     """
     project = find_or_create_project(connection, principal, project_name)
+    principal.check_may_write(project.tenant_id, f"The project '{project_name}'", project=project.id)
     earlier = _earlier_run(connection, principal, project.id, new)
     if earlier is not None:
         return earlier
-    principal.check_may_write(project.tenant_id, f"The project '{project_name}'")
     experiment = find_or_create_experiment(connection, principal, project, new.experiment)
-    run_id, moment = new_id(), now()
     tenant = principal.tenant if principal.is_restricted else experiment.tenant_id
+    # A run names its dataset to all who see the run: a dataset that they may not see is none for it.
+    reader = replace(principal, tenant=tenant, is_restricted=True)
+    version = _find_dataset_version(connection, reader, new)
+    run_id, moment = new_id(), now()
+    # A client whose clock is fast would otherwise have the latest run, and the next baseline, for hours.
+    started_at = moment if new.started_at is None else min(new.started_at, moment)
     is_new = insert_if_absent(
         connection,
         RUNS,
@@ -103,10 +116,10 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         pull_request=new.pull_request,
         provenance=new.provenance,
         notes=new.notes,
-        dataset_version_id=_dataset_version_id(connection, principal, new),
+        dataset_version_id=None if version is None else version.id,
         planned_item_count=new.planned_item_count,
         created_by=principal.id,
-        started_at=moment,
+        started_at=started_at,
         last_activity_at=moment,
         idempotency_scope=principal.tenant or "",
         idempotency_key=new.idempotency_key,
@@ -117,6 +130,8 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         if earlier is None:
             raise Overtaken
         return earlier
+    if version is not None:
+        note_use(connection, project.id, version.dataset_id)
     insert_tags(connection, run_id, new.tags)
     insert_evaluators(connection, run_id, new.evaluators)
     _add_to_experiment(connection, experiment, run_id, tenant)
@@ -150,17 +165,27 @@ def find_described_run(connection: Connection, principal: Principal, run_id: str
     return row
 
 
-def change_status(connection: Connection, principal: Principal, run_id: str, status: RunStatus) -> bool:
+def change_status(
+    connection: Connection,
+    principal: Principal,
+    run_id: str,
+    status: RunStatus,
+    completed_at: int | None = None,
+) -> bool:
     """Move a run to another status; return False where it has that status already.
 
     Any status may follow any other, as documented clients expect, except that only judge jobs begin and end
     EVALUATING. Back to RUNNING, the run is open again.
 
+    Args:
+        connection, principal, run_id, status: The run, and who ends it how.
+        completed_at: When it ended, where that is known and not now.
+
     Raises:
         ConflictError: The run is being evaluated, or should be.
     """
     run = find_run(connection, principal, run_id, for_update=True)
-    principal.check_may_write(run.tenant_id, "The run")
+    principal.check_may_write(run.tenant_id, "The run", project=run.project_id)
     if run.status == RunStatus.EVALUATING:
         raise ConflictError("A judge is scoring the run; its status changes when the judge is done")
     if status is RunStatus.EVALUATING:
@@ -168,20 +193,23 @@ def change_status(connection: Connection, principal: Principal, run_id: str, sta
     if run.status == status:
         return False
     moment = now()
+    ended_at = moment if completed_at is None else min(completed_at, moment)
     connection.execute(
         update(RUNS)
         .where(RUNS.c.id == run_id)
         .values(
             status=status,
             status_reason=None,
+            own_status=None,  # who says so now knows better than what judge jobs found
+            own_status_reason=None,
             verdict=None,  # of what the run was before
             # A clock that was set back meanwhile makes no run end before it started.
-            completed_at=None if status is RunStatus.RUNNING else max(moment, run.started_at),
+            completed_at=None if status is RunStatus.RUNNING else max(ended_at, run.started_at),
             last_activity_at=moment,
         )
     )
     connection.execute(
-        update(PROJECTS).where(PROJECTS.c.id == run.project_id).values(last_activity_at=moment)
+        update(PROJECTS).where(PROJECTS.c.id == run.project_id).values(**activity_at(moment, run.tenant_id))
     )
     kind = EventKind.RUN_UPDATED if status is RunStatus.RUNNING else EventKind.RUN_COMPLETED
     announce_run(connection, kind, run, {"status": status, **counts_of(run)})
@@ -200,7 +228,7 @@ class RunChange:
 def describe_run(connection: Connection, principal: Principal, run_id: str, change: RunChange) -> None:
     """Change the name, the notes and the tags of a run; an empty text removes it."""
     run = find_run(connection, principal, run_id, for_update=True)
-    principal.check_may_write(run.tenant_id, "The run")
+    principal.check_may_write(run.tenant_id, "The run", project=run.project_id)
     values = {"name": change.name, "notes": change.notes}
     chosen = {key: value or None for key, value in values.items() if value is not None}
     if chosen:
@@ -222,9 +250,11 @@ def pin_baseline(
             belongs to a tenant, and the experiment is shared.
     """
     experiment = find_experiment(connection, principal, experiment_id)
-    principal.check_may_write(experiment.tenant_id, f"The experiment '{experiment.name}'")
+    what = f"The experiment '{experiment.name}'"
+    principal.check_may_write(experiment.tenant_id, what, project=experiment.project_id)
     if run_id is not None:
-        run = find_run(connection, principal, run_id)
+        # Locked, so that it is not removed for its age at the same moment.
+        run = find_run(connection, principal, run_id, for_update=True)
         if run.experiment_id != experiment_id:
             raise NotFoundError(f"Run not found in this experiment: {run_id}")
         if run.status not in COMPARABLE:
@@ -248,17 +278,10 @@ def delete_run(connection: Connection, principal: Principal, run_id: str) -> Non
         ForbiddenError: It is shared, and closed to this caller.
     """
     run = find_run(connection, principal, run_id, for_update=True)
-    principal.check_may_write(run.tenant_id, "The run")
+    principal.check_may_write(run.tenant_id, "The run", project=run.project_id)
     connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(deleted_at=now()))
-    latest = (
-        select(RUNS.c.id)
-        .where(RUNS.c.experiment_id == run.experiment_id, RUNS.c.deleted_at.is_(None))
-        .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
-        .limit(1)
-    )
-    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id)
-    connection.execute(change.values(latest_run_id=latest.scalar_subquery()))
-    _count_run(connection, run.experiment_id, run.project_id, -1)
+    count_run(connection, run.experiment_id, run.project_id, -1, run.tenant_id)
+    update_latest_run(connection, run.experiment_id)
     announce_run(connection, EventKind.RUN_DELETED, run)
 
 
@@ -298,10 +321,9 @@ def select_described_runs() -> Select[Any]:
 
 
 def _add_to_experiment(connection: Connection, experiment: Row[Any], run_id: str, tenant: str | None) -> None:
-    """Count a new run, which is the latest one of its experiment, and tell of it."""
-    change = update(EXPERIMENTS).where(EXPERIMENTS.c.id == experiment.id)
-    connection.execute(change.values(latest_run_id=run_id))
-    _count_run(connection, experiment.id, experiment.project_id, 1)
+    """Count a new run, and tell of it."""
+    count_run(connection, experiment.id, experiment.project_id, 1, tenant)
+    update_latest_run(connection, experiment.id)
     event = Event(
         kind=EventKind.RUN_CREATED,
         tenants=(tenant,),
@@ -328,40 +350,26 @@ def _earlier_run(connection: Connection, principal: Principal, project_id: str, 
     if row.idempotency_hash != new.idempotency_hash:
         raise ConflictError("The Idempotency-Key has been used for another run")
     if row.deleted_at is not None:
-        raise ConflictError("The run of this Idempotency-Key has been deleted")
+        if not new.renews_deleted:
+            raise ConflictError("The run of this Idempotency-Key has been deleted")
+        connection.execute(update(RUNS).where(RUNS.c.id == row.id).values(idempotency_key=None))
+        return None
     earlier: str = row.id
     return earlier
 
 
-def _dataset_version_id(connection: Connection, principal: Principal, new: NewRun) -> str | None:
+def _find_dataset_version(connection: Connection, principal: Principal, new: NewRun) -> Row[Any] | None:
     if new.dataset_name is None and new.dataset_version is None:
         return None
     if new.dataset_name is None or new.dataset_version is None:
         raise NotFoundError("datasetName and datasetVersion must be given together")
     dataset = find_named(connection, DATASETS, principal, DATASETS.c.name == new.dataset_name)
-    query = select(DATASET_VERSIONS.c.id).where(
+    query: Select[Any] = select(DATASET_VERSIONS.c.id, DATASET_VERSIONS.c.dataset_id).where(
         DATASET_VERSIONS.c.dataset_id == (None if dataset is None else dataset.id),
         DATASET_VERSIONS.c.version == new.dataset_version,
         principal.sees(DATASET_VERSIONS),
     )
-    version_id: str | None = None if dataset is None else connection.execute(query).scalar()
-    if version_id is None:
+    version = None if dataset is None else connection.execute(query).first()
+    if version is None:
         raise NotFoundError(f"Dataset version not found: {new.dataset_name}@{new.dataset_version}")
-    return version_id
-
-
-def _count_run(connection: Connection, experiment_id: str, project_id: str, change: int) -> None:
-    """Count a run that was started or deleted.
-
-    Raises:
-        Overtaken: What it belongs to has been deleted meanwhile.
-    """
-    for table, row_id, values in (
-        (EXPERIMENTS, experiment_id, {}),
-        (PROJECTS, project_id, {"last_activity_at": now()}),
-    ):
-        count = table.c.run_count + change
-        is_there = (table.c.id == row_id, table.c.deleted_at.is_(None))
-        counted = connection.execute(update(table).where(*is_there).values(run_count=count, **values))
-        if not counted.rowcount:
-            raise Overtaken
+    return version

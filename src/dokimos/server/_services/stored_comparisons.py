@@ -74,6 +74,17 @@ def find_comparison(
     return None if row is None else StoredComparison(row.id, row.summary, row.case_count)
 
 
+def find_result(connection: Connection, job: ComparisonJob) -> StoredComparison | None:
+    """Return what came out of a job, for the runs as they are now; None where that is not stored."""
+    ids = (job.baseline_id, job.candidate_id)
+    query = select(RUNS).where(RUNS.c.id.in_(ids), RUNS.c.deleted_at.is_(None))
+    runs = {run.id: run for run in connection.execute(query)}
+    if len(runs) < len(ids):
+        return None
+    baseline, candidate = (runs[each] for each in ids)
+    return find_comparison(connection, baseline, candidate, job.options.configuration)
+
+
 @dataclass(frozen=True, slots=True)
 class ComparisonPart:
     """What one transaction stores of a comparison."""
@@ -208,15 +219,20 @@ def read_cases(connection: Connection, comparison_id: str, start: int, end: int)
     return [{**json.loads(case), "input": inputs.get(item_id)} for item_id, case in cases]
 
 
-def store_verdict(connection: Connection, run: Row[Any], verdict: str) -> None:
+def store_verdict(connection: Connection, run: Row[Any], verdict: str) -> bool:
     """Keep the verdict on a run, and on its experiment where no later run has one.
 
-    A run that changed meanwhile keeps none: this verdict is about what it was.
+    A run that changed meanwhile keeps none: this verdict is about what it was. One that has a verdict
+    already keeps that: of several servers that judge a run, the first stores the verdict and tells of it.
+
+    Returns:
+        Whether the verdict was stored.
     """
     is_same = [RUNS.c[name] == getattr(run, name) for name in ("id", "status", "last_activity_at")]
-    change = update(RUNS).where(*is_same, RUNS.c.deleted_at.is_(None)).values(verdict=verdict)
+    is_open = (RUNS.c.verdict.is_(None), RUNS.c.deleted_at.is_(None))
+    change = update(RUNS).where(*is_same, *is_open).values(verdict=verdict)
     if not connection.execute(change).rowcount:
-        return
+        return False
     later = (
         select(RUNS.c.id)
         .where(
@@ -231,6 +247,7 @@ def store_verdict(connection: Connection, run: Row[Any], verdict: str) -> None:
         update(EXPERIMENTS).where(EXPERIMENTS.c.id == run.experiment_id, ~later).values(verdict_run_id=run.id)
     )
     announce_run(connection, EventKind.VERDICT_READY, run, {"verdict": verdict})
+    return True
 
 
 def verdicts_of_projects(

@@ -25,7 +25,9 @@ _LARGE_SHARE: Final = 0.25
 
 def main() -> None:
     """Answer jobs until the server closes the pipe, or one has taken much memory."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    # Sent to all processes of a terminal or a service, they are for the server, which ends this process.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     jobs, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")

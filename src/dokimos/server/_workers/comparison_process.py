@@ -157,33 +157,52 @@ class ComparisonProcess:
             if self._is_closed:
                 raise UnavailableError("The server is stopping.")
             if self._process is None:
-                self._process = subprocess.Popen(
-                    # -P: what is in the current folder is not imported.
-                    [sys.executable, "-P", "-m", _MODULE],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                )
-                assert self._process.stdin is not None
-                # By the pipe: it holds the password of the database.
-                write_frame(self._process.stdin, self._settings)
+                try:
+                    self._process = _start_process(self._settings)
+                except OSError as error:  # no memory, no room for another process, or it ended at once
+                    _LOGGER.error("The process that compares runs could not be started: %s", error)
+                    raise UnavailableError(
+                        "The process that compares runs could not be started; ask for the comparison again "
+                        "later.",
+                        retry_seconds=_INTERRUPTED_SECONDS,
+                    ) from error
             return self._process
 
     def _forget(self) -> None:
         with self._lock:
             process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        if process is not None:
+            _end_process(process)
 
     def _stop_if_idle(self) -> None:
         if not self._waiting:
             self._forget()
+
+
+def _start_process(settings: ServerSettings) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        # -P: what is in the current folder is not imported.
+        [sys.executable, "-P", "-m", _MODULE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    try:
+        assert process.stdin is not None
+        write_frame(process.stdin, settings)  # by the pipe: it holds the password of the database
+    except OSError:
+        _end_process(process)
+        raise
+    return process
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def write_frame(stream: IO[bytes], value: object) -> None:

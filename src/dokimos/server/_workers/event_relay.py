@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -16,18 +16,31 @@ from dokimos.server._services.events import Event, EventKind, ItemsStored
 from dokimos.server._settings import ServerSettings
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
+_ACCESS_CHANGED: Final = "access"
+"""The message that keys, sessions or people have changed: whoever keeps them in memory reads them again."""
 _ITEMS_SECONDS: Final = 0.5
 """How often a run that gets items is told about at most; its counts are read that often, not per batch."""
 
 
 @asynccontextmanager
-async def relay_events(database: Database, settings: ServerSettings, hub: EventHub) -> AsyncIterator[None]:
-    """Publish what is committed in the database until the context ends."""
-    relay = EventRelay(database, settings, hub)
+async def relay_events(
+    database: Database,
+    settings: ServerSettings,
+    hub: EventHub,
+    expire_keys: Callable[[], None],
+    wake: Mapping[type, Callable[[], None]],
+) -> AsyncIterator[EventRelay]:
+    """Publish what is committed in the database until the context ends.
+
+    Args:
+        expire_keys: Called when another server has, or may have, changed keys or sessions.
+        wake: By the type of a message, which worker is to look at what this server has stored.
+    """
+    relay = EventRelay(database, settings, hub, expire_keys, wake)
     database.deliver_to(relay.deliver)
     tasks = [asyncio.create_task(work(), name="dokimos events") for work in relay.works]
     try:
-        yield
+        yield relay
     finally:
         database.deliver_to(drop_messages)
         await relay.flush()
@@ -39,9 +52,18 @@ async def relay_events(database: Database, settings: ServerSettings, hub: EventH
 class EventRelay:
     """Takes the messages of committed transactions, and publishes them as events."""
 
-    def __init__(self, database: Database, settings: ServerSettings, hub: EventHub) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: ServerSettings,
+        hub: EventHub,
+        expire_keys: Callable[[], None],
+        wake: Mapping[type, Callable[[], None]],
+    ) -> None:
         self._database = database
+        self._wake = wake
         self._hub = hub
+        self._expire_keys = expire_keys
         self._runs: set[str] = set()  # those with new items that nobody has been told about
         self._has_runs = asyncio.Event()
         self._channel = None
@@ -49,7 +71,7 @@ class EventRelay:
         if settings.database_url is not None:
             from dokimos.server._db.postgres_channel import PostgresChannel
 
-            self._channel = PostgresChannel(settings, self._receive, hub.reset)
+            self._channel = PostgresChannel(settings, self._receive, self._lose)
             self.works.append(self._channel.run)
             # A server that was killed may have taken events with it: whoever watches another one is told now.
             self._publish(Event(kind=EventKind.RELOAD))
@@ -62,6 +84,13 @@ class EventRelay:
                 self._has_runs.set()
             elif isinstance(message, Event):
                 self._publish(message)
+            elif type(message) in self._wake:
+                self._wake[type(message)]()
+
+    def announce_access(self) -> None:
+        """Tell the other servers that keys, sessions or people have changed."""
+        if self._channel is not None:
+            self._channel.send(f'"{_ACCESS_CHANGED}"')
 
     async def flush(self) -> None:
         """Publish what waits."""
@@ -76,7 +105,14 @@ class EventRelay:
         else:
             self._channel.send(f'["{new_event_id()}",{event.dump()}]')
 
+    def _lose(self) -> None:
+        self._hub.reset()
+        self._expire_keys()
+
     def _receive(self, message: Any) -> None:
+        if message == _ACCESS_CHANGED:
+            self._expire_keys()
+            return
         try:
             event_id, parts = message
             event = Event.load(parts)

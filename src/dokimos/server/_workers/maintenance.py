@@ -1,29 +1,30 @@
-"""The workers that end quiet runs and remove deleted rows."""
+"""The workers that end quiet runs, and remove old runs and deleted rows."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database
 from dokimos.server._services.comparison_retention import expire_comparisons
 from dokimos.server._services.comparisons import Comparisons
 from dokimos.server._services.maintenance import fail_stale_runs, purge_deleted_rows
+from dokimos.server._services.project_settings import default_settings
 from dokimos.server._settings import ServerSettings
-from dokimos.server._workers.periodic import run_periodically
+from dokimos.server._workers.periodic import repeat_until_done, run_periodically
+from dokimos.server._workers.run_retention import RETENTION_DELAY_SECONDS, RETENTION_SECONDS, RunRetention
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _REAP_SECONDS: Final = 300.0
 _PURGE_SECONDS: Final = 30.0
+_CLOCK_SECONDS: Final = 60.0
 _VERDICT_SECONDS: Final = 60.0
-"""How long after its end a run that has no verdict counts as forgotten: until then it is being compared."""
+"""How long after its end a run that has no verdict counts as forgotten, as by a server that was killed."""
 _DAY_SECONDS: Final = 24 * 3600.0
-_PAUSE_SECONDS: Final = 0.02
-"""Between two transactions of the purge, so that requests come in between."""
 _STEP_SECONDS: Final = 120.0
 """By how much the clock of the machine may run ahead of the time that passed before it counts as set."""
 
@@ -32,15 +33,11 @@ _STEP_SECONDS: Final = 120.0
 async def maintain(
     database: Database, settings: ServerSettings, comparisons: Comparisons
 ) -> AsyncIterator[None]:
-    """End quiet runs, compute verdicts that are missing and remove deleted rows until the context ends."""
+    """End quiet runs, compute missing verdicts, remove old runs and deleted rows until the context ends."""
 
     async def end_quiet_runs() -> None:
         for run_id in await reaper.sweep():
             comparisons.judge_soon(run_id)
-
-    async def remove_rows() -> None:
-        await expire(database, settings)
-        await purge(database)
 
     missing_since = _DAY_SECONDS
 
@@ -49,7 +46,7 @@ async def maintain(
         # A server that was killed may have left some, and one whose database was away. Later only those of
         # the last minutes: a verdict that cannot be computed is not tried for ever.
         await comparisons.judge_missing(_VERDICT_SECONDS, missing_since)
-        missing_since = _VERDICT_SECONDS + 2 * _REAP_SECONDS
+        missing_since = 10 * _VERDICT_SECONDS
 
     async with AsyncExitStack() as stack:
         if settings.stale_run_hours > 0:
@@ -57,9 +54,16 @@ async def maintain(
             await stack.enter_async_context(
                 run_periodically("Ending quiet runs", end_quiet_runs, _REAP_SECONDS)
             )
+        retention = RunRetention(database, default_settings(settings))
+        await stack.enter_async_context(
+            run_periodically(
+                "Removing old runs", retention.sweep, RETENTION_SECONDS, delay=RETENTION_DELAY_SECONDS
+            )
+        )
         for name, action, seconds in (
-            ("Removing deleted rows", remove_rows, _PURGE_SECONDS),
-            ("Computing missing verdicts", compute_verdicts, _REAP_SECONDS),
+            ("Removing deleted rows", lambda: remove_rows(database, settings), _PURGE_SECONDS),
+            ("Computing missing verdicts", compute_verdicts, _VERDICT_SECONDS),
+            ("Following the clock of the database", database.follow_clock, _CLOCK_SECONDS),
         ):
             await stack.enter_async_context(run_periodically(name, action, seconds))
         yield
@@ -77,7 +81,7 @@ class Reaper:
         database: Database,
         hours: float,
         *,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] = lambda: now() / SECOND,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
@@ -105,14 +109,27 @@ class Reaper:
         return reaped
 
 
+async def remove_rows(database: Database, settings: ServerSettings) -> bool:
+    """Remove what was deleted or is too old; return False where another server does that.
+
+    Two at once would take rows from each other. What one of them then takes for a run without items may still
+    have many, which would go with it in one long transaction.
+    """
+    async with database.claim("removing rows") as is_ours:
+        if is_ours:
+            await expire(database, settings)
+            await purge(database)
+        return is_ours
+
+
 async def expire(database: Database, settings: ServerSettings) -> None:
     """Discard comparisons that are too old or too many."""
     days, most = settings.comparison_retention_days, settings.max_comparison_cases
-    while await database.write(lambda connection: expire_comparisons(connection, days, most)):
-        await asyncio.sleep(_PAUSE_SECONDS)
+    await repeat_until_done(
+        lambda: database.write(lambda connection: expire_comparisons(connection, days, most))
+    )
 
 
 async def purge(database: Database) -> None:
     """Remove all deleted rows, in small transactions."""
-    while await database.write(purge_deleted_rows):
-        await asyncio.sleep(_PAUSE_SECONDS)
+    await repeat_until_done(lambda: database.write(purge_deleted_rows))

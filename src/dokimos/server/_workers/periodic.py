@@ -9,20 +9,23 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._services.audited_database import CURRENT_WORK
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
+PAUSE_SECONDS: Final = 0.02
+"""Between two transactions of something long, so that those of requests come in between."""
 
 
 @asynccontextmanager
 async def run_periodically(
-    name: str, action: Callable[[], Awaitable[object]], seconds: float
+    name: str, action: Callable[[], Awaitable[object]], seconds: float, *, delay: float = 0.0
 ) -> AsyncIterator[None]:
-    """Run an action now and then every so many seconds, until the context ends.
+    """Run an action after a delay and then every so many seconds, until the context ends.
 
     An action that fails is logged and tried again at the next time. One that is under way when the context
     ends is cancelled: each of its transactions is complete or undone.
     """
-    task = asyncio.create_task(_repeat(name, action, seconds), name=f"dokimos {name}")
+    task = asyncio.create_task(_repeat(name, action, seconds, delay), name=f"dokimos {name}")
     try:
         yield
     finally:
@@ -31,7 +34,22 @@ async def run_periodically(
             await task
 
 
-async def _repeat(name: str, action: Callable[[], Awaitable[object]], seconds: float) -> None:
+async def repeat_until_done(step: Callable[[], Awaitable[int]]) -> int:
+    """Run a step again and again until it does nothing; return the sum of what the steps return.
+
+    Args:
+        step: Does a small part of something long, and returns how much it did, 0 when nothing is left.
+    """
+    total = 0
+    while count := await step():
+        total += count
+        await asyncio.sleep(PAUSE_SECONDS)
+    return total
+
+
+async def _repeat(name: str, action: Callable[[], Awaitable[object]], seconds: float, delay: float) -> None:
+    CURRENT_WORK.set(name)  # who the audit log says has changed what this changes
+    await asyncio.sleep(delay)
     while True:
         try:
             await action()

@@ -91,14 +91,14 @@ def deck(*slides, order=None):
     return presentation
 
 
-def saved(presentation):
+def bytes_of(presentation):
     written = io.BytesIO()
     presentation.save(written)
     return written.getvalue()
 
 
 def pptx(*slides, order=None):
-    return saved(deck(*slides, order=order))
+    return bytes_of(deck(*slides, order=order))
 
 
 def with_part(content, name, change):
@@ -193,7 +193,7 @@ def test_all_the_text_of_a_slide_is_read(library):
     inner.add_paragraph().text = " "
     shapes._spTree.append(etree.fromstring(FORMULA))
 
-    path = library.write("a.pptx", saved(presentation))
+    path = library.write("a.pptx", bytes_of(presentation))
 
     assert to_text(path) == (
         "## Slide 1\n\nPrices & rooms\nRoom\nPrice\nDouble\n140 €\nTwo runs\nFirst\nsecond line\nArea: a=b*c"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from dokimos.server._db.tables import METADATA
+from dokimos.server._db.schema import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

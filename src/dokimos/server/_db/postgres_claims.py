@@ -1,0 +1,97 @@
+"""Claims of the servers on one PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import asyncpg  # type: ignore[import-untyped] # it has no stubs
+
+from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.postgres_connection import connect
+from dokimos.server._settings import ServerSettings
+
+_LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class PostgresClaims:
+    """Advisory locks of one session, which PostgreSQL releases as soon as that session ends.
+
+    Nothing expires, so no clock decides who works: a server that is killed loses its claims at once, and one
+    that is slow keeps them. The session is begun when it is first needed; it takes a connection of its own.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._connection: Any = None
+        self._turn = asyncio.Lock()  # a connection runs one statement at a time
+        self._held: set[str] = set()
+        """In this process; a session gets a lock that it holds already."""
+        self._tasks: set[asyncio.Task[bool]] = set()
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def claim(self, name: str) -> AsyncIterator[bool]:
+        """Claim a piece of work, as `Claims` says."""
+        if name in self._held:
+            yield False
+            return
+        self._held.add(name)
+        # Tasks of their own: whoever is cancelled while PostgreSQL locks must not leave the lock behind.
+        locking = self._start(self._lock(name))
+        try:
+            yield await asyncio.shield(locking)
+        finally:
+            await asyncio.shield(self._start(self._release(name, locking)))
+
+    async def close(self) -> None:
+        """End the session, and with it all claims."""
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._disconnect()
+
+    def _start(self, work: Any) -> asyncio.Task[bool]:
+        task: asyncio.Task[bool] = asyncio.create_task(work, name="dokimos claim")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _lock(self, name: str) -> bool:
+        return bool(await self._execute("SELECT pg_try_advisory_lock($1)", name))
+
+    async def _release(self, name: str, locking: asyncio.Task[bool]) -> bool:
+        try:
+            with suppress(DatabaseUnavailable):  # the session has ended, and its locks with it
+                if await locking:
+                    await self._execute("SELECT pg_advisory_unlock($1)", name)
+        finally:
+            self._held.discard(name)
+        return True
+
+    async def _execute(self, statement: str, name: str) -> Any:
+        async with self._turn:
+            if self._is_closed:
+                raise DatabaseUnavailable("The database is closed.")
+            try:
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await connect(self._settings, "dokimos claims")
+                return await self._connection.fetchval(statement, _key_of(name))
+            except _LOST as error:
+                self._disconnect()  # whether the lock was taken is not known
+                raise DatabaseUnavailable(str(error) or type(error).__name__) from error
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+
+def _key_of(name: str) -> int:
+    """Return the number by which PostgreSQL knows a lock: 64 bits."""
+    digest = hashlib.sha256(f"dokimos {name}".encode()).digest()
+    return int.from_bytes(digest[:8], signed=True)

@@ -1,0 +1,177 @@
+"""Which items of a queue are asked for, as conditions on their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Row,
+    Text,
+    and_,
+    cast,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    true,
+)
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.review_tables import REVIEW_CLAIMS, REVIEWS
+from dokimos.server._db.tables import ANNOTATIONS, EVALUATIONS, ITEMS, RUN_EVALUATORS, RUNS
+from dokimos.server._services.principal import Principal
+from dokimos.server._services.review_counts import UNSURE
+
+_PARTS: Final = 65_536
+"""Into how many equal parts the last digits of an id divide all items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFilter:
+    """Which items of the queue are asked for."""
+
+    project: str | None = None
+    """The name of a project."""
+    experiment_id: str | None = None
+    run_id: str | None = None
+    outcome: Literal["failed", "errored"] | None = None
+    disagree: bool = False
+    """Items with which some evaluators are content and others are not."""
+    near: float | None = None
+    """Items with a score that is at most this share of its range away from its threshold."""
+    sample: float | None = None
+    """A share of all items, which their ids choose: always the same ones."""
+    assigned: Literal["me", "nobody"] | None = None
+
+    @property
+    def reads_contents(self) -> bool:
+        """Whether what an item holds, or what was done about it, decides if it is asked for."""
+        return bool(self.outcome or self.disagree or self.near is not None or self.assigned)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether not all items of the runs are asked for."""
+        return self.reads_contents or self.sample is not None
+
+
+def filter_items(
+    connection: Connection, principal: Principal, chosen: QueueFilter
+) -> list[ColumnElement[bool]]:
+    """Return the conditions that an item is asked for, apart from its run and from being in the queue."""
+    conditions: list[ColumnElement[bool]] = []
+    if chosen.outcome is not None or chosen.disagree:
+        conditions.append(ITEMS.c.passed.is_(false()))  # which an index has
+    if chosen.outcome == "failed":
+        conditions += [ITEMS.c.judged.is_(true()), ITEMS.c.error.is_(None)]
+    elif chosen.outcome == "errored":
+        conditions.append(ITEMS.c.error.is_not(None))
+    if chosen.disagree:
+        conditions += [_has_verdict(true()), _has_verdict(false())]
+    if chosen.near is not None:
+        conditions.append(_is_near(chosen.near))
+    if chosen.sample is not None:
+        conditions.append(is_in_share(connection, ITEMS.c.id, chosen.sample))
+    if chosen.assigned == "me":
+        conditions.append(_is_claimed(principal, REVIEW_CLAIMS.c.reviewer == principal.id))
+    elif chosen.assigned == "nobody":
+        conditions.append(~_is_claimed(principal))
+    return conditions
+
+
+def is_pending(principal: Principal, run: Row[Any]) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions that an item of a run is in the queue of the caller: not reviewed, or UNSURE.
+
+    `ITEMS.reviewed` finds the place in the index; the annotation itself decides, since a server of an earlier
+    version may have written it while servers were being replaced.
+    """
+    own = principal.tenant if principal.is_restricted else None
+    if own is None or run.tenant_id is not None:
+        return (
+            ITEMS.c.reviewed.is_(None),
+            ~_is_annotated(run.tenant_id or "", ANNOTATIONS.c.verdict != UNSURE),
+        )
+    # A tenant's own annotation of an item of a shared run comes before the shared one.
+    is_open: ColumnElement[bool] = ITEMS.c.reviewed.is_(None)
+    if run.reopened_count:
+        is_open = or_(is_open, _is_annotated(own, ANNOTATIONS.c.verdict == UNSURE))
+    return (is_open, ~_is_annotated(own, ANNOTATIONS.c.verdict != UNSURE))
+
+
+def is_in_share(connection: Connection, id_column: ColumnElement[str], share: float) -> ColumnElement[bool]:
+    """The condition that an id belongs to a share of all ids, by its last digits, which are random."""
+    end = round(share * _PARTS)
+    if end >= _PARTS:
+        return true()
+    if connection.dialect.name == "postgresql":
+        return func.right(cast(id_column, Text), 4) < f"{end:04x}"
+    return func.substr(id_column, 15, 2, type_=LargeBinary()) < end.to_bytes(2)
+
+
+def is_unreviewed_by(reviewer: str) -> ColumnElement[bool]:
+    """The condition that a person has not reviewed an item."""
+    return ~exists().where(REVIEWS.c.item_id == ITEMS.c.id, REVIEWS.c.reviewer == reviewer).correlate(ITEMS)
+
+
+def _is_annotated(tenant: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    is_of_item = (ANNOTATIONS.c.item_id == ITEMS.c.id, ANNOTATIONS.c.tenant_id == tenant)
+    return exists().where(*is_of_item, condition).correlate(ITEMS)
+
+
+def _has_verdict(success: ColumnElement[bool]) -> ColumnElement[bool]:
+    return (
+        exists()
+        .where(
+            EVALUATIONS.c.item_id == ITEMS.c.id,
+            EVALUATIONS.c.success.is_(success),
+            EVALUATIONS.c.judged.is_not(false()),
+        )
+        .correlate(ITEMS)
+    )
+
+
+def _is_near(share: float) -> ColumnElement[bool]:
+    """Whether a score is within a share of its range of its threshold; a range nobody named counts as 1."""
+    width = func.coalesce(RUN_EVALUATORS.c.range_high - RUN_EVALUATORS.c.range_low, 1.0)
+    of_score = and_(
+        RUN_EVALUATORS.c.run_id == ITEMS.c.run_id, RUN_EVALUATORS.c.name == EVALUATIONS.c.evaluator
+    )
+    near = (
+        select(EVALUATIONS.c.position)
+        .select_from(EVALUATIONS)
+        .join(RUN_EVALUATORS, of_score, isouter=True)
+        .where(
+            EVALUATIONS.c.item_id == ITEMS.c.id,
+            EVALUATIONS.c.threshold.is_not(None),
+            func.abs(EVALUATIONS.c.score - EVALUATIONS.c.threshold) <= share * width,
+        )
+        .limit(1)
+        .correlate(ITEMS)
+        .scalar_subquery()
+    )
+    return near.is_not(None)
+
+
+def is_active() -> ColumnElement[bool]:
+    """The condition that a claim has not expired."""
+    return or_(REVIEW_CLAIMS.c.expires_at.is_(None), REVIEW_CLAIMS.c.expires_at > now())
+
+
+def is_free_for(principal: Principal) -> ColumnElement[bool]:
+    """The condition that nobody else is at an item, of those who review for the same tenant."""
+    return ~_is_claimed(principal, REVIEW_CLAIMS.c.reviewer != principal.id)
+
+
+def _is_claimed(principal: Principal, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    if principal.is_restricted:
+        is_own = REVIEW_CLAIMS.c.tenant_id == (principal.tenant or "")
+    else:
+        owner = select(func.coalesce(RUNS.c.tenant_id, "")).where(RUNS.c.id == REVIEW_CLAIMS.c.run_id)
+        is_own = REVIEW_CLAIMS.c.tenant_id == owner.correlate(REVIEW_CLAIMS).scalar_subquery()
+    conditions = (*conditions, is_own)
+    return exists().where(REVIEW_CLAIMS.c.item_id == ITEMS.c.id, is_active(), *conditions).correlate(ITEMS)

@@ -1,0 +1,253 @@
+"""The review queue: items without a verdict of a person, the oldest first.
+
+Millions of items may wait, and millions may be decided. Runs keep how many of their items are decided, and an
+index has the others of each run in order; so a page reads from those runs that begin before it is full.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
+
+from dokimos.server._db.batches import in_batches
+from dokimos.server._db.review_tables import RUN_REVIEW_COUNTS
+from dokimos.server._db.tables import EXPERIMENTS, ITEMS, PROJECTS, RUNS
+from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.item_pages import evaluations_of
+from dokimos.server._services.principal import Principal, Role
+from dokimos.server._services.projects import find_experiment, find_project
+from dokimos.server._services.review_filter import QueueFilter, filter_items, is_pending
+from dokimos.server._services.runs import find_run
+
+_RUNS_AT_ONCE: Final = 50
+_LATE: Final = 600 * 1_000_000
+"""By how many microseconds an item may be later than its run says: a batch waits for others of the run."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Waiting:
+    """An item of the queue."""
+
+    created_at: int
+    item_id: str
+    run: Row[Any] = field(compare=False)
+    """With the names of its experiment and project."""
+    sampled: bool = field(default=False, compare=False)
+    """Whether chance chose it, whatever it holds."""
+    probability: float | None = field(default=None, compare=False)
+    """With which probability chance chose each item of the queue; None where it did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The queue of a caller, as far as it is asked for.
+
+    Args:
+        connection: To read with.
+        principal: Whose queue it is.
+        chosen: What is asked for.
+        conditions: More that an item must meet.
+        is_for_editors: Whether only those projects count in which the caller may review.
+    """
+
+    connection: Connection
+    principal: Principal
+    chosen: QueueFilter
+    conditions: tuple[ColumnElement[bool], ...] = ()
+    is_for_editors: bool = False
+
+    def count(self) -> int:
+        """Return how many items wait in the runs asked for, from what the runs keep."""
+        scoped = self._select_runs().subquery()
+        total = select(func.coalesce(func.sum(scoped.c.pending_count), 0))
+        return int(self.connection.execute(total).scalar_one())
+
+    def read(self, limit: int, *, offset: int = 0, after: str | None = None) -> list[Waiting]:
+        """Return the items that have waited longest, in the order of their times and ids.
+
+        Args:
+            limit: How many at most.
+            offset: How many to skip before them.
+            after: The id of the item behind which to go on.
+
+        Raises:
+            InvalidRequestError: `after` is not the id of an item that the caller sees.
+        """
+        place = None if after is None else self._find_place(after)
+        found: list[Waiting] = []
+        can_skip = place is None and not self.chosen.is_narrowed and not self.conditions
+        for run, next_run in _with_next(self._runs_in_order(place)):
+            is_over = next_run is None or next_run.started_at >= run.last_activity_at
+            if can_skip and not found and offset >= run.pending_count and is_over:
+                offset -= run.pending_count
+                continue
+            needed = offset + limit
+            is_full = len(found) >= needed
+            if is_full and run.started_at > found[-1].created_at:
+                break  # no item is older than its run
+            own = self.read_run(run, needed, place, found[-1].created_at if is_full else None)
+            found = list(heapq.merge(found, own))[:needed] if found else own
+        return found[offset:]
+
+    def read_run(
+        self,
+        run: Row[Any],
+        limit: int,
+        place: tuple[int, str] | None = None,
+        last: int | None = None,
+        offset: int = 0,
+    ) -> list[Waiting]:
+        """Return items of one run, behind a place and not later than a time."""
+        query = (
+            select(ITEMS.c.created_at, ITEMS.c.id)
+            .where(
+                ITEMS.c.run_id == run.id,
+                *is_pending(self.principal, run),
+                *filter_items(self.connection, self.principal, self.chosen),
+                *self.conditions,
+            )
+            .order_by(ITEMS.c.created_at, ITEMS.c.id)
+            .limit(limit)
+            .offset(offset)
+        )
+        if place is not None:
+            moment, item_id = place
+            is_behind = or_(ITEMS.c.created_at > moment, ITEMS.c.id > item_id)
+            query = query.where(ITEMS.c.created_at >= moment, is_behind)
+        if last is not None:
+            query = query.where(ITEMS.c.created_at <= last)
+        return [Waiting(row.created_at, row.id, run) for row in self.connection.execute(query)]
+
+    def read_items(self, run: Row[Any], item_ids: Sequence[str]) -> list[Waiting]:
+        """Return those of some items of a run that are in the queue."""
+        conditions = (
+            *is_pending(self.principal, run),
+            *filter_items(self.connection, self.principal, self.chosen),
+            *self.conditions,
+        )
+        found: list[Waiting] = []
+        for batch in in_batches(item_ids):
+            # Without a condition on the run, whose index would be read from its beginning.
+            query = select(ITEMS.c.created_at, ITEMS.c.id).where(ITEMS.c.id.in_(batch), *conditions)
+            found += [Waiting(row.created_at, row.id, run) for row in self.connection.execute(query)]
+        return found
+
+    def count_by_run(self) -> dict[str, int]:
+        """Return how many items wait in each run, by its id."""
+        scoped = self._select_runs().subquery()
+        counts: Select[Any] = select(scoped.c.id, scoped.c.pending_count).order_by(scoped.c.id)
+        return {row.id: row.pending_count for row in self.connection.execute(counts)}
+
+    def read_runs(self, *, ids: Sequence[str]) -> Sequence[Row[Any]]:
+        """Return some of the runs in which items wait."""
+        return self.connection.execute(self._select_runs().where(RUNS.c.id.in_(ids))).all()
+
+    def read_latest_runs(self, limit: int) -> Sequence[Row[Any]]:
+        """Return the runs in which items wait, those first that began last."""
+        order = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
+        return self.connection.execute(self._select_runs().order_by(*order).limit(limit)).all()
+
+    def _runs_in_order(self, place: tuple[int, str] | None) -> Iterator[Row[Any]]:
+        query = self._select_runs().order_by(RUNS.c.started_at, RUNS.c.id).limit(_RUNS_AT_ONCE)
+        if place is not None:
+            query = query.where(RUNS.c.last_activity_at >= place[0] - _LATE)
+        last: Row[Any] | None = None
+        while True:
+            behind = query
+            if last is not None:
+                is_later = or_(RUNS.c.started_at > last.started_at, RUNS.c.id > last.id)
+                behind = query.where(RUNS.c.started_at >= last.started_at, is_later)
+            runs = self.connection.execute(behind).all()
+            yield from runs
+            if len(runs) < _RUNS_AT_ONCE:
+                return
+            last = runs[-1]
+
+    def _select_runs(self) -> Select[Any]:
+        pending: ColumnElement[int] = RUNS.c.item_count - RUNS.c.reviewed_count
+        reopened: ColumnElement[int] = func.coalesce(RUN_REVIEW_COUNTS.c.reopened_count, 0)
+        own = self.principal.tenant if self.principal.is_restricted else None
+        if own is not None:
+            pending = pending - func.coalesce(RUN_REVIEW_COUNTS.c.decided_count, 0) + reopened
+        columns = RUNS.c
+        query = (
+            select(
+                columns.id, columns.tenant_id, columns.project_id, columns.experiment_id, columns.started_at,
+                columns.last_activity_at, pending.label("pending_count"), reopened.label("reopened_count"),
+                EXPERIMENTS.c.name.label("experiment_name"), PROJECTS.c.name.label("project_name"),
+            )
+            .join(EXPERIMENTS, EXPERIMENTS.c.id == columns.experiment_id)
+            .join(PROJECTS, PROJECTS.c.id == columns.project_id)
+            .outerjoin(
+                RUN_REVIEW_COUNTS,
+                and_(RUN_REVIEW_COUNTS.c.run_id == columns.id, RUN_REVIEW_COUNTS.c.tenant_id == (own or "")),
+            )
+            .where(
+                self.principal.sees(RUNS),
+                EXPERIMENTS.c.deleted_at.is_(None),
+                PROJECTS.c.deleted_at.is_(None),
+                pending > 0,
+            )
+        )  # fmt: skip
+        if own is None and (self.chosen.outcome is not None or self.chosen.disagree):
+            failed = columns.item_count - columns.passed_count
+            query = query.where(failed > columns.reviewed_failed_count)
+        if self.chosen.outcome == "errored":
+            query = query.where(columns.errored_count > 0)
+        if self.is_for_editors and self.principal.role < Role.EDITOR:
+            roles = self.principal.project_roles.items()
+            query = query.where(columns.project_id.in_([key for key, role in roles if role >= Role.EDITOR]))
+        return query.where(*self.scope())
+
+    def scope(self) -> Iterator[ColumnElement[bool]]:
+        """Yield the conditions that a run is asked for."""
+        connection, principal, chosen = self.connection, self.principal, self.chosen
+        if chosen.project is not None:
+            yield RUNS.c.project_id == find_project(connection, principal, chosen.project).id
+        if chosen.experiment_id is not None:
+            yield RUNS.c.experiment_id == find_experiment(connection, principal, chosen.experiment_id).id
+        if chosen.run_id is not None:
+            yield RUNS.c.id == find_run(connection, principal, chosen.run_id).id
+
+    def _find_place(self, item_id: str) -> tuple[int, str]:
+        query = (
+            select(ITEMS.c.created_at)
+            .join(RUNS, RUNS.c.id == ITEMS.c.run_id)
+            .where(ITEMS.c.id == item_id, self.principal.sees(RUNS))
+        )
+        moment = self.connection.execute(query).scalar()
+        if moment is None:
+            raise InvalidRequestError("is not the id of an item", field="after")
+        return moment, item_id
+
+
+def _with_next(runs: Iterator[Row[Any]]) -> Iterator[tuple[Row[Any], Row[Any] | None]]:
+    """Each run with the one that begins after it."""
+    current = next(runs, None)
+    while current is not None:
+        following = next(runs, None)
+        yield current, following
+        current = following
+
+
+@dataclass(frozen=True, slots=True)
+class QueueContents:
+    """What a page of the queue shows."""
+
+    items: dict[str, Row[Any]]
+    evaluations: dict[str, list[Row[Any]]]
+
+
+def read_contents(connection: Connection, page: Sequence[Waiting]) -> QueueContents:
+    """Return the items of a page with their scores."""
+    ids = [each.item_id for each in page]
+    items: dict[str, Row[Any]] = {}
+    evaluations: dict[str, list[Row[Any]]] = {}
+    for batch in in_batches(ids):
+        items |= {row.id: row for row in connection.execute(select(ITEMS).where(ITEMS.c.id.in_(batch)))}
+        evaluations |= evaluations_of(connection, batch)
+    return QueueContents(items, evaluations)

@@ -1,0 +1,71 @@
+"""The models of judge jobs: behind a connection, with a budget and a store for what they answer."""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import Row
+
+from dokimos.errors import ConfigurationError
+from dokimos.server._db.database import Database, Lane
+from dokimos.server._services.errors import ConflictError
+from dokimos.server._services.judge_budgets import limits_of
+from dokimos.server._services.judge_call_bounds import CallBounds, check_prices
+from dokimos.server._services.judge_call_queries import unusable_keys
+from dokimos.server._services.judge_jobs import read_budget
+from dokimos.server._services.judge_leases import LeasedJob
+from dokimos.server._services.judge_ledger import JudgeLedger
+from dokimos.server._services.model_access import ConnectionProblem, load_model
+from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._settings import ServerSettings
+from dokimos.server._workers.job_model import JobModel, ModelProblem
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+
+
+class JobModels:
+    """Opens the models of jobs."""
+
+    def __init__(self, database: Database, settings: ServerSettings, vault: SecretVault) -> None:
+        self._database = database
+        self._settings = settings
+        self._vault = vault
+
+    async def open(self, job: Row[Any]) -> JobModel | None:
+        """Return the model of a job, as `Models` says."""
+        if job.connection_id is None:
+            return None
+        from dokimos._http.breaker import Breakers
+        from dokimos.judges._run_scope import RunScope
+
+        stored = None if job.budget is None else json.loads(job.budget)
+        limits = limits_of(self._settings.judging, read_budget(stored))
+        try:
+            access = await load_model(self._database, self._vault, self._settings, job.connection_id)
+            check_prices(limits, access.name, access.judge.model, access.judge.prices)
+        except ConnectionProblem as problem:
+            # Whoever reads the run may not know which variables and hosts the server has.
+            _LOGGER.warning("Judge job %s: %s", job.id, problem)
+            raise ModelProblem(
+                "The key of the LLM connection cannot be used, or its address may not be called; the "
+                "connection's 'problem' and its test say why."
+            ) from None
+        except (ConflictError, ConfigurationError) as problem:
+            raise ModelProblem(str(problem)) from None
+        leased = LeasedJob(job_id=job.id, project_id=job.project_id, tenant_id=job.tenant_id, lease=job.lease)
+        ledger = JudgeLedger(self._database, leased, limits, CallBounds.of(access.judge))
+        await ledger.open()
+        # Items with an unusable reply have an error, and are only asked about again once that is removed.
+        query = partial(unusable_keys, job_id=job.id)
+        scope = RunScope(
+            budget=ledger,
+            call_stores=(ledger,),
+            in_flight={},
+            retry_keys=await self._database.read(query, Lane.WORK),
+            breakers=Breakers(),
+            evaluator_timeout=self._settings.judging.item_seconds,
+        )
+        return JobModel(judge=access.judge, scope=scope, close=ledger.close)

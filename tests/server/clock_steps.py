@@ -1,0 +1,36 @@
+"""A wall clock of the server that a test sets."""
+
+import importlib
+
+MODULES = (
+    "_api.key_ring", "_api.key_routes", "_services.api_keys", "_services.sessions", "_services.session_lists",
+    "_services.users", "_oidc.attempt",
+)  # fmt: skip
+HOUR = 3600.0
+
+
+class Clock:
+    """The time that keys, sessions and users see, which stands still until the test moves it."""
+
+    def __init__(self, monkeypatch):
+        from dokimos.server._db.clock import now
+
+        self.microseconds = now()
+        for name in MODULES:
+            monkeypatch.setattr(importlib.import_module(f"dokimos.server.{name}"), "now", self)
+
+    def __call__(self):
+        return self.microseconds
+
+    @property
+    def seconds(self):
+        return self.microseconds / 1e6
+
+    def step(self, seconds):
+        self.microseconds += int(seconds * 1e6)
+
+    def format(self, seconds=0.0):
+        """The time in so many seconds, as the API writes it."""
+        from dokimos.server._db.clock import format_time
+
+        return format_time(self.microseconds + int(seconds * 1e6))

@@ -1,0 +1,361 @@
+"""The review queue: what waits, in which order, and what leaves it."""
+
+import time
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from sqlalchemy import update
+from tests.server.test_access import bearer, make_key
+
+from dokimos.server._db.database import Lane
+from dokimos.server._db.tables import ITEMS, RUNS
+from dokimos.server._services.principal import SYSTEM
+from dokimos.server._services.review_filter import QueueFilter
+from dokimos.server._services.review_order import draw_items, informativeness
+from dokimos.server._services.review_queue import Queue
+
+ROOT = "/api/v1"
+QUEUE = f"{ROOT}/review-queue"
+DOCUMENTED = {
+    "itemId", "runId", "experimentId", "experimentName", "projectName", "input", "expectedOutput",
+    "actualOutput", "evalResults", "currentVerdict", "createdAt",
+}  # fmt: skip
+
+
+def score(name="exact", value=1.0, success=True, **rest):
+    return {"name": name, "score": value, "success": success, **rest}
+
+
+def item(number, *scores, **rest):
+    return {
+        "inputs": {"n": number},
+        "expectedOutputs": {"a": number},
+        "actualOutputs": {"a": -number},
+        "evalResults": list(scores) or [score()],
+        **rest,
+    }
+
+
+def start(api, *items, project="p", experiment="e", headers=None, **body):
+    body = {"experimentName": experiment, **body}
+    answer = api.post(f"{ROOT}/projects/{project}/runs", json=body, headers=headers)
+    run = answer.json()["runId"]
+    add(api, run, *items, headers=headers)
+    return run
+
+
+def add(api, run, *items, headers=None):
+    if items:
+        answer = api.post(f"{ROOT}/runs/{run}/items", json={"items": list(items)}, headers=headers)
+        assert answer.status_code == 201, answer.text
+
+
+def queue(api, headers=None, **query):
+    answer = api.get(QUEUE, params=query, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def numbers(page):
+    return [row["input"]["n"] for row in page["content"]]
+
+
+def annotate(api, row, verdict="CORRECT", headers=None, **body):
+    path = f"{ROOT}/runs/{row['runId']}/items/{row['itemId']}/annotation"
+    answer = api.put(path, json={"verdict": verdict, **body}, headers=headers)
+    assert answer.status_code == 200, answer.text
+
+
+def forget(api, row, headers=None):
+    path = f"{ROOT}/runs/{row['runId']}/items/{row['itemId']}/annotation"
+    assert api.delete(path, headers=headers).status_code == 204
+
+
+def write(api, statement):
+    database = api.app.state.database
+    api.portal.call(database.write, lambda connection: connection.execute(statement).rowcount)
+
+
+def read(api, query):
+    return api.portal.call(api.app.state.database.read, query, Lane.WORK)
+
+
+def test_a_row_shows_what_a_person_needs_to_judge(api):
+    run = start(api, item(1, score("exact", 0.5, False, threshold=0.7, reason="no")))
+    [row] = queue(api)["content"]
+    described = api.get(f"{ROOT}/runs/{run}").json()
+    assert row.keys() >= DOCUMENTED
+    assert row["runId"] == run
+    assert (row["projectName"], row["experimentName"]) == ("p", "e")
+    assert row["experimentId"] == described["experimentId"]
+    assert (row["input"], row["expectedOutput"], row["actualOutput"]) == ({"n": 1}, {"a": 1}, {"a": -1})
+    assert row["evalResults"] == described["items"]["content"][0]["evalResults"]
+    assert row["currentVerdict"] is None
+    assert row["sampled"] is False
+
+
+def test_a_verdict_takes_an_item_out_and_unsure_leaves_it_in(api):
+    start(api, *(item(n) for n in range(4)))
+    rows = queue(api)["content"]
+    annotate(api, rows[0], "CORRECT")
+    annotate(api, rows[1], "INCORRECT")
+    annotate(api, rows[2], "UNSURE")
+
+    page = queue(api)
+    assert numbers(page) == [2, 3]
+    assert [row["currentVerdict"] for row in page["content"]] == ["UNSURE", None]
+    assert (page["totalElements"], page["totalIsExact"]) == (2, True)
+
+    forget(api, rows[0])
+    annotate(api, rows[1], "UNSURE")
+    assert numbers(queue(api)) == [0, 1, 2, 3]
+    assert queue(api)["totalElements"] == 4
+
+
+def test_the_oldest_come_first_across_runs_that_overlap(api):
+    first = start(api, item(0), item(1))
+    second = start(api, item(2))
+    add(api, first, item(3))
+    third = start(api, item(4))
+    add(api, second, item(5))
+    add(api, first, item(6))
+    add(api, third, item(7))
+    everything = list(range(8))
+    assert numbers(queue(api)) == everything
+    for size in (1, 3, 5):
+        paged, walked, after = [], [], {}
+        for page in range(8 // size + 1):
+            paged += numbers(queue(api, size=size, page=page))
+            rows = queue(api, size=size, **after)["content"]
+            walked += [row["input"]["n"] for row in rows]
+            after = {"after": rows[-1]["itemId"]} if rows else after
+        assert paged == everything
+        assert walked == everything
+    page = queue(api, size=3, page=2)
+    assert (page["totalElements"], page["totalPages"], page["last"]) == (8, 3, True)
+
+
+def test_runs_that_are_decided_are_skipped_also_by_page_number(api):
+    for run in range(6):
+        start(api, *(item(run * 10 + n) for n in range(3)))
+    rows = queue(api)["content"]
+    for row in rows[:7]:
+        annotate(api, row)
+    left = [row["input"]["n"] for row in rows[7:]]
+    assert numbers(queue(api)) == left
+    assert [n for page in range(6) for n in numbers(queue(api, size=2, page=page))] == left
+
+
+def test_a_project_an_experiment_or_a_run_narrows_the_queue(api):
+    run = start(api, item(1))
+    start(api, item(2), experiment="other")
+    start(api, item(3), project="q")
+    experiment = api.get(f"{ROOT}/runs/{run}").json()["experimentId"]
+    assert numbers(queue(api)) == [1, 2, 3]
+    assert numbers(queue(api, projectName="p")) == [1, 2]
+    assert numbers(queue(api, experimentId=experiment)) == [1]
+    assert numbers(queue(api, runId=run)) == [1]
+    assert numbers(queue(api, runId=run, projectName="q")) == []
+    assert queue(api, projectName="q")["totalElements"] == 1
+    assert api.get(QUEUE, params={"projectName": "none"}).status_code == 404
+    assert api.get(QUEUE, params={"runId": "x"}).status_code == 400
+
+
+def test_what_is_deleted_waits_for_nobody(api):
+    run, other = start(api, item(1)), start(api, item(2), project="q")
+    row = queue(api)["content"][0]
+    assert api.delete(f"{ROOT}/runs/{run}").status_code == 204
+    assert numbers(queue(api)) == [2]
+    path = f"{ROOT}/runs/{run}/items/{row['itemId']}/annotation"
+    assert api.put(path, json={"verdict": "CORRECT"}).status_code == 404
+    assert api.put(path.replace("annotation", "review"), json={"verdict": "CORRECT"}).status_code == 404
+    assert api.delete(f"{ROOT}/projects/q").status_code == 204
+    assert queue(api)["totalElements"] == 0
+    assert other
+
+
+def test_an_item_that_is_replaced_waits_again(api):
+    run = start(api, item(1, ordinal=0), item(2, ordinal=1))
+    rows = queue(api)["content"]
+    for row in rows:
+        annotate(api, row)
+    add(api, run, item(3, ordinal=0))
+    page = queue(api)
+    assert numbers(page) == [3]
+    assert page["totalElements"] == 1
+
+
+def test_filters_say_which_items_are_worth_a_look(api):
+    bad, good = score("exact", 0.0, False), score("style")
+    start(
+        api,
+        item(0),
+        item(1, bad),
+        item(2, bad, good),
+        item(3, bad, error="TimeoutError: 30s"),
+        item(4, score("exact", 0.72, True, threshold=0.7)),
+        item(5, score("grade", 62, True, threshold=60)),
+        item(6, score("grade", 90, True, threshold=60)),
+        evaluators=[{"name": "grade", "rangeLow": 0, "rangeHigh": 100}],
+    )
+    assert numbers(queue(api, outcome="failed")) == [1, 2]
+    assert numbers(queue(api, outcome="errored")) == [3]
+    assert numbers(queue(api, disagree=True)) == [2]
+    assert numbers(queue(api, near=0.05)) == [4, 5]
+    page = queue(api, outcome="failed", size=1)
+    assert (page["totalElements"], page["totalIsExact"]) == (2, False)
+    annotate(api, queue(api, outcome="failed")["content"][0])
+    page = queue(api, outcome="failed")
+    assert numbers(page) == [2]
+    assert (page["totalElements"], page["totalIsExact"]) == (1, True)
+
+
+def test_a_sample_is_always_the_same_share(api):
+    start(api, *(item(n) for n in range(400)))
+    chosen = numbers(queue(api, sample=0.25, size=2000))
+    assert 50 < len(chosen) < 150
+    assert numbers(queue(api, sample=0.25, size=2000)) == chosen
+    assert set(numbers(queue(api, sample=0.1, size=2000))) < set(chosen)
+    assert len(numbers(queue(api, sample=1, size=2000))) == 400
+    row = queue(api, sample=0.25)["content"][0]
+    assert (row["sampled"], row["selectionProbability"]) == (False, None)  # it is the oldest of them
+    row = queue(api, sample=0.25, near=1)["content"]
+    assert not any(each["sampled"] for each in row)
+
+
+def test_the_most_informative_come_first_with_random_ones_among_them(api):
+    bad, good = score("exact", 0.0, False), score("style")
+    start(
+        api,
+        *(item(n) for n in range(60)),
+        item(60, bad, good),
+        item(61, score("exact", 0.7, True, threshold=0.7)),
+    )
+    page = queue(api, sort="informative", size=10)
+    shown = page["content"]
+    informative = [row["input"]["n"] for row in shown if not row["sampled"]]
+    assert informative[:2] == [60, 61]
+    drawn = [row for row in shown if row["sampled"]]
+    assert 1 <= len(drawn) <= 2
+    assert {row["selectionProbability"] for row in drawn} == {2 / 62}
+    assert len({row["itemId"] for row in shown}) == len(shown) == 10
+    assert page["totalElements"] == 62
+    narrowed = queue(api, sort="informative", disagree=True)
+    assert numbers(narrowed) == [60]
+    assert narrowed["content"][0]["sampled"] is False
+
+
+def test_each_item_is_drawn_equally_often(api):
+    """However the runs differ in size, and whatever has been decided in them."""
+    for size in (1, 3, 12):
+        start(api, *(item(n) for n in range(size)))
+    rows = queue(api)["content"]
+    for row in rows[4:8]:
+        annotate(api, row)
+    counts = dict.fromkeys((row["itemId"] for row in queue(api)["content"]), 0)
+    random = Random(7)
+
+    def draw(connection):
+        chosen = Queue(connection, SYSTEM, QueueFilter())
+        for _ in range(600):
+            [each] = draw_items(chosen, 1, random)
+            counts[each.item_id] += 1
+            assert (each.sampled, each.probability) == (True, 1 / 12)
+
+    read(api, draw)
+    assert len(counts) == 12
+    assert sum(counts.values()) == 600
+    # Chi-squared with 11 degrees of freedom is above 31.3 once in a thousand times.
+    assert sum((count - 50) ** 2 / 50 for count in counts.values()) < 31.3
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ((), 0.2),
+        ([(1.0, None, True)], 0.0),
+        ([(1.0, None, True), (0.0, None, False)], 0.5),
+        ([(0.7, 0.7, True)], 0.3),
+        ([(0.8, 0.7, True)], 0.15),
+    ],
+)
+def test_informativeness_is_what_the_documentation_says(scores, expected):
+    rows = [
+        SimpleNamespace(
+            evaluator="e", score=value, threshold=threshold, success=success, judged=None, is_error=False
+        )
+        for value, threshold, success in scores
+    ]
+    assert informativeness(rows, {"e": 1.0}) == pytest.approx(expected)
+
+
+def test_tenants_have_their_own_queues_of_a_shared_run(serve):
+    api = serve(api_key="admin-key")
+    admin = bearer("admin-key")
+    ada, bob = (make_key(api, "EDITOR", tenant) for tenant in ("a", "b"))
+    start(api, *(item(n) for n in range(4)), headers=admin)
+    start(api, item(9), project="own", headers=ada)
+    rows = queue(api, ada)["content"]
+    assert [row["input"]["n"] for row in rows] == [0, 1, 2, 3, 9]
+    annotate(api, rows[0], headers=ada)
+    annotate(api, rows[1], headers=admin)
+    annotate(api, rows[1], "UNSURE", headers=bob)
+    annotate(api, rows[4], headers=ada)
+
+    def check(who, left):
+        page = queue(api, who)
+        assert numbers(page) == left
+        assert page["totalElements"] == len(left)
+
+    check(ada, [2, 3])
+    check(bob, [0, 1, 2, 3])  # who is unsure of what is decided for the others
+    check(admin, [0, 2, 3])
+    check(None, [0, 2, 3])
+    annotate(api, rows[1], "UNSURE", headers=admin)
+    check(ada, [1, 2, 3])
+    check(bob, [0, 1, 2, 3])
+    annotate(api, rows[1], "INCORRECT", headers=bob)
+    check(bob, [0, 2, 3])
+
+
+def test_what_an_earlier_server_annotates_meanwhile_is_not_shown(api):
+    """While servers are replaced one by one, one that keeps no counts of reviews writes annotations."""
+    start(api, item(1), item(2))
+    annotate(api, queue(api)["content"][0])
+    write(api, update(ITEMS).values(reviewed=None))
+    write(api, update(RUNS).values(reviewed_count=0, reviewed_failed_count=0))
+    assert numbers(queue(api)) == [2]
+
+
+def test_pages_stay_fast_where_most_is_decided(api):
+    """The index begins at what waits: what was decided before it is not read."""
+    run = start(api)
+    for part in range(10):
+        add(api, run, *(item(part * 1000 + n) for n in range(1000)))
+    write(api, update(ITEMS).where(ITEMS.c.ordinal < 9990).values(reviewed=True))
+    write(api, update(RUNS).values(reviewed_count=9990))
+    queue(api)
+    started = time.process_time()
+    page = queue(api)
+    assert len(page["content"]) == page["totalElements"] == 10
+    assert time.process_time() - started < 1
+
+
+def test_pages_of_the_most_informative_that_a_filter_narrows_show_each_item_once(api):
+    start(api, *(item(n, score("exact", 0.0, False), score("style")) for n in range(5)))
+    pages = [queue(api, sort="informative", disagree=True, size=2, page=number) for number in range(3)]
+    assert sorted(number for page in pages for number in numbers(page)) == list(range(5))
+    assert [page["last"] for page in pages] == [False, False, True]
+    assert [page["totalIsExact"] for page in pages] == [False] * 3
+    after = pages[0]["content"][0]["itemId"]
+    refused = api.get(QUEUE, params={"sort": "informative", "after": after})
+    assert (refused.status_code, "after" in refused.json()["message"]) == (400, True)
+
+
+def test_a_page_far_down_a_filtered_queue_is_refused(api):
+    start(api, item(0))
+    assert api.get(QUEUE, params={"sample": 1, "size": 2000, "page": 50}).status_code == 200
+    refused = api.get(QUEUE, params={"sample": 1, "size": 2000, "page": 51})
+    assert (refused.status_code, "after" in refused.json()["message"]) == (400, True)
+    assert api.get(QUEUE, params={"size": 2000, "page": 51}).status_code == 200
