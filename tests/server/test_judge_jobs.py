@@ -124,6 +124,85 @@ def test_a_name_is_taken_until_its_job_has_failed(api):
     assert "replace" in answer.json()["message"]
 
 
+SHORT = {"type": "length", "params": {"max": 9}}
+LOOSE = {"type": "equality", "params": {"ignoreCase": True}}
+
+
+def refuse(api, path, json=None):
+    """What a conflict says."""
+    answer = api.post(f"/api/v1/runs/{path}", json=json)
+    assert answer.status_code == 409, answer.text
+    return answer.json()["message"]
+
+
+def partly_scored(api, end="FAILED"):
+    """A run of which a job has scored one item of three, and that job."""
+    run = stored_run(api, [answered("yes"), *[{**answered("x"), "expectedOutputs": {}}] * 2])
+    job = score(api, run, **exact())
+    assert (job["status"], job["scoredCount"]) == (end, 1)
+    return run, job
+
+
+def test_scores_of_another_evaluator_are_not_mixed_under_one_name(api):
+    run, job = partly_scored(api)
+
+    assert '"replace": true' in refuse(
+        api, f"{run}/judge-jobs", {"evaluatorName": "exact", "evaluator": LOOSE}
+    )
+    assert read_run(api, run)["status"] == "FAILED"
+    assert score(api, run, **exact())["scoredCount"] == 1  # the same evaluator continues
+    job = score(api, run, evaluatorName="exact", evaluator=SHORT, replace=True)
+
+    assert (job["status"], scores_of(api, run, "exact")) == ("SUCCEEDED", [1.0, 1.0, 1.0])
+
+
+def test_whose_scores_they_are_is_known_after_the_job_is_deleted(api):
+    run, job = partly_scored(api)
+    assert api.delete(f"/api/v1/runs/{run}/judge-jobs/{job['id']}").status_code == 204
+
+    refuse(api, f"{run}/judge-jobs", {"evaluatorName": "exact", "evaluator": SHORT})
+
+    assert score(api, run, evaluatorName="exact", evaluator=SHORT, replace=True)["scoredCount"] == 3
+    refuse(api, f"{run}/judge-jobs", exact() | {"replace": False})
+
+
+def test_a_failed_replacement_does_not_decide_whose_scores_they_are(api):
+    run, _ = partly_scored(api)
+    cost = {"type": "cost", "params": {"maxUsd": 1.0}}
+    assert score(api, run, evaluatorName="exact", evaluator=cost, replace=True)["status"] == "FAILED"
+
+    refuse(api, f"{run}/judge-jobs", {"evaluatorName": "exact", "evaluator": cost})
+
+    assert score(api, run, **exact())["scoredCount"] == 1
+
+
+def test_retry_mixes_no_scores_of_two_evaluators(api):
+    run = stored_run(api, [answered("yes")] * 2)
+    cost = {"type": "cost", "params": {"maxUsd": 1.0}}
+    first = score(api, run, evaluatorName="size", evaluator=cost)
+    assert first["status"] == "FAILED"
+    second = score(api, run, evaluatorName="size", evaluator=SHORT)
+    assert second["status"] == "SUCCEEDED"
+
+    assert "taken its place" in refuse(api, f"{run}/judge-jobs/{first['id']}/retry")
+    assert api.delete(f"/api/v1/runs/{run}/judge-jobs/{second['id']}").status_code == 204
+    assert "another evaluator by now" in refuse(api, f"{run}/judge-jobs/{first['id']}/retry")
+    assert read_run(api, run)["status"] == "SUCCESS"
+
+
+def test_a_replacement_that_failed_can_be_retried(api):
+    run = stored_run(api, [answered("yes")] * 2)
+    score(api, run, **exact())
+    cost = {"type": "cost", "params": {"maxUsd": 1.0}}
+    job = score(api, run, evaluatorName="exact", evaluator=cost, replace=True)
+    assert job["status"] == "FAILED"
+
+    assert api.post(f"/api/v1/runs/{run}/judge-jobs/{job['id']}/retry").status_code == 200
+
+    assert wait_for_job(api, job)["status"] == "FAILED"
+    assert scores_of(api, run, "exact") == [1.0, 1.0]
+
+
 def test_scores_that_a_client_sent_stay(api):
     run = run_of(api, [item({"exact": 0.25}, **answered("yes")), answered("yes")])
 
@@ -137,14 +216,29 @@ def test_a_changed_evaluator_replaces_all_scores_at_once(api):
     run = stored_run(api, [answered("YES"), answered("yes"), answered("no")])
     score(api, run, **exact())
     assert read_run(api, run)["passedItems"] == 1
-    loose = {"type": "equality", "params": {"ignoreCase": True}}
 
-    job = score(api, run, evaluatorName="exact", evaluator=loose, replace=True)
+    job = score(api, run, evaluatorName="exact", evaluator=LOOSE, replace=True)
 
     assert job["status"] == "SUCCEEDED"
     assert scores_of(api, run, "exact") == [1.0, 1.0, 0.0]
     after = read_run(api, run)
     assert (after["passedItems"], after["status"]) == (2, "SUCCESS")
+
+
+def test_items_that_a_replacement_could_not_score_are_scored_by_a_retry(api):
+    outputs = [answered("YES"), answered("yes"), {**answered("no"), "expectedOutputs": {}}]
+    run = stored_run(api, outputs)
+    score(api, run, evaluatorName="exact", evaluator=SHORT)
+    assert scores_of(api, run, "exact") == [1.0, 1.0, 1.0]
+    job = score(api, run, evaluatorName="exact", evaluator=LOOSE, replace=True)
+    assert (job["errorCount"], scores_of(api, run, "exact")) == (1, [1.0, 1.0, None])
+
+    answer = api.post(f"/api/v1/runs/{run}/judge-jobs/{job['id']}/retry")
+
+    assert answer.status_code == 200, answer.text
+    job = wait_for_job(api, job)
+    assert (job["status"], job["scoredCount"], job["errorCount"]) == ("SUCCEEDED", 2, 1)
+    assert scores_of(api, run, "exact") == [1.0, 1.0, None]  # those of the replacement stay
 
 
 def test_a_replacement_that_fails_leaves_the_scores_as_they_are(api):

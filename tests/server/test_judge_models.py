@@ -152,6 +152,14 @@ def test_an_item_without_an_answer_does_not_undo_a_replacement(serve, model, mon
     assert (job["status"], job["scoredCount"], job["errorCount"]) == ("SUCCEEDED", 2, 1)
     assert scores_of(api, run, "helpful") == [5.0, None, 5.0]
 
+    monkeypatch.setattr(WatchedJudge, "complete", complete)
+    model.answer = json.dumps({"reason": "It is so.", "score": 3})
+    assert api.post(f"/api/v1/runs/{run}/judge-jobs/{job['id']}/retry").status_code == 200
+
+    job = wait_for_job(api, job)
+    assert (job["status"], job["scoredCount"], job["errorCount"]) == ("SUCCEEDED", 3, 0)
+    assert scores_of(api, run, "helpful") == [5.0, 3.0, 5.0]
+
 
 @pytest.mark.parametrize(("code", "words"), [(401, "key"), (404, "model")])
 def test_what_every_call_would_meet_ends_the_job_at_once(api, model, code, words):

@@ -26,6 +26,7 @@ from dokimos.server._services.judge_budgets import limits_of
 from dokimos.server._services.judge_call_bounds import check_prices
 from dokimos.server._services.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.judge_leases import release_lost
+from dokimos.server._services.judge_names import check_new_job, check_retry, has_yet_to_replace
 from dokimos.server._services.judged_runs import ACTIVE, hold_run, release_run
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.names import check_name
@@ -72,7 +73,6 @@ JOB_ORDERS: Final = SortKeys(
 ERROR_ORDERS: Final = SortKeys(
     {"ordinal": ITEMS.c.ordinal}, ties=(ITEMS.c.ordinal, ITEMS.c.repetition), default="ordinal"
 )
-_TAKEN: Final = (*ACTIVE, JobStatus.SUCCEEDED)
 _JOB: Final = JUDGE_JOBS.c
 
 
@@ -82,14 +82,14 @@ def create_job(
     """Store a job that scores a run, which is EVALUATING from then on.
 
     Raises:
-        ConflictError: The name is taken on this run, there is nothing to replace, or a budget
-            in dollars cannot hold, since nobody knows what the model costs.
+        ConflictError: The name is taken on this run, its scores are of another evaluator, there is nothing to
+            replace, or a budget in dollars cannot hold, since nobody knows what the model costs.
         NotFoundError: There is no such run, or no such connection, that the caller sees.
     """
     run = _find_writable_run(connection, principal, run_id)
     check_name(new.evaluator_name, "evaluatorName")
     _check_connection(connection, principal, new, settings)
-    _check_is_free(connection, run_id, new)
+    check_new_job(connection, run_id, new.evaluator_name, new.spec, replaces=new.replaces)
     moment, job_id = now(), new_id()
     tenant = principal.tenant if principal.is_restricted else run.tenant_id
     connection.execute(
@@ -239,25 +239,22 @@ def retry_job(connection: Connection, principal: Principal, run_id: str, job_id:
     """Let a job that is at its end score what it has not scored, and nothing else.
 
     Raises:
-        ConflictError: It is not at its end, nothing is left for it, or another job has taken its place.
+        ConflictError: It is not at its end, nothing is left for it, another job has taken its place, or the
+            scores under its name are of another evaluator by now.
     """
     job = _find_writable_job(connection, principal, run_id, job_id)
     if job.status in ACTIVE:
         raise ConflictError(f"The job is {job.status}; only a job that has ended is retried")
-    later = select(_JOB.id).where(
-        _JOB.run_id == run_id, _JOB.evaluator_name == job.evaluator_name, _JOB.id != job_id
-    )
-    if connection.execute(later.where(_JOB.status.in_(_TAKEN))).first() is not None:
-        raise ConflictError(f"Another job of '{job.evaluator_name}' has taken its place on this run")
-    if job.status == JobStatus.SUCCEEDED and job.replaces:
-        raise ConflictError("The scores have been replaced; to score the run once more, create a new job")
-    scored = 0 if job.replaces else _count_scored(connection, run_id, job.evaluator_name)
+    check_retry(connection, job)
+    replaces = has_yet_to_replace(job)
+    scored = 0 if replaces else _count_scored(connection, run_id, job.evaluator_name)
     run = find_run(connection, principal, run_id)
     if scored + job.skipped_count >= run.item_count and job.status == JobStatus.SUCCEEDED:
         raise ConflictError("Nothing is left to score")
     for table in (JUDGE_ERRORS, JUDGE_SCORES):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     counts = {"scored_count": scored, "error_count": 0, "skipped_count": 0, "item_count": run.item_count}
+    counts["replaces"] = replaces  # one that has replaced them adds to its own scores
     fresh = {"attempt_count": 0, "lost_count": 0, "last_error": None, "completed_at": None, "lease": None}
     connection.execute(update(JUDGE_JOBS).where(_JOB.id == job_id).values(**counts, **fresh))
     _queue(connection, job_id)
@@ -354,23 +351,6 @@ def read_budget(stored: Mapping[str, Any] | None) -> Budget | None:
 def _check_is_active(job: Row[Any], what: str) -> None:
     if job.status not in ACTIVE:
         raise ConflictError(f"The job is {job.status}, so it cannot be {what}")
-
-
-def _check_is_free(connection: Connection, run_id: str, new: NewJob) -> None:
-    query = select(_JOB.status).where(_JOB.run_id == run_id, _JOB.evaluator_name == new.evaluator_name)
-    statuses = set(connection.execute(query).scalars())
-    taken = statuses.intersection(ACTIVE)
-    if taken:
-        raise ConflictError(f"A job of '{new.evaluator_name}' on this run is {min(taken)} already")
-    if new.replaces and not statuses:
-        raise ConflictError(
-            f"No job has scored this run as '{new.evaluator_name}', so there is nothing to replace"
-        )
-    if JobStatus.SUCCEEDED in statuses and not new.replaces:
-        raise ConflictError(
-            f"A job of '{new.evaluator_name}' has scored this run; choose another name, or replace its "
-            'scores with "replace": true'
-        )
 
 
 def _count_scored(connection: Connection, run_id: str, name: str) -> int:

@@ -14,6 +14,7 @@ from dokimos.server._db.tables import EVALUATIONS, ITEMS, RUNS
 from dokimos.server._services.item_counts import Counts, count_scores
 from dokimos.server._services.judge_claims import lock_job
 from dokimos.server._services.judge_evaluators import EvaluatorFacts
+from dokimos.server._services.judge_names import keep_evaluator
 from dokimos.server._services.judge_results import count_reviewed_failures, describe_evaluator
 from dokimos.server._services.new_items import NewEvaluation
 
@@ -53,6 +54,7 @@ def replace_scores(connection: Connection, job_id: str, lease: str, facts: Evalu
     connection.execute(update(RUNS).where(RUNS.c.id == job.run_id).values(values))
     count_scores(connection, driver_id(job.run_id, connection), counts)
     describe_evaluator(connection, job.run_id, job.evaluator_name, facts)
+    keep_evaluator(connection, job)
 
 
 def _replace_in(connection: Connection, job: Row[Any], items: Sequence[Row[Any]], counts: Counts) -> int:

@@ -24,6 +24,7 @@ from dokimos.server._services.item_counts import Counts, count_scores
 from dokimos.server._services.judge_claims import lock_job
 from dokimos.server._services.judge_evaluators import EvaluatorFacts
 from dokimos.server._services.judge_jobs import announce_job
+from dokimos.server._services.judge_names import keep_evaluator
 from dokimos.server._services.new_items import NewEvaluation
 
 SKIPPED: Final = "skipped"
@@ -75,6 +76,8 @@ def store_outcomes(
         stored = _keep_scores(connection, job, scores)
     else:
         stored = add_scores(connection, job.run_id, job.evaluator_name, scores, items)
+        if stored:
+            keep_evaluator(connection, job)
     failed = _insert_new(connection, job, errors)
     skipped = sum(each.kind == SKIPPED for each in failed)
     values = {

@@ -26,6 +26,7 @@ def upgrade() -> None:
 def _add_judge_jobs() -> None:
     for column in ("own_status", "own_status_reason"):
         op.add_column("runs", sa.Column(column, sa.Text(), nullable=True))
+    op.add_column("run_evaluators", sa.Column("job_evaluator", sa.Text(), nullable=True))
     op.create_table(
         "judge_jobs",
         sa.Column("id", Id(), nullable=False),
