@@ -55,11 +55,9 @@ class CountingJudge:
         return answer if isinstance(answer, JudgeReply) else JudgeReply(answer, self.metrics)
 
 
-async def ask(ledger, judge, *prompts, retry_keys=()):
+async def ask(ledger, judge, *prompts):
     """Ask all prompts at once, as a run does; return the replies, or the errors in their places."""
-    scope = RunScope(
-        budget=ledger, call_stores=(ledger,), in_flight={}, retry_keys=set(retry_keys), run_index=0
-    )
+    scope = RunScope(budget=ledger, call_stores=(ledger,), in_flight={}, run_index=0)
 
     async def run():
         enter_scope(scope)

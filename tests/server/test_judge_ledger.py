@@ -24,7 +24,7 @@ from dokimos.judges._judge_calls import CallRequest, reject
 from dokimos.judges._run_scope import RunScope, enter_scope
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._services import judge_call_writer, judge_replies
-from dokimos.server._services.judge_call_queries import spending_of, unusable_keys
+from dokimos.server._services.judge_call_queries import forget_unusable, spending_of
 from dokimos.server._services.judge_leases import LeaseLost, release_lost
 
 
@@ -94,9 +94,9 @@ async def test_an_unusable_reply_is_paid_for_and_not_asked_again_but_in_a_retry(
     [second] = await ask(ledger, judge, "a")
     other = await open_ledger(database, await give_to(database, job, "second"))
     [third] = await ask(other, judge, "a")
-    keys = await database.read(lambda connection: unusable_keys(connection, job.job_id))
+    await database.write(lambda connection: forget_unusable(connection, job.job_id))
     judge.answer = str.upper
-    [fourth] = await ask(other, judge, "a", retry_keys=keys)
+    [fourth] = await ask(other, judge, "a")
     [fifth] = await ask(other, judge, "a")
 
     assert [str(error) for error in (first, second, third)] == ["cut off"] * 3
@@ -104,7 +104,6 @@ async def test_an_unusable_reply_is_paid_for_and_not_asked_again_but_in_a_retry(
     assert [fourth.text, fifth.text] == ["A", "A"]
     assert judge.prompts == ["a", "a"]
     assert [row.status for row in await calls_of(database, job)] == ["REPLACED", "ANSWERED"]
-    assert not await database.read(lambda connection: unusable_keys(connection, job.job_id))
     await check_sums(database)
 
 
@@ -118,10 +117,10 @@ async def test_a_reply_that_nobody_can_read_is_asked_again_only_in_a_retry(datab
 
     await asyncio.create_task(refuse())
     [again] = await ask(ledger, judge, "a")
-    keys = await database.read(lambda connection: unusable_keys(connection, job.job_id))
-    await ask(ledger, judge, "a", retry_keys=keys)
+    forgotten = await database.write(lambda connection: forget_unusable(connection, job.job_id))
+    await ask(ledger, judge, "a")
 
-    assert (again.text, keys) == ("answer to a", {key_of(judge, "a")})
+    assert (again.text, forgotten, len(judge.prompts)) == ("answer to a", 1, 2)
     assert [row.status for row in await calls_of(database, job)] == ["REPLACED", "ANSWERED"]
     await check_sums(database)
 

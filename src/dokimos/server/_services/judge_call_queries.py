@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Text, bindparam, func, literal_column, select
+from sqlalchemy import Connection, Row, Text, bindparam, func, literal_column, select, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.columns import Id
@@ -57,10 +57,13 @@ def _read_spending(row: Row[Any]) -> JobSpending:
     )
 
 
-def unusable_keys(connection: Connection, job_id: str) -> set[str]:
-    """Return the keys of a job's calls whose replies are of no use, for a worker that asks them again."""
-    query = select(_CALL.key).where(_CALL.job_id == job_id, _CALL.status == CallStatus.UNUSABLE)
-    return {key for key in connection.execute(query).scalars() if key is not None}
+def forget_unusable(connection: Connection, job_id: str) -> int:
+    """Let replies that are of no use be asked for again, once each; return how many there were.
+
+    For somebody who has the errors of a job retried. They were paid for, so their rows stay.
+    """
+    change = update(JUDGE_CALLS).where(_CALL.job_id == job_id, _CALL.status == CallStatus.UNUSABLE)
+    return connection.execute(change.values(status=CallStatus.REPLACED)).rowcount
 
 
 def find_reply(connection: Connection, job_id: str, key: str) -> tuple[str, str | None] | None:

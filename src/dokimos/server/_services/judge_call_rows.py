@@ -44,7 +44,7 @@ def store_group(
     ended, new = group.ended, group.new
     if is_repeated:
         ended, new = _without_stored(connection, ended, new)
-    _end_calls(connection, job, ended)
+    _end_calls(connection, ended)
     _mark_unusable(connection, job, group.rejected)
     moment = now()
     today = job.sums(day_of(moment)) if new else ()
@@ -71,7 +71,6 @@ def store_group(
 
 
 _CALL: Final = JUDGE_CALLS.c
-_KNOWN: Final = (CallStatus.ANSWERED, CallStatus.UNUSABLE)
 
 
 def _sums(job: LeasedJob, ended: EndedCall) -> tuple[Sum, ...]:
@@ -103,7 +102,7 @@ def _statuses(connection: Connection, call_ids: Sequence[str]) -> dict[str, tupl
     }
 
 
-def _end_calls(connection: Connection, job: LeasedJob, ended: Iterable[EndedCall]) -> None:
+def _end_calls(connection: Connection, ended: Iterable[EndedCall]) -> None:
     rows, unmade = [], []
     moment = now()
     for each in ended:
@@ -111,8 +110,6 @@ def _end_calls(connection: Connection, job: LeasedJob, ended: Iterable[EndedCall
         if each.status is None:
             unmade.append({"of_call": call_id})
             continue
-        if each.is_retry and each.status in _KNOWN and each.call.key is not None:
-            _replace_earlier(connection, job, each.call.key)
         rows.append(
             {
                 "of_call": call_id,
@@ -128,11 +125,6 @@ def _end_calls(connection: Connection, job: LeasedJob, ended: Iterable[EndedCall
         _END_CALL.execute_many(connection, rows)
     if unmade:
         _REMOVE_CALL.execute_many(connection, unmade)
-
-
-def _replace_earlier(connection: Connection, job: LeasedJob, key: str) -> None:
-    change = update(JUDGE_CALLS).where(_CALL.job_id == job.job_id, _CALL.key == key, _CALL.status.in_(_KNOWN))
-    connection.execute(change.values(status=CallStatus.REPLACED))
 
 
 def _mark_unusable(connection: Connection, job: LeasedJob, keys: Collection[str]) -> None:

@@ -58,7 +58,6 @@ class EndedCall:
     reply: str | None = None
     """The same, as the table keeps it."""
     problem: str | None = None
-    is_retry: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

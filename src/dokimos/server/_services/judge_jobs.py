@@ -24,6 +24,7 @@ from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import EventKind, announce_run
 from dokimos.server._services.judge_budgets import limits_of
 from dokimos.server._services.judge_call_bounds import check_prices
+from dokimos.server._services.judge_call_queries import forget_unusable
 from dokimos.server._services.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.judge_leases import release_lost
 from dokimos.server._services.judge_names import check_new_job, check_retry, has_yet_to_replace
@@ -253,6 +254,7 @@ def retry_job(connection: Connection, principal: Principal, run_id: str, job_id:
         raise ConflictError("Nothing is left to score")
     for table in (JUDGE_ERRORS, JUDGE_SCORES):
         connection.execute(delete(table).where(table.c.job_id == job_id))
+    forget_unusable(connection, job_id)
     counts = {"scored_count": scored, "error_count": 0, "skipped_count": 0, "item_count": run.item_count}
     counts["replaces"] = replaces  # one that has replaced them adds to its own scores
     fresh = {"attempt_count": 0, "lost_count": 0, "last_error": None, "completed_at": None, "lease": None}

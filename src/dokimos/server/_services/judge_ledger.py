@@ -162,7 +162,7 @@ class JudgeLedger:
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
         """Return the stored reply to a call, None if there is none."""
-        if request.is_retry or not self._keys.may_have(key):
+        if not self._keys.may_have(key):
             return None
         found = await self._read(partial(queries.find_reply, job_id=self._job.job_id, key=key))
         if found is None:
@@ -193,7 +193,7 @@ class JudgeLedger:
         self, reservation: Reservation, metrics: CallMetrics | None, outcome: object
     ) -> asyncio.Future[None]:
         """Store the reply to a call, and what it cost."""
-        call, request = reservation.call, reservation.request
+        call = reservation.call
         reply = outcome if isinstance(outcome, JudgeReply) else None
         spent, is_priced = self._bounds.measure(metrics, reservation.input_tokens, reply)
         reservation.account.count(CallMetrics(spent.tokens, cost_usd=spent.nano_usd / NANO))
@@ -203,7 +203,6 @@ class JudgeLedger:
             spent=spent,
             is_priced=is_priced,
             outcome=reply,
-            is_retry=request is not None and request.is_retry,
         )
         if isinstance(outcome, JudgeReplyError):
             ended.status = CallStatus.UNUSABLE

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Row
 
 from dokimos.errors import ConfigurationError
-from dokimos.server._db.database import Database, Lane
+from dokimos.server._db.database import Database
 from dokimos.server._services.errors import ConflictError
 from dokimos.server._services.judge_budgets import limits_of
 from dokimos.server._services.judge_call_bounds import CallBounds, check_prices
-from dokimos.server._services.judge_call_queries import unusable_keys
 from dokimos.server._services.judge_jobs import read_budget
 from dokimos.server._services.judge_leases import LeasedJob
 from dokimos.server._services.judge_ledger import JudgeLedger
@@ -58,13 +56,11 @@ class JobModels:
         leased = LeasedJob(job_id=job.id, project_id=job.project_id, tenant_id=job.tenant_id, lease=job.lease)
         ledger = JudgeLedger(self._database, leased, limits, CallBounds.of(access.judge))
         await ledger.open()
-        # Items with an unusable reply have an error, and are only asked about again once that is removed.
-        query = partial(unusable_keys, job_id=job.id)
+        # Without keys to retry: what was of no use is asked for again only where somebody has errors retried.
         scope = RunScope(
             budget=ledger,
             call_stores=(ledger,),
             in_flight={},
-            retry_keys=await self._database.read(query, Lane.WORK),
             breakers=Breakers(),
             evaluator_timeout=self._settings.judging.item_seconds,
         )
