@@ -17,6 +17,7 @@ from tests.server.judge_runs import (
 )
 from tests.servers.scripted import ScriptedServer, raw, slow, status, too_many
 
+from dokimos._http.address_policy import AddressPolicy
 from dokimos.errors import JudgeUnavailableError
 from dokimos.judges import Budget
 from dokimos.server._judge_settings import JudgeSettings
@@ -259,6 +260,43 @@ def test_a_connection_that_is_deleted_takes_its_jobs_along(api, model):
 
     assert api.get(f"/api/v1/runs/{run}/judge-jobs").json() == []
     assert read_run(api, run)["status"] == "SUCCESS"
+
+
+def test_a_connection_that_other_tenants_use_is_deleted_on_demand_alone(serve, model):
+    policy = AddressPolicy.parse(model.url.removeprefix("http://"))
+    judging = JudgeSettings(poll_seconds=0.05)
+    api = serve(api_key="k", encryption_keys=("passphrase",), address_policy=policy, judging=judging)
+    admin = {"Authorization": "Bearer k"}
+
+    def key_of(tenant):
+        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+        key = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
+        return {"Authorization": f"Bearer {key}"}
+
+    ada, bob = key_of("ada"), key_of("bob")
+    body = {"name": "judge", "baseUrl": f"{model.url}/v1", "model": "scripted", "apiKey": KEY}
+    shared = api.post("/api/v1/llm-connections", json=body, headers=admin).json()["id"]
+    model.script.extend([slow(30.0)] * 20)
+    run = stored_run(api, items(GOOD), headers=ada)
+    job = begin(api, run, headers=ada, **documented(shared))
+
+    def delete(headers, query=""):
+        answer = api.delete(f"/api/v1/llm-connections/{shared}{query}", headers=headers)
+        return answer.status_code, answer.json().get("message") if answer.content else None
+
+    for query in ("", "?force=true"):
+        status, message = delete(bob, query)
+        assert (status, "other tenants are using" in message) == (409, True)
+        assert "force" not in message
+    status, message = delete(admin)
+    assert (status, "1 judge job of another tenant uses" in message) == (409, True)
+    jobs = api.get(f"/api/v1/runs/{run}/judge-jobs", headers=ada).json()
+    assert [each["id"] for each in jobs] == [job["id"]]
+
+    assert delete(admin, "?force=true") == (204, None)
+
+    assert api.get(f"/api/v1/runs/{run}/judge-jobs", headers=ada).json() == []
+    assert api.get(f"/api/v1/runs/{run}", headers=ada).json()["status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("fault", [raw("<html>"), raw(""), raw("null")])

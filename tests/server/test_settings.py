@@ -6,6 +6,7 @@ import pytest
 
 from dokimos.errors import ConfigurationError
 from dokimos.server import ServerSettings
+from dokimos.server._environment import Variables
 
 
 def settings(**variables):
@@ -71,6 +72,38 @@ def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_variable(vari
         settings(**{variable: value})
 
     assert refusal.value.setting == variable
+
+
+def numbers_of_the_server():
+    """The variables that hold a number, by trying each with a text."""
+
+    class Recorder(Variables):
+        def _parse(self, name, convert, what):
+            found.append(name)
+            return super()._parse(name, convert, what)
+
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dokimos.server._settings.Variables", Recorder)
+        settings(DB_HOST="db")
+    return found
+
+
+@pytest.mark.parametrize("variable", numbers_of_the_server())
+@pytest.mark.parametrize("value", ["1" + "0" * 300, "-" + "1" + "0" * 300])
+def test_every_number_has_bounds(variable, value):
+    with pytest.raises(ConfigurationError, match=rf"{variable} must be from -?\d+ to \d+.*, not ") as refusal:
+        settings(**{variable: value, "DB_HOST": "db"})
+
+    assert refusal.value.setting == variable
+
+
+def test_an_error_about_a_budget_names_its_bound():
+    words = (
+        "DOKIMOS_JUDGE_BUDGET_USD_PER_DAY must be from 0 to 1000000000, or -1 for any amount, not 1e\\+300"
+    )
+    with pytest.raises(ConfigurationError, match=words):
+        settings(DOKIMOS_JUDGE_BUDGET_USD_PER_DAY="1e300")
 
 
 def test_spring_variables_that_mean_nothing_are_listed():

@@ -7,6 +7,9 @@ from typing import Final, TypeVar
 
 from dokimos.errors import ConfigurationError
 
+MAX_INTEGER: Final = 2**31 - 1
+MAX_NUMBER: Final = 1_000_000
+"""As days 2,700 years: times that are computed with it still fit into a column."""
 _T = TypeVar("_T")
 _MAPPED_SPRING_VARIABLES: Final = (
     "SPRING_DATASOURCE_URL",
@@ -35,23 +38,24 @@ class Variables:
     def names(self, name: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
-    def integer(self, name: str, default: int, *, low: int, high: int | None = None) -> int:
+    def integer(self, name: str, default: int, *, low: int, high: int = MAX_INTEGER) -> int:
         number = self._parse(name, int, "a whole number")
         if number is None:
             return default
-        if number < low or (high is not None and number > high):
-            limits = f"at least {low}" if high is None else f"from {low} to {high}"
-            raise ConfigurationError(f"{name} must be {limits}, not {number}.", setting=name)
+        if not low <= number <= high:
+            raise ConfigurationError(f"{name} must be from {low} to {high}, not {number}.", setting=name)
         return number
 
-    def number(self, name: str, default: float, *, forever: bool = False) -> float:
-        """Return a number of 0 or more; with `forever` also -1."""
+    def number(
+        self, name: str, default: float, *, high: int = MAX_NUMBER, forever: str | None = None
+    ) -> float:
+        """Return a number from 0 to `high`, or -1 where that stands for what `forever` says."""
         value = self._parse(name, float, "a number")
         if value is None:
             return default
-        if not 0 <= value < float("inf") and not (forever and value == -1):
-            also = ", or -1 for ever" if forever else ""
-            raise ConfigurationError(f"{name} must be 0 or more{also}, not {value}.", setting=name)
+        if not 0 <= value <= high and not (forever and value == -1):
+            also = f", or -1 {forever}" if forever else ""
+            raise ConfigurationError(f"{name} must be from 0 to {high}{also}, not {value}.", setting=name)
         return value
 
     def boolean(self, name: str) -> bool:

@@ -8,6 +8,10 @@ from typing import Final
 from dokimos.judges import Budget
 from dokimos.server._environment import Variables
 
+MAX_COST_USD: Final = 1_000_000_000
+MAX_COUNT: Final = 2**53
+"""The largest limits of budgets: their sums, in billionths of a dollar too, fit into a column."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings:
@@ -59,14 +63,16 @@ def read_judge_settings(variables: Variables) -> JudgeSettings:
         connections_need_admin=variables.boolean("DOKIMOS_CONNECTIONS_NEED_ADMIN"),
         budget_per_day=_read_budget(variables, "DOKIMOS_JUDGE_BUDGET"),
         project_budget_per_day=_read_budget(variables, "DOKIMOS_JUDGE_PROJECT_BUDGET"),
-        reply_days=variables.number("DOKIMOS_JUDGE_REPLY_DAYS", 30.0, forever=True),
+        reply_days=variables.number("DOKIMOS_JUDGE_REPLY_DAYS", 30.0, forever="for ever"),
     )
 
 
 def _read_budget(variables: Variables, prefix: str) -> Budget | None:
-    dollars = variables.number(f"{prefix}_USD_PER_DAY", _NO_LIMIT, forever=True)
-    tokens = variables.integer(f"{prefix}_TOKENS_PER_DAY", _NO_LIMIT, low=_NO_LIMIT)
-    calls = variables.integer(f"{prefix}_CALLS_PER_DAY", _NO_LIMIT, low=_NO_LIMIT)
+    dollars = variables.number(
+        f"{prefix}_USD_PER_DAY", _NO_LIMIT, high=MAX_COST_USD, forever="for any amount"
+    )
+    tokens = variables.integer(f"{prefix}_TOKENS_PER_DAY", _NO_LIMIT, low=_NO_LIMIT, high=MAX_COUNT)
+    calls = variables.integer(f"{prefix}_CALLS_PER_DAY", _NO_LIMIT, low=_NO_LIMIT, high=MAX_COUNT)
     if dollars == tokens == calls == _NO_LIMIT:
         return None
     return Budget(

@@ -173,23 +173,23 @@ class ServerSettings:
                 "DOKIMOS_MAX_EVENT_STREAMS_PER_CALLER", 100, low=0
             ),
             stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
-            run_retention_days=variables.number("DOKIMOS_RUN_RETENTION_DAYS", -1.0, forever=True),
+            run_retention_days=variables.number("DOKIMOS_RUN_RETENTION_DAYS", -1.0, forever="for ever"),
             comparison_memory_bytes=variables.integer("DOKIMOS_COMPARISON_MEMORY_MIB", 2048, low=256)
             * MEBIBYTE,
             max_waiting_comparisons=variables.integer("DOKIMOS_MAX_WAITING_COMPARISONS", 20, low=1),
             comparison_retention_days=variables.number(
-                "DOKIMOS_COMPARISON_RETENTION_DAYS", 30.0, forever=True
+                "DOKIMOS_COMPARISON_RETENTION_DAYS", 30.0, forever="for ever"
             ),
             max_comparison_cases=variables.integer("DOKIMOS_MAX_COMPARISON_CASES", 10_000_000, low=0),
             drain_seconds=variables.number("DOKIMOS_DRAIN_SECONDS", 0.0),
             stop_timeout=variables.number("DOKIMOS_STOP_TIMEOUT_SECONDS", 20.0),
-            audit_retention_days=variables.number("DOKIMOS_AUDIT_RETENTION_DAYS", 365.0, forever=True),
+            audit_retention_days=variables.number("DOKIMOS_AUDIT_RETENTION_DAYS", 365.0, forever="for ever"),
             public_metrics=variables.boolean("DOKIMOS_PUBLIC_METRICS"),
             log_format=_log_format(variables),
             access_log_level=variables.level("DOKIMOS_ACCESS_LOG_LEVEL", "WARN"),
             address_policy=AddressPolicy.parse(variables.text(ALLOWED_HOSTS) or ""),
             encryption_keys=_encryption_keys(variables),
-            alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever=True),
+            alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever="for ever"),
             judging=read_judge_settings(variables),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),

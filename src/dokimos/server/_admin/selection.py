@@ -82,7 +82,8 @@ def select_rows(
     if selection.is_backup:
         return select(*columns)
     source, conditions = _join_parents(table, table, table, selection)
-    read = [_read_column(each, has_gone=has_gone) for each in columns]
+    own = _own_status() if RUNS.c.own_status in columns else {}
+    read = [own.get(each.name, _read_column(each, has_gone=has_gone)) for each in columns]
     return select(*read).select_from(source).where(*conditions)
 
 
@@ -177,6 +178,15 @@ def _read_column(each: Column[Any], *, has_gone: bool) -> ColumnElement[Any]:
     source, conditions = _join_parents(target, alias, alias, _EVERYTHING)
     found = select(literal(1)).select_from(source).where(alias.c[loose.column.name] == each, *conditions)
     return case((found.correlate(table).exists(), each)).label(each.name)
+
+
+def _own_status() -> dict[str, ColumnElement[Any]]:
+    """Columns of runs: one that is being scored is exported as what it is without its judge jobs."""
+    names = {"status": "own_status", "status_reason": "own_status_reason"}
+    is_scored = and_(RUNS.c.status == "EVALUATING", RUNS.c.own_status.is_not(None))
+    own = {name: case((is_scored, RUNS.c[held]), else_=RUNS.c[name]) for name, held in names.items()}
+    empty = {held: case((is_scored, null()), else_=RUNS.c[held]) for held in names.values()}
+    return {name: column.label(name) for name, column in {**own, **empty}.items()}
 
 
 _EVERYTHING: Final = Selection()

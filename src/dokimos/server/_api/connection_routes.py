@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 from sqlalchemy import Connection, Row
 from starlette.requests import Request
@@ -145,11 +145,19 @@ async def replace_connection(
 @ROUTER.delete("/{connectionId}", status_code=204)
 @access(Access.WRITE)
 async def remove_connection(
-    request: Request, caller: Caller, store: Store, connection_id: ConnectionId
+    request: Request,
+    caller: Caller,
+    store: Store,
+    connection_id: ConnectionId,
+    force: Annotated[bool, Query(description="Whether jobs of other tenants are ended, too.")] = False,
 ) -> Response:
-    """Delete a connection with its judge jobs; what they scored stays."""
+    """Delete a connection with its judge jobs; what they scored stays.
+
+    Where jobs of other tenants have not ended, that is a conflict, unless `force` is true and the caller
+    has no tenant.
+    """
     _check_role(request, caller)
-    await store.write(lambda connection: delete_connection(connection, caller, connection_id))
+    await store.write(lambda connection: delete_connection(connection, caller, connection_id, force=force))
     return Response(status_code=204)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dokimos.server._api.json_body import StrictBody, WireModel
+from dokimos.server._judge_settings import MAX_COST_USD, MAX_COUNT
 
 Status = Literal["PENDING", "CLAIMED", "SUCCEEDED", "FAILED", "PAUSED", "CANCELLED"]
 Part = Literal["INPUT", "EXPECTED_OUTPUT", "ACTUAL_OUTPUT"]
@@ -24,9 +25,9 @@ class EvaluatorBody(StrictBody):
 class BudgetBody(StrictBody):
     """What the calls of a job may cost at most; null sets no limit."""
 
-    max_cost_usd: Annotated[float | None, Field(ge=0, le=1_000_000_000)] = None
-    max_tokens: Annotated[int | None, Field(ge=0, le=2**53)] = None
-    max_calls: Annotated[int | None, Field(ge=0, le=2**53)] = None
+    max_cost_usd: Annotated[float | None, Field(ge=0, le=MAX_COST_USD)] = None
+    max_tokens: Annotated[int | None, Field(ge=0, le=MAX_COUNT)] = None
+    max_calls: Annotated[int | None, Field(ge=0, le=MAX_COUNT)] = None
 
 
 class JobBody(WireModel):

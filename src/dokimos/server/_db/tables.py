@@ -388,6 +388,7 @@ Index(None, COMPARISONS.c.created_at, COMPARISONS.c.case_count)
 _index_where("state = ''", "ix_comparisons_discarded", COMPARISONS.c.created_at)
 # Of the runs that ended, few wait for a verdict.
 _index_where("verdict IS NULL AND completed_at IS NOT NULL", "ix_runs_without_verdict", RUNS.c.completed_at)
+_index_where("status = 'EVALUATING'", "ix_runs_evaluating", RUNS.c.id)
 # Below a shared project, the runs of one tenant are hidden from the others; without tenants this is empty.
 _index_where(
     "tenant_id IS NOT NULL AND deleted_at IS NULL",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, exists, func, literal_column, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.judge_tables import JUDGE_JOBS
@@ -16,6 +16,7 @@ from dokimos.server._services.visible_counts import activity_at
 ACTIVE: Final = ("PENDING", "CLAIMED", "PAUSED")
 """The statuses of jobs that are not at their end."""
 FAILED: Final = "FAILED"
+_UNKNOWN: Final = "The run was being scored, and its judge job is gone; how it had ended is not known."
 
 
 def hold_run(connection: Connection, run: Row[Any]) -> None:
@@ -41,13 +42,16 @@ def release_run(connection: Connection, run_id: str) -> None:
     """
     query = select(RUNS).where(RUNS.c.id == run_id, RUNS.c.deleted_at.is_(None)).with_for_update()
     run = connection.execute(query).first()
-    if run is None or run.own_status is None or _has_active_jobs(connection, run_id):
+    if run is None or _has_active_jobs(connection, run_id):
+        return
+    is_unknown = run.own_status is None
+    if is_unknown and run.status != RunStatus.EVALUATING:
         return
     failure = _find_failure(connection, run_id)
     if failure is None:
         values = {
-            "status": run.own_status,
-            "status_reason": run.own_status_reason,
+            "status": RunStatus.FAILED if is_unknown else run.own_status,
+            "status_reason": _UNKNOWN if is_unknown else run.own_status_reason,
             "own_status": None,
             "own_status_reason": None,
         }
@@ -67,6 +71,24 @@ def release_run(connection: Connection, run_id: str) -> None:
     )
     kind = EventKind.RUN_UPDATED if is_running else EventKind.RUN_COMPLETED
     announce_run(connection, kind, run, {"status": status, **counts_of(run)})
+
+
+def release_idle_runs(connection: Connection, most: int = 100) -> list[str]:
+    """Give runs their status back that are EVALUATING, and of which no job is active; return their ids.
+
+    Whoever ends a job does that, too. These are runs whose jobs vanished in another way, such as with an
+    import from a server that was scoring them.
+    """
+    has_active_job = exists().where(JUDGE_JOBS.c.run_id == RUNS.c.id, JUDGE_JOBS.c.status.in_(ACTIVE))
+    query = select(RUNS.c.id).where(
+        RUNS.c.status == literal_column("'EVALUATING'"),  # as the index has it
+        RUNS.c.deleted_at.is_(None),
+        ~has_active_job,
+    )
+    run_ids = connection.execute(query.order_by(RUNS.c.id).limit(most)).scalars().all()
+    for run_id in run_ids:
+        release_run(connection, run_id)
+    return list(run_ids)
 
 
 def _has_active_jobs(connection: Connection, run_id: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, not_, or_, select, update
 
 from dokimos._http.address import find_url_fault, has_login
 from dokimos._http.address_policy import AddressPolicy
@@ -15,11 +15,13 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.connection_tables import LLM_CONNECTIONS
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
+from dokimos.server._db.judge_tables import JUDGE_JOBS
 from dokimos.server._services.audit_targets import describe_target
 from dokimos.server._services.credential_references import check_reference
 from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.judge_jobs import release_connection
+from dokimos.server._services.judged_runs import ACTIVE
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.model_origins import origin_of
 from dokimos.server._services.names import check_name
@@ -183,17 +185,48 @@ def change_connection(
     return changed
 
 
-def delete_connection(connection: Connection, principal: Principal, connection_id: str) -> None:
+def delete_connection(
+    connection: Connection, principal: Principal, connection_id: str, *, force: bool = False
+) -> None:
     """Delete a connection with its jobs; what they scored stays.
+
+    Args:
+        connection: Of a transaction that writes.
+        principal, connection_id: The connection, and who deletes it.
+        force: Whether jobs of other tenants that have not ended are ended, too.
 
     Raises:
         NotFoundError: There is none that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
+        ConflictError: Other tenants are using it.
     """
     row = find_writable(connection, principal, connection_id)
+    _check_others(connection, principal, row, force=force)
     release_connection(connection, connection_id)  # their runs are not EVALUATING any more
     connection.execute(delete(LLM_CONNECTIONS).where(_TABLE.id == connection_id))
     _announce(connection, EventKind.CONNECTION_DELETED, row)
+
+
+def _check_others(connection: Connection, principal: Principal, row: Row[Any], *, force: bool) -> None:
+    """Refuse to end jobs of other tenants by accident; who does not see these can never end them."""
+    job = JUDGE_JOBS.c
+    is_of_others = and_(job.tenant_id.is_not(None), job.tenant_id.is_distinct_from(principal.tenant))
+    if principal.is_restricted:
+        is_of_others = not_(principal.sees(JUDGE_JOBS))
+    query = select(func.count()).where(job.connection_id == row.id, job.status.in_(ACTIVE), is_of_others)
+    count: int = connection.execute(query.select_from(JUDGE_JOBS)).scalar_one()
+    if not count or (force and not principal.is_restricted):
+        return
+    if principal.is_restricted:
+        raise ConflictError(
+            f"Judge jobs of other tenants are using the LLM connection '{row.name}'; delete it when they "
+            "have ended, or ask an administrator without a tenant to do so"
+        )
+    jobs = "1 judge job of another tenant uses" if count == 1 else f"{count} judge jobs of other tenants use"
+    raise ConflictError(
+        f"{jobs} the LLM connection '{row.name}'; delete it when they have ended, or end them as well with "
+        "?force=true"
+    )
 
 
 def find_writable(connection: Connection, principal: Principal, connection_id: str) -> Row[Any]:

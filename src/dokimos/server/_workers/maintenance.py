@@ -12,6 +12,7 @@ from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database
 from dokimos.server._services.comparison_retention import expire_comparisons
 from dokimos.server._services.comparisons import Comparisons
+from dokimos.server._services.judged_runs import release_idle_runs
 from dokimos.server._services.maintenance import fail_stale_runs, purge_deleted_rows
 from dokimos.server._services.project_settings import default_settings
 from dokimos.server._settings import ServerSettings
@@ -22,6 +23,7 @@ _LOGGER: Final = logging.getLogger("dokimos.server")
 _REAP_SECONDS: Final = 300.0
 _PURGE_SECONDS: Final = 30.0
 _CLOCK_SECONDS: Final = 60.0
+_RELEASE_SECONDS: Final = 60.0
 _VERDICT_SECONDS: Final = 60.0
 """How long after its end a run that has no verdict counts as forgotten, as by a server that was killed."""
 _DAY_SECONDS: Final = 24 * 3600.0
@@ -37,6 +39,10 @@ async def maintain(
 
     async def end_quiet_runs() -> None:
         for run_id in await reaper.sweep():
+            comparisons.judge_soon(run_id)
+
+    async def release_runs() -> None:
+        for run_id in await database.write(release_idle_runs):
             comparisons.judge_soon(run_id)
 
     missing_since = _DAY_SECONDS
@@ -62,6 +68,7 @@ async def maintain(
         )
         for name, action, seconds in (
             ("Removing deleted rows", lambda: remove_rows(database, settings), _PURGE_SECONDS),
+            ("Giving runs back that nothing scores", release_runs, _RELEASE_SECONDS),
             ("Computing missing verdicts", compute_verdicts, _VERDICT_SECONDS),
             ("Following the clock of the database", database.follow_clock, _CLOCK_SECONDS),
         ):

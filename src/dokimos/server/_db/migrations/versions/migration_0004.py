@@ -26,6 +26,8 @@ def upgrade() -> None:
 def _add_judge_jobs() -> None:
     for column in ("own_status", "own_status_reason"):
         op.add_column("runs", sa.Column(column, sa.Text(), nullable=True))
+    is_scored = sa.text("status = 'EVALUATING'")
+    op.create_index("ix_runs_evaluating", "runs", ["id"], sqlite_where=is_scored, postgresql_where=is_scored)
     op.add_column("run_evaluators", sa.Column("job_evaluator", sa.Text(), nullable=True))
     op.create_table(
         "judge_jobs",
