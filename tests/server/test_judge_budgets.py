@@ -185,7 +185,9 @@ async def test_a_call_waits_only_so_long_for_the_calls_of_others(database, job, 
 
 def test_a_budget_in_dollars_is_refused_for_a_model_without_a_price():
     in_dollars = Limits(server_day=Budget(max_cost_usd=1.0))
-    with pytest.raises(UnpricedModelError, match=r"connection 'local'.*inputPrice and outputPrice"):
+    with pytest.raises(
+        UnpricedModelError, match=r"connection 'local'.*inputPricePerMillion and outputPricePerMillion"
+    ):
         check_prices(in_dollars, "local", "my-model", PRICES)
     check_prices(in_dollars, "local", "my-model", Prices({"my-model": Rate(0.0, 0.0)}))
     check_prices(Limits(job=Budget(max_tokens=5)), "local", "my-model", None)

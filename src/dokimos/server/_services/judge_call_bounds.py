@@ -40,8 +40,8 @@ def check_prices(limits: Limits, connection_name: str, model: str, prices: Price
     if limits.scope_in_dollars is not None and not is_priced(model, prices):
         raise UnpricedModelError(
             f"A budget in dollars limits judging, and the price of the model {model!r} of the connection "
-            f"'{connection_name}' is not known: set inputPrice and outputPrice of the connection (US dollars "
-            "per million tokens), or set a budget in tokens or calls instead."
+            f"'{connection_name}' is not known: set inputPricePerMillion and outputPricePerMillion "
+            "of the connection (US dollars), or set a budget in tokens or calls instead."
         )
 
 
