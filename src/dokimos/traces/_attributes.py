@@ -41,6 +41,8 @@ def parse_literal(value: object) -> Any:
         return value
 
 
+FlatKey: TypeAlias = tuple[str, tuple[str, ...]]
+"""The prefix of a flattened structure, and the path below it."""
 _Pairs: TypeAlias = list[tuple[tuple[str, ...], Any]]
 """Paths below a prefix, with their values."""
 
@@ -76,26 +78,31 @@ class UnflattenCache:
 
 
 def unflatten(
-    attributes: Attributes, pattern: re.Pattern[str], cache: UnflattenCache | None = None
+    attributes: Attributes,
+    flat_keys: Iterable[tuple[str, FlatKey]],
+    cache: UnflattenCache | None = None,
 ) -> dict[str, Any]:
     """Rebuild, by prefix, the structure that was flattened: `a.0.b = 1` is `{"a.": [{"b": 1}]}`.
 
-    `pattern` matches the prefixes, the last dot included.
+    `flat_keys` are the keys to look at, as `find_flat_keys` returns them.
     """
     by_prefix: dict[str, _Pairs] = {}
-    for key, value in attributes.items():
-        split = _split(key, pattern)
-        if split is not None:
-            pairs = by_prefix.get(split[0])
-            if pairs is None:
-                pairs = by_prefix[split[0]] = []
-            pairs.append((split[1], value))
+    for key, (prefix, path) in flat_keys:
+        pairs = by_prefix.get(prefix)
+        if pairs is None:
+            pairs = by_prefix[prefix] = []
+        pairs.append((path, attributes[key]))
     cache = UnflattenCache() if cache is None else cache
     return {prefix: cache.tree(prefix, pairs) for prefix, pairs in by_prefix.items()}
 
 
+def find_flat_keys(keys: Iterable[str], pattern: re.Pattern[str]) -> tuple[tuple[str, FlatKey], ...]:
+    """Return the keys of flattened structures; `pattern` matches their prefixes, the last dot included."""
+    return tuple((key, split) for key in keys if (split := _split(key, pattern)) is not None)
+
+
 @lru_cache(maxsize=16_384)  # all spans of an instrumentation have the same keys
-def _split(key: str, pattern: re.Pattern[str]) -> tuple[str, tuple[str, ...]] | None:
+def _split(key: str, pattern: re.Pattern[str]) -> FlatKey | None:
     match = pattern.match(key)
     if match is None:
         return None

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dokimos._core.json_object import parse_if_json
+from dokimos.traces._semconv import Names
 from dokimos.traces._span import Span
 from dokimos.traces._span_source import SpanSource
 
 _SECONDS: Final = "gen_ai.response.time_to_first_chunk"
-_MILLISECONDS: Final = ("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
+_MILLISECONDS: Final = Names("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
 """What the AI SDK of Vercel writes, now and before version 4."""
 _FIRST_TOKEN: Final = "gen_ai.server.time_to_first_token"
 """What OpenLIT writes in seconds, and Strands in milliseconds."""

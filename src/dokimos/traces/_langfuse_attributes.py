@@ -5,7 +5,7 @@ Source: the property mapping on Langfuse's page on OpenTelemetry.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from dokimos._core.json_object import parse_if_container
@@ -32,9 +32,9 @@ _TOKENS: Final = {
 }
 
 
-def is_observation(attributes: Attributes) -> bool:
-    """Say whether a span is an observation of Langfuse's, and was not only sent there."""
-    return any(key in attributes for key in _OWN)
+def is_observation(keys: Collection[str]) -> bool:
+    """Say whether a span with these attributes is an observation of Langfuse's, and was not only sent there."""
+    return any(key in keys for key in _OWN)
 
 
 def is_failed(attributes: Attributes) -> bool:

@@ -13,6 +13,23 @@ from enum import StrEnum
 from typing import Final
 
 
+class Names(tuple[str, ...]):
+    """The names that one value has in the conventions, in order of precedence.
+
+    Equal to itself alone, so that finding what is known of a value needs no comparison of its names.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *names: str) -> Names:
+        return super().__new__(cls, names)
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 class SpanRole(StrEnum):
     """What a span stands for."""
 
@@ -38,6 +55,7 @@ OPERATIONS: Final = {
     "embeddings": SpanRole.OTHER,
     "create_agent": SpanRole.OTHER,
 }
+OPENINFERENCE_KIND: Final = "openinference.span.kind"
 OPENINFERENCE_KINDS: Final = {
     "LLM": SpanRole.MODEL,
     "TOOL": SpanRole.TOOL,
@@ -81,16 +99,16 @@ FLATTENED: Final = re.compile(
     r"(?:llm\.(?:input_messages|output_messages|prompts|completions|tools|request\.functions)"
     r"|gen_ai\.(?:prompt|completion)|retrieval\.documents)\."
 )
-INPUT_MESSAGES: Final = ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
-OUTPUT_MESSAGES: Final = ("gen_ai.output.messages",)
+INPUT_MESSAGES: Final = Names("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
+OUTPUT_MESSAGES: Final = Names("gen_ai.output.messages")
 FLAT_INPUTS: Final = ("llm.input_messages.", "gen_ai.prompt.", "llm.prompts.")
 FLAT_OUTPUTS: Final = ("llm.output_messages.", "gen_ai.completion.", "llm.completions.")
-PLAIN_INPUTS: Final = ("gen_ai.prompt", "llm.input_messages", "llm.prompts")
-PLAIN_OUTPUTS: Final = ("gen_ai.completion", "llm.output_messages", "llm.completions")
+PLAIN_INPUTS: Final = Names("gen_ai.prompt", "llm.input_messages", "llm.prompts")
+PLAIN_OUTPUTS: Final = Names("gen_ai.completion", "llm.output_messages", "llm.completions")
 
-INPUT_TEXT: Final = ("dokimos.input", "input.value", "gen_ai.prompt", "llm.input", "input", "prompt")
+INPUT_TEXT: Final = Names("dokimos.input", "input.value", "gen_ai.prompt", "llm.input", "input", "prompt")
 """Where any span may have its input as text, in the order in which they are looked up."""
-OUTPUT_TEXT: Final = (
+OUTPUT_TEXT: Final = Names(
     "dokimos.output",
     "output.value",
     "gen_ai.completion",
@@ -102,9 +120,9 @@ FINAL_RESULT: Final = "final_result"
 
 # Of each list the first name counts that a span has: those of the conventions, then those of libraries, and
 # last those that any span may have for something else, such as `input`.
-TOOL_NAME: Final = ("gen_ai.tool.name", "tool.name", "tool_call.function.name", "mcp.tool.name")
-CALL_ID: Final = ("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-ARGUMENTS: Final = (
+TOOL_NAME: Final = Names("gen_ai.tool.name", "tool.name", "tool_call.function.name", "mcp.tool.name")
+CALL_ID: Final = Names("gen_ai.tool.call.id", "tool_call.id", "tool.id")
+ARGUMENTS: Final = Names(
     "gen_ai.tool.call.arguments",
     "tool_arguments",
     "tool_call.function.arguments",
@@ -114,7 +132,7 @@ ARGUMENTS: Final = (
     "dokimos.input",
     "input",
 )
-RESULT: Final = (
+RESULT: Final = Names(
     "gen_ai.tool.call.result",
     "tool_response",
     "output.value",
@@ -123,14 +141,14 @@ RESULT: Final = (
     "dokimos.output",
     "output",
 )
-AGENT_NAME: Final = (
+AGENT_NAME: Final = Names(
     "gen_ai.agent.name",
     "agent.name",
     "traceloop.entity.name",
     "graph.node.id",
     "ai.telemetry.functionId",
 )
-CONVERSATION: Final = (
+CONVERSATION: Final = Names(
     "gen_ai.conversation.id",
     "session.id",
     "traceloop.association.properties.session_id",
@@ -140,7 +158,7 @@ CONVERSATION: Final = (
     "ai.telemetry.metadata.sessionId",
 )
 # The model that answered before the one that was asked for, which may be an alias.
-MODEL_NAME: Final = (
+MODEL_NAME: Final = Names(
     "gen_ai.response.model",
     "llm.response.model_name",
     "llm.model_name",
@@ -149,7 +167,7 @@ MODEL_NAME: Final = (
     "ai.response.model",
     "ai.model.id",
 )
-TOKENS_IN: Final = (
+TOKENS_IN: Final = Names(
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",
     "llm.token_count.prompt",
@@ -158,7 +176,7 @@ TOKENS_IN: Final = (
     "ai.usage.inputTokens",
     "ai.usage.promptTokens",
 )
-TOKENS_OUT: Final = (
+TOKENS_OUT: Final = Names(
     "gen_ai.usage.output_tokens",
     "gen_ai.usage.completion_tokens",
     "llm.token_count.completion",
@@ -167,14 +185,14 @@ TOKENS_OUT: Final = (
     "ai.usage.outputTokens",
     "ai.usage.completionTokens",
 )
-CACHED: Final = (
+CACHED: Final = Names(
     "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.cache_read_input_tokens",
     "llm.token_count.prompt_details.cache_read",
     "ai.usage.cachedInputTokens",
     "ai.usage.inputTokenDetails.cacheReadTokens",
 )
-REASONING: Final = (
+REASONING: Final = Names(
     "gen_ai.usage.reasoning.output_tokens",
     "gen_ai.usage.reasoning_tokens",
     "llm.usage.reasoning_tokens",
@@ -182,15 +200,16 @@ REASONING: Final = (
     "ai.usage.reasoningTokens",
     "ai.usage.outputTokenDetails.reasoningTokens",
 )
-FINISH_REASONS: Final = (
+FINISH_REASONS: Final = Names(
     "gen_ai.response.finish_reasons",
     "llm.response.finish_reason",
     "ai.response.finishReason",
     "ai.finishReason",
 )
-COST: Final = ("llm.cost.total", "gen_ai.usage.cost", "operation.cost")
+COST: Final = Names("llm.cost.total", "gen_ai.usage.cost", "operation.cost")
 
-DOCUMENTS: Final = ("gen_ai.retrieval.documents", "retrieval.documents")
+QUERY: Final = Names("gen_ai.retrieval.query.text", "input.value", "db.query.text")
+DOCUMENTS: Final = Names("gen_ai.retrieval.documents", "retrieval.documents")
 DOCUMENT_TEXT: Final = ("content", "text", "page_content", "document", "chunk")
 DATABASE_RESULTS: Final = frozenset({"db.query.result", "db.search.result"})
 
@@ -208,7 +227,7 @@ ELIDED: Final = "<elided>"
 """What Google's instrumentations write in the place of content that they do not capture."""
 REDACTED: Final = "__REDACTED__"
 """What OpenInference's write there."""
-CHOICE_COUNT: Final = ("gen_ai.request.choice.count", "gen_ai.request.n")
+CHOICE_COUNT: Final = Names("gen_ai.request.choice.count", "gen_ai.request.n")
 DETAILS: Final = frozenset(
     {"gen_ai.client.inference.operation.details", "gen_ai.content.prompt", "gen_ai.content.completion"}
 )

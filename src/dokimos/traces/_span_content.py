@@ -28,14 +28,16 @@ from dokimos.traces._semconv import (
     INPUT_TEXT,
     MERGED_TOOLS,
     MODEL_NAME,
+    OPENINFERENCE_KIND,
     OPENINFERENCE_KINDS,
     OUTPUT_TEXT,
+    QUERY,
     REASONING,
     RESULT,
-    ROLE_TABLES,
     TOKENS_IN,
     TOKENS_OUT,
     TOOL_NAME,
+    Names,
     SpanRole,
 )
 from dokimos.traces._span import Span
@@ -87,14 +89,17 @@ def parse_span(span: Span, cache: MessageCache | None = None) -> SpanContent:
 
     With one `cache` for the spans of a trace, messages that they repeat are parsed only once.
     """
-    source = SpanSource.of(span, cache)
+    source = SpanSource(span, cache)
     role = _role(source)
     return _PARSERS[role](source, role)
 
 
 def derive_text(span: Span) -> tuple[str | None, str | None]:
     """Return the input and the output of a span as text: from its attributes, else from its messages."""
-    source = SpanSource.of(span)
+    return _derive_text(SpanSource(span))
+
+
+def _derive_text(source: SpanSource) -> tuple[str | None, str | None]:
     input_text, output_text = _find_text(source, INPUT_TEXT), _find_text(source, OUTPUT_TEXT)
     if input_text is None:
         questions = [message for message in source.inputs if message.role == "user"]
@@ -105,10 +110,10 @@ def derive_text(span: Span) -> tuple[str | None, str | None]:
 
 
 def _role(source: SpanSource) -> SpanRole:
-    kind = source.get("openinference.span.kind")
+    kind = source.get(OPENINFERENCE_KIND)
     if kind is not None:
         return OPENINFERENCE_KINDS.get(str(kind).upper(), SpanRole.OTHER)
-    for key, roles in ROLE_TABLES:
+    for key, roles in source.plan.role_tables:
         role = roles.get(str(source.get(key)))
         if role is SpanRole.TOOL and source.get("gen_ai.tool.name") == MERGED_TOOLS:
             return SpanRole.OTHER
@@ -119,7 +124,7 @@ def _role(source: SpanSource) -> SpanRole:
 
 def _guess_role(source: SpanSource) -> SpanRole:
     """Guess the role from the attributes of a span that does not name it."""
-    if source.first((*TOOL_NAME, *CALL_ID)) is not None:
+    if source.first(TOOL_NAME) is not None or source.first(CALL_ID) is not None:
         return SpanRole.TOOL
     if source.first(DOCUMENTS) is not None or "retrieval.documents." in source.structures:
         return SpanRole.RETRIEVAL
@@ -144,7 +149,7 @@ def _parse_model(source: SpanSource, role: SpanRole) -> SpanContent:
 
 def _parse_container(source: SpanSource, role: SpanRole) -> SpanContent:
     """Parse an agent, a workflow, or a span of an unknown kind that may contain them."""
-    input_text, output_text = derive_text(source.span)
+    input_text, output_text = _derive_text(source)
     final = source.get(FINAL_RESULT)
     return SpanContent(
         role=role,
@@ -236,7 +241,7 @@ def _unwrap_result(value: object) -> tuple[Any, str]:
 
 
 def _parse_retrieval(source: SpanSource, role: SpanRole) -> SpanContent:
-    query = source.first(("gen_ai.retrieval.query.text", "input.value", "db.query.text"))
+    query = source.first(QUERY)
     return SpanContent(
         role=role,
         input_text=None if query is None else text_form(query),
@@ -352,11 +357,11 @@ def _error(source: SpanSource) -> str | None:
 def _model_error(source: SpanSource) -> str | None:
     """Return the error of a model; an answer that was cut off has it in the finish reason only."""
     error = _error(source)
-    return CUT_OFF if error is None and source.is_cut_off else error
+    return CUT_OFF if error is None and source.is_cut_off() else error
 
 
-def _find_text(source: SpanSource, keys: Iterable[str]) -> str | None:
-    texts = (text_form(source.get(key)) for key in keys)
+def _find_text(source: SpanSource, names: Names) -> str | None:
+    texts = (text_form(source.get(name)) for name in source.plan[names])
     return next((text for text in texts if text is not None and text.strip()), None)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dokimos._core.json_object import parse_if_container
 from dokimos._messages.neutral import NeutralMessage
-from dokimos.traces import _adk_attributes as adk_attributes
-from dokimos.traces import _langfuse_attributes as langfuse_attributes
-from dokimos.traces import _vercel_attributes as vercel_attributes
+from dokimos.traces._attribute_plan import AttributePlan
 from dokimos.traces._attributes import Attributes, first_value, unflatten
 from dokimos.traces._semconv import (
     CHOICE,
@@ -22,66 +18,78 @@ from dokimos.traces._semconv import (
     FINISH_REASONS,
     FLAT_INPUTS,
     FLAT_OUTPUTS,
-    FLATTENED,
     INPUT_MESSAGES,
     OUTPUT_MESSAGES,
     PLAIN_INPUTS,
     PLAIN_OUTPUTS,
     REDACTED,
+    Names,
 )
 from dokimos.traces._span import Span, SpanEvent
 from dokimos.traces._span_messages import MessageCache, join_text, parse_messages
 
 
-@dataclass(frozen=True)
 class SpanSource:
     """A span with the attributes of its events, and with flattened structures rebuilt."""
 
-    span: Span
-    attributes: Attributes
-    cache: MessageCache | None = None
+    __slots__ = ("_events", "_inputs", "_outputs", "_structures", "attributes", "cache", "plan", "span")
 
-    @classmethod
-    def of(cls, span: Span, cache: MessageCache | None = None) -> SpanSource:
-        attributes = span.attributes
-        for event in span.events:
-            if event.name in DETAILS:
-                body = event.body if isinstance(event.body, dict) else {}
-                attributes = {**body, **event.attributes, **attributes}
-        if "openinference.span.kind" in attributes and REDACTED in attributes.values():
-            attributes = {key: value for key, value in attributes.items() if value != REDACTED}
-        # A span of the AI SDK that was sent to Langfuse has attributes of both; the SDK's come first.
-        if adk_attributes.EVENT_ID in attributes:
-            attributes = adk_attributes.normalize_attributes(attributes)
-        if vercel_attributes.OPERATION in attributes:
-            attributes = vercel_attributes.normalize_attributes(attributes)
-        if langfuse_attributes.is_observation(attributes):
-            attributes = langfuse_attributes.normalize_attributes(attributes)
-        return cls(span, attributes, cache)
+    def __init__(self, span: Span, cache: MessageCache | None = None) -> None:
+        self.span = span
+        self.cache = cache
+        self.attributes = _with_details(span)
+        self.plan = AttributePlan.of(self.attributes)
+        if self.plan.may_be_redacted and REDACTED in self.attributes.values():
+            self.attributes = {key: value for key, value in self.attributes.items() if value != REDACTED}
+            self.plan = AttributePlan.of(self.attributes)
+        if self.plan.normalizers:
+            for normalize in self.plan.normalizers:
+                self.attributes = normalize(self.attributes)
+            self.plan = AttributePlan.of(self.attributes)
+        self._structures: dict[str, Any] | None = None
+        self._events: tuple[tuple[str, Any], ...] | None = None
+        self._inputs: tuple[NeutralMessage, ...] | None = None
+        self._outputs: tuple[NeutralMessage, ...] | None = None
 
     def get(self, key: str) -> Any:
+        """Return an attribute, None if the span does not have it."""
         return self.attributes.get(key)
 
-    def first(self, keys: Iterable[str]) -> Any:
-        return first_value(self.attributes, keys)
+    def first(self, names: Names) -> Any:
+        """Return the value of the first name that has one, as `first_value` does."""
+        for name in self.plan[names]:
+            value = self.attributes[name]
+            if value or value in (0, {}):
+                return value
+        return None
 
-    @cached_property
+    @property
     def structures(self) -> dict[str, Any]:
         """What was flattened into dotted keys, by prefix."""
-        return unflatten(self.attributes, FLATTENED, self.cache.flat if self.cache else None)
+        if self._structures is None:
+            flat_keys = self.plan.flat_keys
+            cache = self.cache.flat if self.cache else None
+            self._structures = unflatten(self.attributes, flat_keys, cache) if flat_keys else {}
+        return self._structures
 
-    @cached_property
+    @property
     def events(self) -> tuple[tuple[str, Any], ...]:
         """The name and the content of each event that is a message, in order, if its content was captured."""
-        messages = [(event.name, _content(event)) for event in self.span.events if _is_message(event.name)]
-        messages = [(name, content) for name, content in messages if content.get("content") != ELIDED]
-        recorded = parse_if_container(self.get("events"))
-        for event in recorded if isinstance(recorded, list) else ():
-            if isinstance(event, dict) and _is_message(event.get("event.name")):
-                messages.append((event["event.name"], event))
-        return tuple(messages)
+        if self._events is None:
+            self._events = tuple(self._find_events())
+        return self._events
 
-    @cached_property
+    def _find_events(self) -> Iterator[tuple[str, Any]]:
+        for event in self.span.events:
+            if _is_message(event.name):
+                content = _content(event)
+                if content.get("content") != ELIDED:
+                    yield event.name, content
+        recorded = parse_if_container(self.get("events"))
+        for each in recorded if isinstance(recorded, list) else ():
+            if isinstance(each, dict) and _is_message(each.get("event.name")):
+                yield each["event.name"], each
+
     def is_cut_off(self) -> bool:
         """Whether the finish reason is an error: only the start of the answer may be there."""
         reasons = parse_if_container(self.first(FINISH_REASONS))
@@ -96,51 +104,67 @@ class SpanSource:
         last = next((each for each in reversed(candidates) if isinstance(each, dict)), {})
         return last.get("finish_reason") == "error"
 
-    @cached_property
+    @property
     def inputs(self) -> tuple[NeutralMessage, ...]:
-        messages = self._messages(
-            INPUT_MESSAGES, self._find_event_inputs, FLAT_INPUTS, PLAIN_INPUTS, role="user"
-        )
-        instructions = join_text(self.get("gen_ai.system_instructions"))
-        return (NeutralMessage("system", instructions), *messages) if instructions else messages
+        """What a model or agent was sent."""
+        if self._inputs is None:
+            messages: tuple[NeutralMessage, ...] = ()
+            for value in self._find_inputs():
+                messages = parse_messages(value, cache=self.cache)
+                if messages:
+                    break
+            instructions = join_text(self.get("gen_ai.system_instructions"))
+            self._inputs = (NeutralMessage("system", instructions), *messages) if instructions else messages
+        return self._inputs
 
-    @cached_property
+    @property
     def outputs(self) -> tuple[NeutralMessage, ...]:
-        return self._messages(
-            OUTPUT_MESSAGES, self._find_event_choices, FLAT_OUTPUTS, PLAIN_OUTPUTS, role="assistant"
-        )
+        """What it answered; of several choices, the first."""
+        if self._outputs is None:
+            count = self.first(CHOICE_COUNT)
+            choices = isinstance(count, int) and count > 1
+            messages: tuple[NeutralMessage, ...] = ()
+            for value in self._find_outputs():
+                messages = parse_messages(value, "assistant", choices=choices)
+                if messages:
+                    break
+            self._outputs = messages[:1] if choices else messages
+        return self._outputs
 
-    def _messages(
-        self,
-        keys: Iterable[str],
-        events: Callable[[], Any],
-        flat: Iterable[str],
-        plain: Iterable[str],
-        *,
-        role: str,
-    ) -> tuple[NeutralMessage, ...]:
-        """Return the messages of the first source that has any."""
-        count = self.first(CHOICE_COUNT) if role == "assistant" else None
-        choices = isinstance(count, int) and count > 1
-        sources: tuple[Callable[[], Any], ...] = (
-            lambda: self.first(keys),
-            events,
-            lambda: first_value(self.structures, flat),
-            lambda: self.first(plain),
-        )
-        cache = self.cache if role == "user" else None
-        for read_source in sources:
-            messages = parse_messages(read_source(), role, choices=choices, cache=cache)
-            if messages:
-                return messages[:1] if choices else messages
-        return ()
+    def _find_inputs(self) -> Iterator[Any]:
+        """Yield what may hold the messages that were sent, the best source first."""
+        plan = self.plan
+        if plan[INPUT_MESSAGES]:
+            yield self.first(INPUT_MESSAGES)
+        if self.events:
+            yield [{"role": EVENT_ROLES[name], **content} for name, content in self.events if name != CHOICE]
+        if plan.flat_keys:
+            yield first_value(self.structures, FLAT_INPUTS)
+        if plan[PLAIN_INPUTS]:
+            yield self.first(PLAIN_INPUTS)
 
-    def _find_event_inputs(self) -> list[dict[str, Any]]:
-        return [{"role": EVENT_ROLES[name], **content} for name, content in self.events if name != CHOICE]
+    def _find_outputs(self) -> Iterator[Any]:
+        """Yield what may hold the answers, the best source first."""
+        plan = self.plan
+        if plan[OUTPUT_MESSAGES]:
+            yield self.first(OUTPUT_MESSAGES)
+        if self.events:
+            choices = [content for name, content in self.events if name == CHOICE]
+            yield [content for content in choices if not content.get("index")]
+        if plan.flat_keys:
+            yield first_value(self.structures, FLAT_OUTPUTS)
+        if plan[PLAIN_OUTPUTS]:
+            yield self.first(PLAIN_OUTPUTS)
 
-    def _find_event_choices(self) -> list[Mapping[str, Any]]:
-        choices = [content for name, content in self.events if name == CHOICE]
-        return [content for content in choices if not content.get("index")]
+
+def _with_details(span: Span) -> Attributes:
+    """Return the attributes of a span, with those of events that only carry what it holds."""
+    attributes = span.attributes
+    for event in span.events:
+        if event.name in DETAILS:
+            body = event.body if isinstance(event.body, dict) else {}
+            attributes = {**body, **event.attributes, **attributes}
+    return attributes
 
 
 def _is_message(name: object) -> bool:

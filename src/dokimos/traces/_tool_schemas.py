@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos._core.json_object import parse_if_container
-from dokimos.traces._semconv import TOOL_NAME
+from dokimos.traces._semconv import TOOL_NAME, Names
 from dokimos.traces._span_source import SpanSource
 
 _SCHEMAS: Final = ("gen_ai.tool.json_schema", "tool.json_schema", "tool.parameters")
-_DESCRIPTIONS: Final = ("gen_ai.tool.description", "tool.description")
+_DESCRIPTIONS: Final = Names("gen_ai.tool.description", "tool.description")
 _TYPES: Final = frozenset(
     ("string", "integer", "number", "boolean", "array", "object", "null", "any", "image", "audio")
 )
