@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from dokimos._core.json_object import parse_if_container
 from dokimos._core.text import quote
-from dokimos._messages.neutral import NeutralMessage, NeutralResult
+from dokimos._messages.neutral import NeutralCall, NeutralMessage, NeutralResult
 from dokimos._messages.parts import (
     ASIDES,
     RESULT_KEYS,
@@ -89,6 +89,46 @@ def parse_plain_calls(data: object) -> list[PlainCall] | None:
     return messages if data.get("role") == "assistant" else None
 
 
+def _parse_parts_message(data: Mapping[str, Any]) -> list[NeutralMessage] | None:
+    """Parse a message of the GenAI conventions of texts and calls, or of results, fast; None for any other."""
+    parts, role = data.get("parts"), data.get("role")
+    spoken = _ROLES.get(role) if type(role) is str else None
+    # The number of keys says that there is nothing else in a message or a part to be lost.
+    if type(parts) is not list or spoken is None or len(data) != (3 if "finish_reason" in data else 2):
+        return None
+    if spoken == "tool":
+        return _parse_result_parts(parts)
+    texts, calls = [], []
+    for part in parts:
+        kind = part.get("type") if type(part) is dict else None
+        if kind == "text" and len(part) == 2 and type(text := part.get("content")) is str:
+            if text:
+                texts.append(text)
+        elif kind == "tool_call" and len(part) == 4 and "arguments" in part:
+            name, call_id = part.get("name"), part.get("id")
+            if type(name) is not str or type(call_id) is not str or not name.strip():
+                return None
+            calls.append(NeutralCall(name, part["arguments"], call_id))
+        else:
+            return None
+    if calls:
+        return [NeutralMessage("assistant", "\n".join(texts), tuple(calls))]
+    text = "\n".join(texts)
+    return [NeutralMessage(spoken, text)] if text else []
+
+
+def _parse_result_parts(parts: list[Any]) -> list[NeutralMessage] | None:
+    messages = []
+    for part in parts:
+        if type(part) is not dict or part.get("type") != "tool_call_response" or len(part) != 3:
+            return None
+        value, call_id = part.get("response"), part.get("id")
+        if value is None or type(call_id) is not str:
+            return None
+        messages.append(NeutralMessage("tool", result=NeutralResult(value, call_id)))
+    return messages or None
+
+
 def parse_recorded_messages(value: object, role: str) -> list[NeutralMessage]:
     """Parse what a span recorded: messages, one message or its text, as structures or as JSON text.
 
@@ -104,7 +144,11 @@ def _parse_value(value: object, role: str, messages: list[NeutralMessage]) -> No
         if value.strip():
             messages.append(NeutralMessage(role, value))
     elif isinstance(value, dict):
-        _parse_map(value, role, messages, False)
+        parsed = _parse_parts_message(value)
+        if parsed is None:
+            _parse_map(value, role, messages, False)
+        else:
+            messages += parsed
     elif isinstance(value, list | tuple):
         if value and all(is_part(element) for element in value):
             _parse_message({"content": value}, role, messages, False)

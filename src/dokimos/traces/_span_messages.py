@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from dokimos._core.json_object import parse_if_container
@@ -15,24 +14,59 @@ from dokimos._messages.parts import is_part
 from dokimos.traces._attributes import UnflattenCache
 
 
-@dataclass(slots=True)
 class MessageCache:
     """Caches the messages parsed last: what the spans of a trace repeat is parsed only once."""
 
-    elements: list[Any] = field(default_factory=list)
-    parsed: list[list[NeutralMessage]] = field(default_factory=list)
-    flat: UnflattenCache = field(default_factory=UnflattenCache)
+    __slots__ = ("_elements", "_head", "_instructions", "_parsed", "flat")
+
+    def __init__(self) -> None:
+        self._head = ""
+        """The JSON text that the elements were in, without its closing bracket."""
+        self._elements: list[Any] = []
+        self._parsed: list[list[NeutralMessage]] = []
+        self._instructions: tuple[object, str] = (None, "")
+        self.flat = UnflattenCache()
+
+    def load(self, value: object) -> Any:
+        """Parse JSON text as `parse_if_container` does; of text that continues the last one, only the rest."""
+        if type(value) is not str:
+            return value
+        head = self._head
+        if head and value.startswith(head):
+            rest = value[len(head) :].strip()
+            if rest == "]":
+                return self._elements
+            added = parse_if_container(f"[{rest[1:]}") if rest[:1] == "," else None
+            if added and type(added) is list:
+                return self._keep(value, [*self._elements, *added])
+        content = parse_if_container(value)
+        return self._keep(value, content) if content and type(content) is list else content
+
+    def _keep(self, text: str, elements: list[Any]) -> list[Any]:
+        if elements[: len(self._elements)] != self._elements:
+            self._parsed = []
+        self._head, self._elements = text.rstrip()[:-1], elements
+        return elements
 
     def parse(self, elements: list[Any], role: str) -> list[NeutralMessage]:
         """Parse messages, of which the first may be in the cache."""
-        seen = len(self.elements)
-        if elements[:seen] != self.elements:
-            self.parsed, seen = [], 0
-        self.parsed += [
-            parse_recorded_messages(parse_if_container(element), role) for element in elements[seen:]
+        if elements is not self._elements:
+            if elements[: len(self._elements)] != self._elements:
+                self._parsed = []
+            self._head, self._elements = "", elements
+        self._parsed += [
+            parse_recorded_messages(parse_if_container(element), role)
+            for element in elements[len(self._parsed) :]
         ]
-        self.elements = elements
-        return [message for messages in self.parsed for message in messages]
+        return [message for messages in self._parsed for message in messages]
+
+    def join_text(self, value: object) -> str:
+        """Return what `join_text` does; every call of a model repeats its instructions."""
+        if type(value) is not str:
+            return join_text(value)
+        if value != self._instructions[0]:
+            self._instructions = (value, join_text(value))
+        return self._instructions[1]
 
 
 def parse_messages(
@@ -43,7 +77,7 @@ def parse_messages(
     Consecutive messages of the assistant are joined to one, unless they are `choices` between answers.
     Anything that cannot be parsed is ignored; nothing raises. A `cache` serves one role only.
     """
-    content = parse_if_container(value)
+    content = parse_if_container(value) if cache is None else cache.load(value)
     if cache is not None and content and type(content) is list and not is_part(content[0]):
         messages = cache.parse(content, role)
     else:

@@ -113,7 +113,7 @@ class SpanSource:
                 messages = parse_messages(value, cache=self.cache)
                 if messages:
                     break
-            instructions = join_text(self.get("gen_ai.system_instructions"))
+            instructions = self._join_instructions(self.get("gen_ai.system_instructions"))
             self._inputs = (NeutralMessage("system", instructions), *messages) if instructions else messages
         return self._inputs
 
@@ -130,6 +130,11 @@ class SpanSource:
                     break
             self._outputs = messages[:1] if choices else messages
         return self._outputs
+
+    def _join_instructions(self, recorded: object) -> str:
+        if recorded is None:
+            return ""
+        return join_text(recorded) if self.cache is None else self.cache.join_text(recorded)
 
     def _find_inputs(self) -> Iterator[Any]:
         """Yield what may hold the messages that were sent, the best source first."""
