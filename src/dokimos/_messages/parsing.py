@@ -90,7 +90,7 @@ def parse_plain_calls(data: object) -> list[PlainCall] | None:
 
 
 def _parse_parts_message(data: Mapping[str, Any]) -> list[NeutralMessage] | None:
-    """Parse a message of the GenAI conventions of texts and calls, or of results, fast; None for any other."""
+    """Parse a message of the GenAI conventions: texts and calls, or results; None for any other."""
     parts, role = data.get("parts"), data.get("role")
     spoken = _ROLES.get(role) if type(role) is str else None
     # The number of keys says that there is nothing else in a message or a part to be lost.

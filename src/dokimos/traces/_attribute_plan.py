@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from dokimos.traces import _adk_attributes as adk_attributes
 from dokimos.traces import _langfuse_attributes as langfuse_attributes

@@ -25,12 +25,15 @@ _EVENTS: Final = frozenset(
         "ai.stream.firstChunk",  # Vercel
     )
 )
+_NAMES: Final = Names(_SECONDS, _FIRST_TOKEN, *_MILLISECONDS, _STARTED)
 _MAX_DURATION: Final = 1e9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def first_chunk_ms(source: SpanSource) -> float | None:
     """Return how many milliseconds after its start a span had the first piece of an answer."""
+    if not source.plan[_NAMES]:
+        return _measure_delay(source) if source.span.events else None
     seconds = _duration(source.get(_SECONDS))
     if seconds is not None:
         return seconds * 1000

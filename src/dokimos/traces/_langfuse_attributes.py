@@ -33,13 +33,13 @@ _TOKENS: Final = {
 
 
 def is_observation(keys: Collection[str]) -> bool:
-    """Say whether a span with these attributes is an observation of Langfuse's, and was not only sent there."""
+    """Say whether a span with these keys is an observation of Langfuse's, and was not only sent there."""
     return any(key in keys for key in _OWN)
 
 
 def is_failed(attributes: Attributes) -> bool:
     """Say whether an observation has the level of an error, which need not be its status."""
-    return str(attributes.get(LEVEL, "")).upper() in _ERROR_LEVELS
+    return LEVEL in attributes and str(attributes[LEVEL]).upper() in _ERROR_LEVELS
 
 
 def normalize_attributes(attributes: Attributes) -> Attributes:

@@ -99,17 +99,24 @@ def _parse_logs(request: Any) -> Iterator[LogRecord]:
 
 
 def _identity(value: bytes) -> str:
-    return value.hex() if any(value) else ""
+    return value.hex() if value.strip(b"\0") else ""
 
 
 def _parse_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    return {pair.key: _parse_value(pair.value) for pair in pairs}
+    attributes = {}
+    for pair in pairs:
+        value = pair.value
+        # Most are texts, and asking which kind a value is costs as much as reading it.
+        attributes[pair.key] = value.string_value or _parse_value(value)
+    return attributes
 
 
 def _parse_value(value: Any) -> Any:
     kind = value.WhichOneof("value")
     if kind is None:
         return None
+    if kind == "string_value":
+        return value.string_value
     content = getattr(value, kind)
     if kind == "array_value":
         return [_parse_value(each) for each in content.values]

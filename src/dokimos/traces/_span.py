@@ -119,7 +119,7 @@ class SpanTree:
     @property
     def roots(self) -> tuple[Span, ...]:
         """The spans whose parent is not among these."""
-        return tuple(span for span in self.spans if self.parent(span) is None)
+        return tuple(span for span in self.spans if span.span_id not in self._parents)
 
     def parent(self, span: Span) -> Span | None:
         """Return the parent, None if the span has none or it is not among these."""
@@ -131,10 +131,11 @@ class SpanTree:
 
     def ancestors(self, span: Span) -> Iterator[Span]:
         """Yield the spans above, nearest first."""
-        above = self.parent(span)
+        parents = self._parents
+        above = parents.get(span.span_id)
         while above is not None:
             yield above
-            above = self.parent(above)
+            above = parents.get(above.span_id)
 
     def subtree(self, span_id: str) -> tuple[Span, ...]:
         """Return the span of this id and all below it, such as the part of one agent."""

@@ -28,7 +28,7 @@ class MessageCache:
         self.flat = UnflattenCache()
 
     def load(self, value: object) -> Any:
-        """Parse JSON text as `parse_if_container` does; of text that continues the last one, only the rest."""
+        """Parse JSON text as `parse_if_container` does; of a text that continues the last, only its rest."""
         if type(value) is not str:
             return value
         head = self._head

@@ -92,13 +92,17 @@ class SpanSource:
 
     def is_cut_off(self) -> bool:
         """Whether the finish reason is an error: only the start of the answer may be there."""
-        reasons = parse_if_container(self.first(FINISH_REASONS))
-        if (reasons[:1] if isinstance(reasons, list) else [reasons]) == ["error"]:
-            return True
-        answers = first_value(self.structures, FLAT_OUTPUTS) or self.first(OUTPUT_MESSAGES)
+        if self.plan[FINISH_REASONS]:
+            reasons = parse_if_container(self.first(FINISH_REASONS))
+            if (reasons[:1] if isinstance(reasons, list) else [reasons]) == ["error"]:
+                return True
+        answers = self.plan.flat_keys and first_value(self.structures, FLAT_OUTPUTS)
+        answers = answers or self.first(OUTPUT_MESSAGES)
         if isinstance(answers, str):
             # Answers are long, and are parsed here only if they may say so.
             answers = parse_if_container(answers) if '"error"' in answers else None
+        if answers is None and not self.events:
+            return False
         choices = (content for name, content in self.events if name == CHOICE)
         candidates = [*(answers if isinstance(answers, list) else [answers]), *choices]
         last = next((each for each in reversed(candidates) if isinstance(each, dict)), {})

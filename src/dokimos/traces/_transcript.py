@@ -48,7 +48,7 @@ class Thread:
         length = len(self.keys)
         if not length:
             return None
-        if list(keys[:length]) == self.keys:
+        if keys[:length] == self.keys:
             return length
         # Applications shorten or summarize a long history: it still ends as the thread does.
         index = _find_last(keys, lambda key: key == self.keys[-1])
@@ -60,10 +60,9 @@ class Thread:
         index = _find_last(keys, lambda key: key in shared)
         return None if index is None else index + 1
 
-    def add(self, messages: Iterable[NeutralMessage], time_ns: int) -> None:
-        for message in messages:
-            self.entries.append(Entry(message, time_ns))
-            self.keys.append(_key(message))
+    def add(self, messages: Iterable[NeutralMessage], keys: Iterable[Key], time_ns: int) -> None:
+        self.entries += [Entry(message, time_ns) for message in messages]
+        self.keys += keys
 
 
 @dataclass(slots=True)
@@ -81,25 +80,26 @@ class Threads:
         self.items.append(thread)
         return len(self.items) - 1
 
-    def add(self, index: int, messages: Iterable[NeutralMessage], time_ns: int) -> None:
-        """Add messages to a thread."""
+    def add(self, index: int, messages: Iterable[NeutralMessage], keys: Sequence[Key], time_ns: int) -> None:
+        """Add messages with these keys to a thread."""
+        if not keys:
+            return
         thread = self.items[index]
-        length = len(thread.keys)
-        if length:
+        if thread.keys:
             self._ending[thread.keys[-1]].discard(index)
-        thread.add(messages, time_ns)
-        for key in thread.keys[length:]:
+        thread.add(messages, keys, time_ns)
+        for key in keys:
             owned = (thread.owner, key)
             self._holding[owned] = max(index, self._holding.get(owned, index))
-        if thread.keys:
-            self._ending.setdefault(thread.keys[-1], set()).add(index)
+        self._ending.setdefault(thread.keys[-1], set()).add(index)
 
-    def join(self, messages: Sequence[NeutralMessage], owner: str, time_ns: int) -> int | None:
+    def join(
+        self, messages: Sequence[NeutralMessage], keys: Sequence[Key], owner: str, time_ns: int
+    ) -> int | None:
         """Add what is new in `messages` to the last thread that they continue, and return its index.
 
         That is a thread whose end they continue, else one of the same agent from which they branch off.
         """
-        keys = [_key(message) for message in messages]
         ending = [index for key in keys for index in self._ending.get(key, ())]
         branching = (self._holding.get((owner, key)) for key in keys)
         indexes = ending or [index for index in branching if index is not None]
@@ -107,7 +107,7 @@ class Threads:
             return None
         thread = self.items[max(indexes)]
         new = thread.find_new(keys) if ending else thread.find_branch(keys)
-        self.add(max(indexes), messages[new:], time_ns)
+        self.add(max(indexes), messages[new:], keys[new:], time_ns)
         return max(indexes)
 
 
@@ -137,11 +137,13 @@ class Transcript:
 
     def spans_of(self, role: SpanRole) -> list[Span]:
         """Return the spans of a role, in order."""
-        return [span for span in self.tree.spans if self.content(span).role is role]
+        contents = self.contents
+        return [span for span in self.tree.spans if contents[span.span_id].role is role]
 
     def ancestors_of(self, span: Span, *roles: SpanRole) -> list[Span]:
         """Return the spans of these roles above a span, nearest first."""
-        return [each for each in self.tree.ancestors(span) if self.content(each).role in roles]
+        contents = self.contents
+        return [each for each in self.tree.ancestors(span) if contents[each.span_id].role in roles]
 
     @property
     def main(self) -> Thread | None:
@@ -176,17 +178,19 @@ class Transcript:
             agents.insert(0, span)
         owner = agents[0].span_id if agents else ""
         messages = [message for message in content.inputs if message.role != "system"]
-        index = threads.join(messages, owner, span.start_ns or 0)
+        keys = [_key(message) for message in messages]
+        index = threads.join(messages, keys, owner, span.start_ns or 0)
         if index is None:
             depth = len(self.ancestors_of(span, SpanRole.AGENT, SpanRole.TOOL)) + (
                 content.role is SpanRole.AGENT
             )
             index = threads.begin(Thread(depth, owner, start=_start_of_turn(messages)))
-            threads.add(index, messages, span.start_ns or 0)
+            threads.add(index, messages, keys, span.start_ns or 0)
         thread = threads.items[index]
         if not thread.system:
             thread.system = [m.text for m in content.inputs if m.role == "system" and m.text]
-        threads.add(index, content.outputs, span.end_ns or span.start_ns or 0)
+        answers = [_key(message) for message in content.outputs]
+        threads.add(index, content.outputs, answers, span.end_ns or span.start_ns or 0)
 
 
 def _start_of_turn(messages: Sequence[NeutralMessage]) -> int:

@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dokimos._messages.neutral import NeutralCall, NeutralMessage, NeutralResult
-from dokimos.traces._span_messages import parse_messages, render_result
+from dokimos.traces._span_messages import MessageCache, parse_messages, render_result
 
 CALL = NeutralCall("add", {"a": 1}, "c1")
 ASKED = NeutralMessage("user", "1 + 2?")
@@ -210,3 +212,52 @@ def test_unknown_parts_and_calls_without_a_name_are_left_out():
 )
 def test_a_result_has_one_text_whether_it_was_recorded_as_structure_or_as_json(value, expected):
     assert render_result(value) == expected
+
+
+HISTORY = [
+    {"role": "user", "parts": [{"type": "text", "content": "Hi"}]},
+    {"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "find", "arguments": {"q": 1}}]},
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": [1, 2]}]},
+    {"role": "assistant", "parts": [{"type": "text", "content": "Done"}], "finish_reason": "stop"},
+    {"role": "user", "parts": [{"type": "text", "content": "Thanks ]"}]},
+]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(HISTORY)), st.integers(0, len(HISTORY))), max_size=6),
+    st.sampled_from([None, 2]),
+    st.sampled_from(["", " ", "\n"]),
+)
+def test_a_history_that_grows_shrinks_or_changes_is_parsed_as_if_it_were_new(slices, indent, end):
+    cache = MessageCache()
+    for start, stop in slices:
+        text = json.dumps(HISTORY[start:stop], indent=indent) + end
+        assert parse_messages(text, cache=cache) == parse_messages(text)
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"role": "user", "content": "a"},]', '[{"role": "user", "content": "a"}, {]']
+)
+def test_a_continuation_that_is_not_json_is_no_history(text):
+    cache = MessageCache()
+    parse_messages('[{"role": "user", "content": "a"}]', cache=cache)
+    assert parse_messages(text, cache=cache) == parse_messages(text)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "text", "content": "", "more": 1},
+        {"type": "text", "content": ["a"]},
+        {"type": "tool_call", "id": None, "name": "find", "arguments": None},
+        {"type": "tool_call", "id": "1", "name": " ", "arguments": {}},
+        {"type": "tool_call", "id": "1", "name": "find", "arguments": "{}", "error": "no"},
+        {"type": "tool_call_response", "id": "1", "response": None},
+        {"type": "reasoning", "content": "hm"},
+        "text",
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "assistant", "tool", "model", "developer", "judge"])
+def test_parts_of_conventional_messages_mean_the_same_beside_a_key_that_is_unknown(role, part):
+    message = {"role": role, "parts": [{"type": "text", "content": "Hi"}, part]}
+    assert parse_messages([message]) == parse_messages([{**message, "unknown": None}])
