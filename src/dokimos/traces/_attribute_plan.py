@@ -44,7 +44,7 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
     def of(cls, attributes: Attributes) -> AttributePlan:
         """Return the plan of the keys of a span, which other spans may share."""
         keys = tuple(attributes)
-        return _cached_plan(keys) if len(keys) <= _MAX_KEYS else cls(keys)
+        return _find_plan(keys) if len(keys) <= _MAX_KEYS else cls(keys)
 
     def __missing__(self, names: Names) -> tuple[str, ...]:
         present = self[names] = tuple(name for name in names if name in self._keys)
@@ -63,5 +63,5 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
 
 
 @lru_cache(maxsize=_MAX_PLANS)
-def _cached_plan(keys: tuple[str, ...]) -> AttributePlan:
+def _find_plan(keys: tuple[str, ...]) -> AttributePlan:
     return AttributePlan(keys)
