@@ -46,6 +46,9 @@ curl -X PUT \\
     "note": "Model answered Lyon; gold answer is Paris."
   }'
 """
+QUEUE = """
+curl 'http://localhost:8080/api/v1/review-queue?projectName=my-llm-app'
+"""
 PROMOTE = """
 curl -X POST http://localhost:8080/api/v1/datasets/promote \\
   -H 'Content-Type: application/json' \\
@@ -66,6 +69,17 @@ NEW_TENANT_KEY = """
 curl -X POST http://localhost:8080/api/v1/api-keys \\
   -H "Authorization: Bearer $ADMIN_KEY" \\
   -d '{ "name": "team-acme", "role": "EDITOR", "tenantId": "acme" }'
+"""
+CONNECTION = """
+curl -X POST http://localhost:8080/api/v1/llm-connections \\
+  -H 'Content-Type: application/json' \\
+  -d '{
+    "name": "openai-judge",
+    "baseUrl": "https://api.openai.com/v1",
+    "model": "gpt-4o-mini",
+    "protocol": "RESPONSES",
+    "apiKey": "sk-..."
+  }'
 """
 HEALTH = "curl http://localhost:8080/actuator/health"
 
@@ -231,7 +245,9 @@ def test_an_item_is_annotated_and_promoted(server):
     path = f"/api/v1/runs/{run}/items/{item['id']}/annotation"
 
     assert server.call("GET", path).status == 404
+    assert [each["itemId"] for each in server.run(QUEUE).json()["content"]] == [item["id"]]
     annotated = server.run(ANNOTATE, **ids)
+    assert server.run(QUEUE).json()["content"] == []
     promoted = server.run(PROMOTE, **ids)
 
     said = check(annotated.json(), shapes.ANNOTATION)
@@ -274,6 +290,22 @@ def test_what_lists_show(server):
         "totalElements": 1,
         "totalPages": 1,
     }
+
+
+def test_a_connection_is_created(listen_on_database):
+    pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
+    server = Server(listen_on_database(encryption_keys=("passphrase",)))
+
+    answer = server.run(CONNECTION)
+
+    connection = answer.json()
+    documented = {"name": "openai-judge", "baseUrl": "https://api.openai.com/v1", "model": "gpt-4o-mini"}
+    assert (answer.status, connection | documented) == (201, connection)
+    assert (connection["protocol"], connection["hasInlineKey"]) == ("RESPONSES", True)
+    assert b"sk-..." not in answer.body
+    assert answer.headers["location"] == f"/api/v1/llm-connections/{connection['id']}"
+    assert server.get("/api/v1/llm-connections") == [connection]
+    assert server.run(CONNECTION).status == 409
 
 
 def test_keys_are_created_and_then_needed(server):
