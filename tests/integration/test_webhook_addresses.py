@@ -251,6 +251,36 @@ def test_look_ups_that_never_end_keep_no_threads_that_others_need(monkeypatch):
     assert done == "done"
 
 
+def test_names_that_hang_keep_no_other_name_waiting(monkeypatch):
+    """Their threads cannot be stopped, and stay long after whoever asked has given up."""
+    is_over = threading.Event()
+    asked = []
+
+    def resolve(host, *_, **__):
+        asked.append(host)
+        if host != "good.example":
+            is_over.wait(60)
+        return answers("127.0.0.1")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(webhook, "CONNECT_SECONDS", 0.1)
+
+    def call_hanging(number):
+        with pytest.raises(WebhookFailure, match="annot connect"):
+            call(f"http://h{number}.example/")
+
+    try:
+        for number in [*range(12), 0, 0]:
+            call_hanging(number)
+        monkeypatch.setattr(webhook, "CONNECT_SECONDS", 5.0)
+        with pytest.raises(WebhookFailure, match="Not sent"):  # it was resolved
+            call("http://good.example/")
+    finally:
+        is_over.set()
+
+    assert asked.count("h0.example") == 1  # the later calls waited for the first
+
+
 def test_the_name_is_checked_by_tls_and_not_the_address(monkeypatch):
     """The connection goes to the checked address, and the name of the host is what the server must prove."""
     import ssl

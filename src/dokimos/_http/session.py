@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
 import socket
 import urllib.request
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -20,15 +17,17 @@ from yarl import URL
 from dokimos._http.address_policy import AddressPolicy
 from dokimos._http.answer import Answer, Cause, Forbidden, NoAnswer, Oversized, Unsendable
 from dokimos._http.body import ENCODINGS, TooLarge, Undecodable, decode_body, read_body
+from dokimos._http.name_lookup import NameLookup
 
 CONNECT_SECONDS: Final = 15.0
 _FIRST_GOOD: Final = 200
 _FIRST_ELSEWHERE: Final = 300
 _FIRST_ERROR: Final = 400
 _MAX_CACHED_URLS: Final = 256
-_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="dokimos-lookup")
-_STRANGE_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="dokimos-strange-lookup")
-"""For names that anybody may have entered, such as those of webhooks: they keep no others waiting."""
+_LOOKUPS: Final = NameLookup(64)
+_STRANGE_LOOKUPS: Final = NameLookup(64)
+"""For names that anybody may have entered, such as those of webhooks: they keep no others waiting. Webhooks
+that fail are called four at a time for five seconds each, so at most 48 names hang for a minute."""
 _STREAMED_FROM_BYTES: Final = 2**20
 """aiohttp wants a larger body as a file."""
 
@@ -226,16 +225,13 @@ class _LookupResolver(aiohttp.abc.AbstractResolver):
     few of them must not keep those that everything else in the process shares (`asyncio.to_thread`).
     """
 
-    def __init__(self, threads: ThreadPoolExecutor = _LOOKUPS) -> None:
-        self._threads = threads
+    def __init__(self, lookup: NameLookup = _LOOKUPS) -> None:
+        self._lookup = lookup
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[aiohttp.abc.ResolveResult]:
-        look_up = partial(
-            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
-        )
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        found = await self._lookup.look_up(host, port, family)
         return [
             aiohttp.abc.ResolveResult(
                 hostname=host,
