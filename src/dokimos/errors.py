@@ -188,6 +188,9 @@ class JudgeUnavailableError(JudgeError):
 
     status: int | None = None
     """The HTTP status of a request that was refused for good, None where there is none."""
+    may_be_billed: bool = False
+    """Whether the last request was sent and nobody knows what became of it (no answer in time, a cut
+    connection), so that its provider may bill it. False where it was not sent, or refused."""
 
 
 class EndpointDownError(JudgeUnavailableError):

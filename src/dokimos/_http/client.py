@@ -36,6 +36,7 @@ from dokimos._http.refusal import (
     format_status,
     parse_error_reply,
 )
+from dokimos._http.repeats import ask_before_repeat
 from dokimos._http.retries import ATTEMPTS, Retries
 from dokimos._http.throttle import Limits, Throttle
 from dokimos.errors import JudgeUnavailableError
@@ -110,14 +111,21 @@ async def post_json(
     endpoint = _find_endpoint(target) or await _open_endpoint(target)
     breaker = _breaker_of(target, secrets)
     call = _ModelCall(endpoint, breaker, target, url, content, headers, secrets, tokens)
-    while True:
-        if breaker.is_failing:
-            await breaker.admit()
-        outcome = await call.attempt()
-        if isinstance(outcome, Reply):
-            return outcome
-        if outcome:
-            await breaker.sleep(outcome)
+    try:
+        while True:
+            if breaker.is_failing:
+                await breaker.admit()
+            if call.may_be_billed:
+                call.may_be_billed = False
+                await ask_before_repeat()
+            outcome = await call.attempt()
+            if isinstance(outcome, Reply):
+                return outcome
+            if outcome:
+                await breaker.sleep(outcome)
+    except JudgeUnavailableError as error:
+        error.may_be_billed = call.may_be_billed
+        raise
 
 
 def error_of_refusal(
@@ -177,6 +185,7 @@ class _ModelCall:
         "_target",
         "_tokens",
         "_url",
+        "may_be_billed",
     )  # fmt: skip
 
     def __init__(
@@ -199,6 +208,8 @@ class _ModelCall:
         self._secrets = secrets
         self._tokens = tokens
         self._retries = Retries(breaker, attempts=target.attempts, timeout=target.timeout)
+        self.may_be_billed = False
+        """Whether the last attempt was sent and had no answer that says what became of it."""
 
     async def attempt(self) -> Reply | float:
         """Return the reply, or the seconds to wait before the next attempt."""
@@ -227,8 +238,10 @@ class _ModelCall:
         except Forbidden as fault:
             raise JudgeUnavailableError(self._message(f"the request was not sent: its URL {fault}")) from None
         except Oversized:
+            self.may_be_billed = True
             raise JudgeUnavailableError(self._message(self._too_large())) from None
         except NoAnswer as failure:
+            self.may_be_billed = not failure.unsent
             if failure.timed_out:
                 # A server that takes too long is overloaded, as one that answers 503.
                 throttle.on_overload(round_sent, retry_after=None, rate_limited=False)
@@ -248,6 +261,7 @@ class _ModelCall:
             try:
                 data = json.loads(answer.content)
             except JSON_ERRORS:
+                self.may_be_billed = True
                 content_excerpt = excerpt_of_content(answer.content) or "it is empty"
                 return self._retry_delay(
                     f"the answer is not JSON: {content_excerpt}", FailureKind.SERVER_ERROR

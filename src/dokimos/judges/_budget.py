@@ -279,6 +279,9 @@ class Reservation:
         """Record that the call was made and not answered."""
         self._ledger.settle(self._identity, self._estimate, None, answered=False)
 
+    async def repeat(self) -> None:
+        """Let a further attempt be made: a run counts all attempts of a call as one."""
+
     def cancel(self) -> None:
         """Release the reservation of a call that was not made."""
         self._ledger.settle(self._identity, self._estimate, None, answered=False, made=False)

@@ -39,6 +39,13 @@ class CallReservation(Protocol):
         """Record that the call was made and not answered, and why."""
         ...
 
+    async def repeat(self) -> None:
+        """Reserve for one more attempt, after one that had no answer and that the provider may bill.
+
+        Called before the attempt, any number of times. Raises what ends the call instead of it.
+        """
+        ...
+
     def cancel(self) -> Settlement:
         """Release the reservation of a call that was not made."""
         ...

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos._core.metrics import CallMetrics
+from dokimos._http.repeats import asking_before_repeats
 from dokimos.errors import EndpointDownError, JudgeReplyError
 from dokimos.judges._fencing import with_marker
 from dokimos.judges._protocol import JsonSchemaDict, JudgeLM, JudgeReply, as_reply, identity_of
@@ -231,7 +232,11 @@ async def call_within_budget(
     if scope.budget is not None:
         reservation = await scope.budget.reserve(identity, nested=bool(_outer.get()), request=request)
     try:
-        answer = await call()
+        if reservation is None:
+            answer = await call()
+        else:
+            with asking_before_repeats(reservation.repeat):
+                answer = await call()
     except BaseException as error:
         await _record_failure(error, reservation)
         raise
@@ -254,7 +259,7 @@ async def _record_failure(error: BaseException, reservation: CallReservation | N
             settlement = reservation.settle(error.metrics, error)
     elif reservation is not None:
         # A call that no endpoint accepted was not made.
-        is_made = not isinstance(error, EndpointDownError)
+        is_made = not isinstance(error, EndpointDownError) or error.may_be_billed
         settlement = reservation.fail(error) if is_made else reservation.cancel()
     if settlement is not None:
         await settlement

@@ -103,7 +103,9 @@ class CallBounds:
         if read is None:
             read = input_tokens or 0
         if written is None:
-            written = 0 if reply is None else len(reply.text.encode("utf-8", "surrogatepass"))
+            # Of a reply that cannot be read nobody knows how long it was.
+            most = self.max_output_tokens or 0
+            written = most if reply is None else len(reply.text.encode("utf-8", "surrogatepass"))
         cost = metrics.cost_usd
         nano_usd = self._price(read, written) if cost is None else _nano(cost)
         return amount(1, read + written, nano_usd or 0), nano_usd is not None

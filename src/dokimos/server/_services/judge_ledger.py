@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from dokimos._core.metrics import CallMetrics
 from dokimos._runtime.redaction import secret_redactor
-from dokimos.errors import ConfigurationError, JudgeError, JudgeReplyError
+from dokimos.errors import ConfigurationError, JudgeError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges import JudgeReply
 from dokimos.judges._budget import Account, Spending
 from dokimos.judges._judge_calls import CallRequest
@@ -146,7 +146,7 @@ class JudgeLedger:
                 amount=upper or _estimate(account),
                 is_priced=self._bounds.prices is not None,
             )
-            reservation = Reservation(self, account, call, request, input_tokens)
+            reservation = Reservation(self, identity, account, call, request, input_tokens)
             await self._store_new(reservation)
             exceeded = call.exceeded
             if exceeded is None:
@@ -217,8 +217,9 @@ class JudgeLedger:
         """Store that a call was not answered."""
         call = reservation.call
         ended = EndedCall(call=call, status=CallStatus.FAILED, spent=Amount(1))
-        if not isinstance(error, JudgeError | ConfigurationError):
-            # It was cut off: the model may have gone on, and its provider bill it.
+        is_cut_off = not isinstance(error, JudgeError | ConfigurationError)
+        if is_cut_off or (isinstance(error, JudgeUnavailableError) and error.may_be_billed):
+            # The model may have gone on, and its provider bill it.
             ended = EndedCall(call=call, status=CallStatus.LOST, spent=call.amount, is_priced=call.is_priced)
         if error is not None:
             ended.problem = self._clean(f"{type(error).__name__}: {error}")[:_MAX_PROBLEM]
@@ -227,6 +228,23 @@ class JudgeLedger:
     def cancel(self, reservation: Reservation) -> asyncio.Future[None]:
         """Remove the row of a call that was not made."""
         return self._end(reservation, EndedCall(call=reservation.call, status=None))
+
+    async def repeat(self, reservation: Reservation) -> NewCall:
+        """Store that an attempt may be billed, and reserve the next one, which is a call of its own.
+
+        Raises:
+            JudgeUnavailableError: It does not fit now. It does not wait: others may wait for its reply.
+        """
+        unanswered = JudgeUnavailableError("No answer; it was sent again.")
+        unanswered.may_be_billed = True
+        settlement = reservation.fail(unanswered)
+        if settlement is not None:
+            await settlement
+        request = reservation.request
+        try:
+            return (await self.reserve(reservation.identity, nested=True, request=request)).call
+        except JudgeBudgetExceeded as refusal:
+            raise JudgeUnavailableError(f"No answer, and no further attempt: {refusal}") from refusal
 
     def _end(self, reservation: Reservation, ended: EndedCall) -> asyncio.Future[None]:
         self._in_flight -= 1
@@ -309,17 +327,21 @@ class JudgeLedger:
 class Reservation:
     """What is reserved for one call: a `CallReservation` of the library."""
 
-    __slots__ = ("_ledger", "account", "call", "input_tokens", "request")
+    __slots__ = ("_ledger", "account", "call", "identity", "input_tokens", "is_over", "request")
 
     def __init__(
         self,
         ledger: JudgeLedger,
+        identity: str,
         account: Account,
         call: NewCall,
         request: CallRequest | None,
         input_tokens: int | None,
     ) -> None:
         self._ledger = ledger
+        self.identity = identity
+        self.is_over = False
+        """Whether it is settled: an attempt was, and none followed it."""
         self.account = account
         self.call = call
         self.request = request
@@ -329,13 +351,21 @@ class Reservation:
         """Store the reply and what it cost."""
         return self._ledger.settle(self, metrics, outcome)
 
-    def fail(self, error: BaseException | None = None) -> asyncio.Future[None]:
+    def fail(self, error: BaseException | None = None) -> asyncio.Future[None] | None:
         """Store that there is no reply."""
+        if self.is_over:
+            return None
+        self.is_over = True
         return self._ledger.fail(self, error)
 
-    def cancel(self) -> asyncio.Future[None]:
+    async def repeat(self) -> None:
+        """Reserve one more attempt, which is a row of its own."""
+        self.call = await self._ledger.repeat(self)
+        self.is_over = False
+
+    def cancel(self) -> asyncio.Future[None] | None:
         """Remove what was stored of the call, which was not made."""
-        return self._ledger.cancel(self)
+        return None if self.is_over else self._ledger.cancel(self)
 
 
 class _Signal:

@@ -81,6 +81,8 @@ class WatchedJudge:
             self._watch.note(error)
             if error.status is None:
                 raise
-            raise RequestRejected(str(error)) from error
+            rejected = RequestRejected(str(error))
+            rejected.status = error.status
+            raise rejected from error
         self._watch.has_answered = True
         return reply
