@@ -1,11 +1,15 @@
 """Connections to PostgreSQL that the database has closed."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import asyncpg
 import pytest
+from sqlalchemy import text
 
+from dokimos.server import ServerSettings
 from dokimos.server._db import postgres_database
+from dokimos.server._db.database import DatabaseUnavailable, open_database
 
 
 @pytest.fixture
@@ -61,3 +65,39 @@ def test_a_statement_that_was_never_sent_is_tried_again(api, monkeypatch):
 
     assert (answer.status_code, len(lost)) == (201, 1)
     assert [project["runCount"] for project in api.get("/api/v1/projects").json()] == [1]
+
+
+def wait_for_end(url, process):
+    """Wait until a connection is gone, as a server does nothing that is frozen."""
+
+    async def wait():
+        connection = await asyncpg.connect(url)
+        while await connection.fetchval("SELECT 1 FROM pg_stat_activity WHERE pid = $1", process):
+            await asyncio.sleep(0.01)  # between two looks
+        await connection.close()
+
+    with ThreadPoolExecutor(1) as thread:  # the event loop of the database stands still
+        thread.submit(asyncio.run, wait()).result()
+
+
+async def test_a_transaction_of_a_frozen_server_ends(database_settings, monkeypatch):
+    url = database_settings["database_url"]
+    database = open_database(ServerSettings(**database_settings))
+    await database.open()  # which migrates it
+    await database.close()
+    monkeypatch.setattr(postgres_database, "_ABANDONED_SECONDS", 1.0)
+    await database.open()
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE kept (n int)")) and None)
+
+    def freeze(connection):
+        connection.execute(text("INSERT INTO kept VALUES (1)"))
+        wait_for_end(url, connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+        connection.execute(text("INSERT INTO kept VALUES (2)"))
+
+    with pytest.raises(DatabaseUnavailable):
+        await database.write(freeze)
+    await database.write(lambda c: c.execute(text("INSERT INTO kept VALUES (3)")) and None)
+    kept = await database.read(lambda c: c.execute(text("SELECT n FROM kept")).scalars().all())
+    await database.close()
+
+    assert kept == [3]

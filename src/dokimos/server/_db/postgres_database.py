@@ -29,7 +29,14 @@ T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _MIN_VERSION: Final = 14
 _ATTEMPTS: Final = 5
+_ABANDONED: Final = "25P03"  # idle in a transaction: PostgreSQL has rolled it back, and ended the connection
 _RETRYABLE: Final = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
+_ABANDONED_SECONDS: Final = 60.0
+"""How long a transaction may wait for its server's next statement.
+
+One that was frozen would hold for ever what all others need, such as the row of a budget. Between two
+statements nothing takes long: what is streamed or archived has connections of its own (`read_once`).
+"""
 _IDLE_SECONDS: Final = 2.0
 _CLOCK: Final = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
 _NOTABLE_SECONDS: Final = 5.0
@@ -71,6 +78,7 @@ class PostgresDatabase:
             pool_use_lifo=True,  # few connections stay warm, and know their statements
             pool_timeout=self._settings.pool_timeout,
         )
+        _end_abandoned_transactions(self._engine, _ABANDONED_SECONDS)
         _ping_idle_connections(self._engine)
         try:
             await self._prepare(self._engine)
@@ -159,7 +167,8 @@ class PostgresDatabase:
                 if (state in _RETRYABLE or _was_never_sent(error)) and attempt < _ATTEMPTS:
                     await asyncio.sleep(0.01 * attempt)
                     continue
-                if error.connection_invalidated or state in _RETRYABLE or state[:2] in _UNAVAILABLE:
+                ended = error.connection_invalidated or state in (_ABANDONED, *_RETRYABLE)
+                if ended or state[:2] in _UNAVAILABLE:
                     raise DatabaseUnavailable(str(error.orig)) from error
                 raise
             except (OSError, PoolTimeout, PostgresError, InterfaceError) as error:
@@ -259,6 +268,18 @@ def _configure_connections(engine: AsyncEngine) -> None:
         cursor.execute("SET jit = off")
         cursor.close()
         connection.commit()  # undone with the transaction otherwise
+
+
+def _end_abandoned_transactions(engine: AsyncEngine, seconds: float) -> None:
+    """Have PostgreSQL roll back what waits so long for its next statement."""
+
+    # Not as a parameter of the connection, which PgBouncer refuses.
+    @event.listens_for(engine.sync_engine, "connect")
+    def _limit(connection: Any, _: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {round(seconds * 1000)}")
+        cursor.close()
+        connection.commit()
 
 
 def _ping_idle_connections(engine: AsyncEngine) -> None:
