@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sqlite3
 import time
 from typing import Final
@@ -91,6 +92,30 @@ def measure(name: str, server: ServerProcess, filled: Filled) -> None:
         spent = (server.cpu() - cpu) / REQUESTS * 1000
         p95 = percentile(times, 0.95)
         print(f"  {what:<22} p95 {p95:6.1f} ms (budget {P95_BUDGET}), {spent:6.1f} ms of CPU each")
+    measure_claims(server)
+
+
+CLAIMS: Final[dict[str, dict[str, object]]] = {
+    "claim the oldest": {},
+    "claim failed ones": {"outcome": "failed"},
+    "claim a sample": {"sample": 0.1},
+    "claim most informative": {"order": "informative"},
+}
+
+
+def measure_claims(server: ServerProcess) -> None:
+    """Print the p95 of claiming ten items, which are given back each time."""
+    connection = server.connect()
+    for what, body in CLAIMS.items():
+        times: list[float] = []
+        for _ in range(REQUESTS):
+            start = time.perf_counter()
+            content = json.dumps({"count": 10, **body}).encode()
+            claimed = request(connection, "POST", "/api/v1/review-queue/claim", content)
+            times.append((time.perf_counter() - start) * 1000)
+            assert len(claimed["items"]) == 10
+            request(connection, "POST", "/api/v1/review-queue/release", b"{}")
+        print(f"  {what:<22} p95 {percentile(times, 0.95):6.1f} ms")
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
 import time
 from random import Random
-from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, text, update
+from sqlalchemy.engine import Engine
 from tests.server.test_access import bearer, make_key
 
 from dokimos.server._db.database import Lane
@@ -273,21 +273,40 @@ def test_each_item_is_drawn_equally_often(api):
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
-        ((), 0.2),
-        ([(1.0, None, True)], 0.0),
-        ([(1.0, None, True), (0.0, None, False)], 0.5),
-        ([(0.7, 0.7, True)], 0.3),
-        ([(0.8, 0.7, True)], 0.15),
+        ((0, 0, 0, None), 0.2),
+        ((1, 1, 1, None), 0.0),
+        ((2, 2, 1, None), 0.5),
+        ((2, 1, 1, None), 0.1),
+        ((1, 1, 1, 0.0), 0.3),
+        ((1, 1, 1, 0.1), 0.15),
+        ((1, 1, 1, 5.0), 0.0),
     ],
 )
 def test_informativeness_is_what_the_documentation_says(scores, expected):
-    rows = [
-        SimpleNamespace(
-            evaluator="e", score=value, threshold=threshold, success=success, judged=None, is_error=False
-        )
-        for value, threshold, success in scores
-    ]
-    assert informativeness(rows, {"e": 1.0}) == pytest.approx(expected)
+    assert informativeness(*scores) == pytest.approx(expected)
+
+
+def test_the_order_counts_only_what_was_judged_and_each_range(api):
+    start(
+        api,
+        item(0, score("a", 0.0, None), score("b", 1.0, True)),
+        item(1, score("a", 0.0, False), score("b", 1.0, True)),
+        item(2, score("grade", 60, True, threshold=55)),
+        item(3, score("a", 0.6, True, threshold=0.5)),
+        item(4, score("grade", 90, True, threshold=55)),
+        evaluators=[{"name": "grade", "rangeLow": 0, "rangeHigh": 100}],
+    )
+    rows = queue(api, sort="informative")["content"]
+    shown = [row["input"]["n"] for row in rows if not row["sampled"]]
+    assert shown == [number for number in (1, 2, 3, 0, 4) if number in shown]
+
+
+def test_scores_as_far_apart_as_numbers_can_be_are_listed(api):
+    """The difference is beyond the largest number of the column, which PostgreSQL refuses to compute."""
+    start(api, item(0, score("exact", 1.7e308, True, threshold=-1.7e308)), item(1, score(threshold=1.0)))
+    assert numbers(queue(api, near=0.5)) == [1]
+    assert numbers(queue(api, sort="informative", disagree=False, near=1)) == [1]
+    assert len(queue(api, sort="informative")["content"]) == 2
 
 
 def test_tenants_have_their_own_queues_of_a_shared_run(serve):
@@ -359,3 +378,38 @@ def test_a_page_far_down_a_filtered_queue_is_refused(api):
     refused = api.get(QUEUE, params={"sample": 1, "size": 2000, "page": 51})
     assert (refused.status_code, "after" in refused.json()["message"]) == (400, True)
     assert api.get(QUEUE, params={"size": 2000, "page": 51}).status_code == 200
+
+
+def test_postgresql_looks_annotations_up_by_item_in_any_plan(api):
+    """A plan for any values guesses that few annotations match, and would read all of them for each item."""
+    if api.app.state.database.dialect != "postgresql":
+        pytest.skip("SQLite has no such plans")
+    start(api, *(item(number) for number in range(2000)))
+    copied = (
+        "INSERT INTO annotations (item_id, tenant_id, id, verdict, created_by, created_at, updated_at) "
+        "SELECT id, '', id, 'CORRECT', 'system', 0, 0 FROM items"
+    )
+    write(api, text(copied))
+    write(api, text("ANALYZE items"))
+    write(api, text("ANALYZE annotations"))
+    statements = []
+
+    def note(connection, cursor, statement, parameters, *_):
+        if "items.reviewed IS NULL" in statement:
+            statements.append((statement, parameters))
+
+    def explain(connection):
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            Queue(connection, SYSTEM, QueueFilter()).read(10)
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+        [(statement, parameters)] = statements
+        values = ", ".join(str(each) if isinstance(each, int) else f"'{each}'" for each in parameters)
+        connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_generic_plan")
+        connection.exec_driver_sql(f"PREPARE page AS {statement}")
+        return "\n".join(connection.exec_driver_sql(f"EXPLAIN EXECUTE page ({values})").scalars())
+
+    plan = read(api, explain)
+    assert "pk_annotations" in plan
+    assert "Seq Scan on annotations" not in plan

@@ -9,6 +9,7 @@ from tests.server.test_access import bearer, make_key
 from tests.server.test_review_queue import QUEUE, ROOT, item, numbers, queue, start, write
 
 from dokimos.server._db.review_tables import REVIEW_CHANGES, REVIEW_CLAIMS
+from dokimos.server._services import review_claims
 from dokimos.server._services.review_queue import Queue
 
 ADMIN = bearer("admin-key")
@@ -379,3 +380,69 @@ def test_an_editor_of_one_project_claims_behind_the_items_of_others(keyed):
     assert n(claim(keyed, viewer, 1)) == [99]
     refused = act(keyed, "claim", viewer, projectName="p")
     assert refused.status_code == 403
+
+
+def test_the_queue_is_searched_before_the_write_that_claims(keyed, monkeypatch):
+    """A filter may look at all items, for which the writes of others must not wait."""
+    set_up(keyed)
+    database = keyed.app.state.database
+    is_writing = []
+    write, read = database.write, Queue.read
+
+    async def note(change, **options):
+        def run(connection):
+            is_writing.append(True)
+            try:
+                return change(connection)
+            finally:
+                is_writing.pop()
+
+        return await write(run, **options)
+
+    def search(*arguments, **options):
+        assert not is_writing
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(database, "write", note)
+    monkeypatch.setattr(Queue, "read", search)
+    assert n(claim(keyed, keyed.ada, near=1)) == []
+    assert n(claim(keyed, keyed.ada, sample=1)) == [0, 1]
+
+
+def test_what_was_done_since_the_search_is_not_claimed(keyed, monkeypatch):
+    """One item is reviewed, one claimed and one deleted with its run; the next ones are found instead."""
+    rows = set_up(keyed)
+    start(keyed, item(9), experiment="gone", headers=ADMIN)
+    gone = queue(keyed, ADMIN)["content"][-1]
+    search = review_claims._search
+    found = []
+
+    def note(*arguments, **options):
+        found.append(search(*arguments, **options))
+        return found[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(review_claims, "_search", note)
+        claim(keyed, keyed.ada, 5)
+    act(keyed, "release", keyed.ada)
+    review(keyed, rows[0], keyed.bob)
+    assert n(claim(keyed, keyed.bob, 1)) == [1]
+    assert keyed.delete(f"{ROOT}/runs/{gone['runId']}", headers=ADMIN).status_code == 204
+
+    def find_stale(*arguments, **options):
+        return found.pop() if found else search(*arguments, **options)
+
+    monkeypatch.setattr(review_claims, "_search", find_stale)
+    assert n(claim(keyed, keyed.ada, 5)) == [2, 3]
+
+
+def test_an_annotation_of_a_deleted_run_is_refused(keyed):
+    row = set_up(keyed)[0]
+    review(keyed, row, keyed.ada)
+    assert keyed.delete(f"{ROOT}/runs/{row['runId']}", headers=ADMIN).status_code == 204
+    for what in ("review", "annotation"):
+        path = path_of(row, what)
+        assert keyed.put(path, json={"verdict": "CORRECT"}, headers=keyed.ada).status_code == 404
+        assert keyed.delete(path, headers=keyed.ada).status_code == 404
+    assert keyed.post(f"{path_of(row)}/undo", headers=keyed.ada).status_code == 404
+    assert claim(keyed, keyed.bob) == []

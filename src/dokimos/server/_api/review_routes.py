@@ -140,12 +140,9 @@ async def claim(
         is_informative=body.order == "informative",
     )
 
-    def change(connection: Connection) -> bytes:
-        claimed = claim_items(connection, caller, request, SystemRandom())
-        items = JsonText(queue_json(connection, caller, claimed).encode())
-        return splice_json({"items": items, "expiresAt": _in(body.seconds)})
-
-    return json_response(await store.write(change))
+    claimed = await claim_items(store, caller, request, SystemRandom())
+    items = await store.read(lambda connection: queue_json(connection, caller, claimed))
+    return json_response(splice_json({"items": JsonText(items.encode()), "expiresAt": _in(body.seconds)}))
 
 
 @ROUTER.post("/review-queue/heartbeat", response_model=HeldAnswer, openapi_extra=describe_body(ClaimsBody))

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exists, or_, select, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
+from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.review_tables import REVIEW_CLAIMS, REVIEWS
@@ -24,10 +26,11 @@ from dokimos.server._db.user_tables import USERS
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.events import EventKind, announce_run
 from dokimos.server._services.principal import SYSTEM, Principal, Role
-from dokimos.server._services.project_settings import DEFAULTS, ProjectSettings, read_settings
+from dokimos.server._services.project_settings import DEFAULTS, read_settings
 from dokimos.server._services.review_filter import (
     QueueFilter,
     is_active,
+    is_claimed_by_nobody,
     is_free_for,
     is_in_share,
     is_unreviewed_by,
@@ -39,7 +42,7 @@ from dokimos.server._services.runs import select_described_runs
 
 _SECOND: Final = 1_000_000
 _ROUNDS: Final = 20
-"""How often more candidates are read where others have claimed those before."""
+"""How often more candidates are searched for where others have claimed those before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,174 +57,199 @@ class ClaimRequest:
     """Whether the most informative items come first."""
 
 
-def claim_items(
-    connection: Connection, principal: Principal, request: ClaimRequest, random: Random
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What a search has found; whether it may be claimed is decided in the transaction that claims it."""
+
+    own: Sequence[Waiting]
+    """What the caller has claimed already."""
+    second: Sequence[Waiting]
+    """What one person has reviewed and two are to review."""
+    first: Sequence[Waiting]
+
+
+async def claim_items(
+    database: Database, principal: Principal, request: ClaimRequest, random: Random
 ) -> list[Waiting]:
     """Claim the next items of the queue, those first that the caller has claimed already.
+
+    A filter may have to look at many items. That is a read, and the write after it claims those of its items
+    that still wait, so that nobody else's write waits for the search.
 
     Raises:
         NotFoundError: The project, the experiment or the run is not there.
         RoleError: The caller may review nothing of what it asks for.
+        ReadTooSlow: The search takes longer than a read may.
     """
-    claiming = _Claiming(connection, principal, request)
-    claiming.repeat_own()
-    claiming.take_second_reviews()
-    queue = Queue(
-        connection,
-        principal,
-        request.chosen,
-        (is_unreviewed_by(principal.id), is_free_for(principal)),
-        is_for_editors=True,
-    )
-    if request.is_informative:
-        settings = claiming.settings
+    lane = Lane.SEARCH if request.chosen.is_narrowed else Lane.PAGE
+    claimed: list[Waiting] = []
+    for turn in range(_ROUNDS):
+        rest = replace(request, count=request.count - len(claimed))
+        search = partial(_search, principal=principal, request=rest, random=random, is_first=turn == 0)
+        found = await database.read(search, lane)
+        if not (found.own or found.second or found.first):
+            break
+        claimed += await database.write(partial(_take, principal=principal, request=rest, found=found))
+        if len(claimed) >= request.count:
+            break
+    return claimed
+
+
+def _search(
+    connection: Connection, *, principal: Principal, request: ClaimRequest, random: Random, is_first: bool
+) -> _Candidates:
+    scope = Queue(connection, principal, request.chosen)
+    project = _find_project(scope)
+    settings = DEFAULTS if project is None else read_settings(project)
+    own = _read_own(scope, request.count) if is_first else []
+    needed = request.count - len(own)
+    second: Sequence[Waiting] = []
+    overlap = settings.review_overlap
+    if is_first and needed and overlap and project is not None and not request.chosen.is_narrowed:
+        query = _select_second(scope, overlap).where(REVIEWS.c.project_id == project.id)
+        rows = connection.execute(query.limit((needed + 1) // 2)).all()
+        second = [Waiting(row.created_at, row.item_id, row) for row in rows]
+        needed -= len(second)
+    queue = _open_queue(scope)
+    if not needed:
+        first: Sequence[Waiting] = []
+    elif request.is_informative:
         share = settings.review_random_share
-        needed = request.count - len(claiming.claimed)
-        claiming.take(choose_informative(queue, needed, random_share=share, random=random) if needed else [])
+        first = choose_informative(queue, needed, random_share=share, random=random)
     else:
-        after: str | None = None
-        for _ in range(_ROUNDS):
-            needed = request.count - len(claiming.claimed)
-            page = queue.read(needed, after=after) if needed else []
-            claiming.take(page)
-            if not page:
-                break
-            after = page[-1].item_id
-    claiming.announce()
-    return claiming.claimed
+        first = queue.read(needed)
+    known = {each.item_id for each in (*own, *second)}
+    return _Candidates(own, second, [each for each in first if each.item_id not in known])
 
 
-class _Claiming:
-    """One request of a reviewer, while it is carried out."""
+def _take(
+    connection: Connection, *, principal: Principal, request: ClaimRequest, found: _Candidates
+) -> list[Waiting]:
+    """Claim what was found, as far as it still waits and nobody else has claimed it meanwhile."""
+    scope = Queue(connection, principal, request.chosen)
+    held = set(extend_claims(connection, principal, request.seconds, [each.item_id for each in found.own]))
+    own = [each for each in found.own if each.item_id in held]
+    second = _check_second(scope, found.second)
+    first = _check_first(_open_queue(scope), found.first)
+    new = [each for each in second if _claim(connection, principal, request, each, place=1)]
+    new += [each for each in first if _claim(connection, principal, request, each, place=0)]
+    for run in {each.run.id: each.run for each in new}.values():
+        tenant = tenant_of(principal, run) or None
+        announce_run(connection, EventKind.CLAIMS_CHANGED, run, tenants=(tenant,))
+    return own + new
 
-    def __init__(self, connection: Connection, principal: Principal, request: ClaimRequest) -> None:
-        self._connection = connection
-        self._principal = principal
-        self._request = request
-        self._moment = now()
-        self._expires_at = self._moment + request.seconds * _SECOND
-        self.claimed: list[Waiting] = []
-        self._new_runs: dict[str, Row[Any]] = {}
-        self._own = Queue(connection, principal, request.chosen)
-        self._scope_project = self._find_project()
-        self.settings: ProjectSettings = (
-            DEFAULTS if self._scope_project is None else read_settings(self._scope_project)
+
+def _open_queue(scope: Queue) -> Queue:
+    """What of a queue the caller could claim."""
+    conditions = (is_unreviewed_by(scope.principal.id), is_claimed_by_nobody(scope.principal))
+    return replace(scope, conditions=conditions, is_for_editors=True)
+
+
+def _read_own(scope: Queue, count: int) -> list[Waiting]:
+    """The claims of the caller that are asked for: found from the claims, since the queue may be long."""
+    columns = REVIEW_CLAIMS.c
+    query = select(columns.run_id, columns.item_id)
+    item_ids: defaultdict[str, list[str]] = defaultdict(list)
+    for row in scope.connection.execute(query.where(columns.reviewer == scope.principal.id, is_active())):
+        item_ids[row.run_id].append(row.item_id)
+    own: list[Waiting] = []
+    for batch in in_batches(sorted(item_ids)):
+        for run in scope.read_runs(ids=batch):
+            own += scope.read_items(run, item_ids[run.id])
+    own = sorted(own)[:count]
+    claims = claims_of(scope.connection, scope.principal, [each.item_id for each in own])
+    return [
+        replace(each, sampled=bool(claim.sampled), probability=claim.selection_probability)
+        for each in own
+        if (claim := claims.get(each.item_id)) is not None
+    ]
+
+
+def _select_second(scope: Queue, overlap: float) -> Select[Any]:
+    """The query of items that one other person has reviewed and two are to review."""
+    runs = select_described_runs().subquery()
+    other = REVIEWS.alias()
+    principal = scope.principal
+    query = (
+        select(runs, REVIEWS.c.item_id, ITEMS.c.created_at)
+        .join(REVIEWS, REVIEWS.c.run_id == runs.c.id)
+        .join(ITEMS, ITEMS.c.id == REVIEWS.c.item_id)
+        .where(
+            REVIEWS.c.reviewer != principal.id,
+            is_in_share(scope.connection, REVIEWS.c.item_id, overlap),
+            runs.c.id.in_(select(RUNS.c.id).where(principal.sees(RUNS), *scope.scope())),
+            ~exists().where(
+                other.c.item_id == REVIEWS.c.item_id,
+                other.c.tenant_id == REVIEWS.c.tenant_id,
+                other.c.id != REVIEWS.c.id,
+            ),
+            is_free_for(principal),
         )
+        .order_by(REVIEWS.c.created_at, REVIEWS.c.id)
+    )
+    return query.where(REVIEWS.c.tenant_id == (principal.tenant or "")) if principal.is_restricted else query
 
-    def repeat_own(self) -> None:
-        """Return what the caller has claimed already, whose claims hold longer from now on."""
-        own = self._read_own()
-        claims = claims_of(self._connection, self._principal, [each.item_id for each in own])
-        for each in own:
-            claim = claims[each.item_id]
-            self.claimed.append(
-                Waiting(
-                    each.created_at, each.item_id, each.run, bool(claim.sampled), claim.selection_probability
-                )
-            )
-        extend_claims(
-            self._connection, self._principal, self._request.seconds, [each.item_id for each in own]
-        )
 
-    def _read_own(self) -> list[Waiting]:
-        """The claims of the caller that are asked for: found from the claims, since the queue may be long."""
-        columns = REVIEW_CLAIMS.c
-        query = select(columns.run_id, columns.item_id)
-        item_ids: defaultdict[str, list[str]] = defaultdict(list)
-        for row in self._connection.execute(query.where(columns.reviewer == self._principal.id, is_active())):
-            item_ids[row.run_id].append(row.item_id)
-        own: list[Waiting] = []
-        for batch in in_batches(sorted(item_ids)):
-            for run in self._own.read_runs(ids=batch):
-                own += self._own.read_items(run, item_ids[run.id])
-        return sorted(own)[: self._request.count]
+def _check_second(scope: Queue, found: Sequence[Waiting]) -> list[Waiting]:
+    if not found:
+        return []
+    query = _select_second(scope, 1.0).where(REVIEWS.c.item_id.in_([each.item_id for each in found]))
+    still = {row.item_id for row in scope.connection.execute(query)}
+    return [each for each in found if each.item_id in still]
 
-    def take_second_reviews(self) -> None:
-        """Claim items that one person has reviewed and two are to review, as half of what is asked for."""
-        overlap, needed = self.settings.review_overlap, (self._request.count - len(self.claimed) + 1) // 2
-        if not overlap or needed <= 0 or self._scope_project is None or self._request.chosen.is_narrowed:
-            return
-        runs = select_described_runs().subquery()
-        other = REVIEWS.alias()
-        query = (
-            select(runs, REVIEWS.c.item_id, ITEMS.c.created_at)
-            .join(REVIEWS, REVIEWS.c.run_id == runs.c.id)
-            .join(ITEMS, ITEMS.c.id == REVIEWS.c.item_id)
-            .where(
-                REVIEWS.c.project_id == self._scope_project.id,
-                REVIEWS.c.reviewer != self._principal.id,
-                is_in_share(self._connection, REVIEWS.c.item_id, overlap),
-                runs.c.id.in_(select(RUNS.c.id).where(self._principal.sees(RUNS), *self._own.scope())),
-                ~exists().where(
-                    other.c.item_id == REVIEWS.c.item_id,
-                    other.c.tenant_id == REVIEWS.c.tenant_id,
-                    other.c.id != REVIEWS.c.id,
-                ),
-                is_free_for(self._principal),
-            )
-            .order_by(REVIEWS.c.created_at, REVIEWS.c.id)
-            .limit(needed)
-        )
-        if self._principal.is_restricted:
-            query = query.where(REVIEWS.c.tenant_id == (self._principal.tenant or ""))
-        rows = self._connection.execute(query).all()
-        self.take([Waiting(row.created_at, row.item_id, row) for row in rows], place=1)
 
-    def take(self, candidates: Iterable[Waiting], *, place: int = 0) -> None:
-        """Claim those of some items that nobody else has claimed meanwhile."""
-        known = {each.item_id for each in self.claimed}
-        for each in candidates:
-            if len(self.claimed) >= self._request.count:
-                return
-            if each.item_id in known:
-                continue
-            if self._principal.role_in(each.run.project_id) >= Role.EDITOR and self._claim(each, place):
-                self.claimed.append(each)
-                self._new_runs[each.run.id] = each.run
+def _check_first(queue: Queue, found: Sequence[Waiting]) -> list[Waiting]:
+    of_run: defaultdict[str, list[str]] = defaultdict(list)
+    for each in found:
+        of_run[each.run.id].append(each.item_id)
+    still: set[str] = set()
+    for run in queue.read_runs(ids=sorted(of_run)):
+        still |= {each.item_id for each in queue.read_items(run, of_run[run.id])}
+    return [each for each in found if each.item_id in still]
 
-    def announce(self) -> None:
-        """Tell of the claims that were made."""
-        for run in self._new_runs.values():
-            tenant = tenant_of(self._principal, run) or None
-            announce_run(self._connection, EventKind.CLAIMS_CHANGED, run, tenants=(tenant,))
 
-    def _claim(self, each: Waiting, place: int) -> bool:
-        values = {
-            "run_id": each.run.id,
-            "project_id": each.run.project_id,
-            "reviewer": self._principal.id,
-            "claimed_at": self._moment,
-            "expires_at": self._expires_at,
-            "assigned_by": None,
-            "sampled": each.sampled,
-            "selection_probability": each.probability,
-        }
-        tenant = tenant_of(self._principal, each.run)
-        statement = INSERTS[self._connection.dialect.name](REVIEW_CLAIMS).values(
-            item_id=each.item_id, tenant_id=tenant, place=place, **values
-        )
-        # Of two that claim it at once, the second waits for the first, and then finds a claim that holds.
-        columns = REVIEW_CLAIMS.c
-        is_own = and_(columns.reviewer == self._principal.id, columns.expires_at.is_not(None))
-        statement = statement.on_conflict_do_update(
-            index_elements=["item_id", "tenant_id", "place"],
-            set_=values,
-            where=or_(columns.expires_at <= self._moment, is_own),
-        )
-        return bool(self._connection.execute(statement).rowcount == 1)
+def _claim(
+    connection: Connection, principal: Principal, request: ClaimRequest, each: Waiting, *, place: int
+) -> bool:
+    if principal.role_in(each.run.project_id) < Role.EDITOR:
+        return False
+    moment = now()
+    values = {
+        "run_id": each.run.id,
+        "project_id": each.run.project_id,
+        "reviewer": principal.id,
+        "claimed_at": moment,
+        "expires_at": moment + request.seconds * _SECOND,
+        "assigned_by": None,
+        "sampled": each.sampled,
+        "selection_probability": each.probability,
+    }
+    tenant = tenant_of(principal, each.run)
+    statement = INSERTS[connection.dialect.name](REVIEW_CLAIMS).values(
+        item_id=each.item_id, tenant_id=tenant, place=place, **values
+    )
+    # Of two that claim it at once, the second waits for the first, and then finds a claim that holds.
+    columns = REVIEW_CLAIMS.c
+    is_own = and_(columns.reviewer == principal.id, columns.expires_at.is_not(None))
+    statement = statement.on_conflict_do_update(
+        index_elements=["item_id", "tenant_id", "place"],
+        set_=values,
+        where=or_(columns.expires_at <= moment, is_own),
+    )
+    return bool(connection.execute(statement).rowcount == 1)
 
-    def _find_project(self) -> Row[Any] | None:
-        """The project that the request is about; None where it is about all of them."""
-        if not (
-            self._request.chosen.project or self._request.chosen.experiment_id or self._request.chosen.run_id
-        ):
-            return None
-        of_runs = select(RUNS.c.project_id).where(self._principal.sees(RUNS), *self._own.scope()).limit(1)
-        query = select(PROJECTS).where(PROJECTS.c.id.in_(of_runs))
-        row: Row[Any] | None = self._connection.execute(query).first()
-        if row is not None:
-            self._principal.check_role(row.id)
-        return row
+
+def _find_project(scope: Queue) -> Row[Any] | None:
+    """The project that a request is about; None where it is about all of them."""
+    chosen = scope.chosen
+    if not (chosen.project or chosen.experiment_id or chosen.run_id):
+        return None
+    of_runs = select(RUNS.c.project_id).where(scope.principal.sees(RUNS), *scope.scope()).limit(1)
+    query = select(PROJECTS).where(PROJECTS.c.id.in_(of_runs))
+    row: Row[Any] | None = scope.connection.execute(query).first()
+    if row is not None:
+        scope.principal.check_role(row.id)
+    return row
 
 
 def extend_claims(

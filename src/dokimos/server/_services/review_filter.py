@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     LargeBinary,
+    Numeric,
     Row,
     Text,
     and_,
     cast,
-    exists,
     false,
     func,
     or_,
@@ -30,6 +31,10 @@ from dokimos.server._services.review_counts import UNSURE
 
 _PARTS: Final = 65_536
 """Into how many equal parts the last digits of an id divide all items."""
+OF_SCORE: Final = and_(
+    RUN_EVALUATORS.c.run_id == ITEMS.c.run_id, RUN_EVALUATORS.c.name == EVALUATIONS.c.evaluator
+)
+"""By what a score finds what its run knows of its evaluator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +79,31 @@ def filter_items(
     if chosen.disagree:
         conditions += [_has_verdict(true()), _has_verdict(false())]
     if chosen.near is not None:
-        conditions.append(_is_near(chosen.near))
+        conditions.append(_is_near(connection, chosen.near))
     if chosen.sample is not None:
         conditions.append(is_in_share(connection, ITEMS.c.id, chosen.sample))
     if chosen.assigned == "me":
         conditions.append(_is_claimed(principal, REVIEW_CLAIMS.c.reviewer == principal.id))
     elif chosen.assigned == "nobody":
-        conditions.append(~_is_claimed(principal))
+        conditions.append(is_claimed_by_nobody(principal))
     return conditions
 
 
-def is_pending(principal: Principal, run: Row[Any]) -> Sequence[ColumnElement[bool]]:
+def is_pending(
+    principal: Principal, run: Row[Any], *, by_annotations: bool = True
+) -> Sequence[ColumnElement[bool]]:
     """Return the conditions that an item of a run is in the queue of the caller: not reviewed, or UNSURE.
 
     `ITEMS.reviewed` finds the place in the index; the annotation itself decides, since a server of an earlier
-    version may have written it while servers were being replaced.
+    version may have written it while servers were being replaced. Without `by_annotations`, the conditions
+    are those by which `pending_count` of the run counts, and no more.
     """
     own = principal.tenant if principal.is_restricted else None
     if own is None or run.tenant_id is not None:
-        return (
-            ITEMS.c.reviewed.is_(None),
-            ~_is_annotated(run.tenant_id or "", ANNOTATIONS.c.verdict != UNSURE),
-        )
+        is_unreviewed = ITEMS.c.reviewed.is_(None)
+        if not by_annotations:
+            return (is_unreviewed,)
+        return (is_unreviewed, ~_is_annotated(run.tenant_id or "", ANNOTATIONS.c.verdict != UNSURE))
     # A tenant's own annotation of an item of a shared run comes before the shared one.
     is_open: ColumnElement[bool] = ITEMS.c.reviewed.is_(None)
     if run.reopened_count:
@@ -115,40 +123,51 @@ def is_in_share(connection: Connection, id_column: ColumnElement[str], share: fl
 
 def is_unreviewed_by(reviewer: str) -> ColumnElement[bool]:
     """The condition that a person has not reviewed an item."""
-    return ~exists().where(REVIEWS.c.item_id == ITEMS.c.id, REVIEWS.c.reviewer == reviewer).correlate(ITEMS)
+    return ~_any_of_item(REVIEWS.c.item_id, REVIEWS.c.reviewer == reviewer)
+
+
+def _any_of_item(item_id: ColumnElement[str], *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The condition that an item has a row in a table that refers to items.
+
+    A value rather than EXISTS, which PostgreSQL may turn into a join: where the plan of a prepared statement
+    guesses that few rows of the table match, it reads all of them for each item.
+    """
+    found = select(item_id).where(item_id == ITEMS.c.id, *conditions).limit(1).correlate(ITEMS)
+    return found.scalar_subquery().is_not(None)
 
 
 def _is_annotated(tenant: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    is_of_item = (ANNOTATIONS.c.item_id == ITEMS.c.id, ANNOTATIONS.c.tenant_id == tenant)
-    return exists().where(*is_of_item, condition).correlate(ITEMS)
+    return _any_of_item(ANNOTATIONS.c.item_id, ANNOTATIONS.c.tenant_id == tenant, condition)
 
 
 def _has_verdict(success: ColumnElement[bool]) -> ColumnElement[bool]:
-    return (
-        exists()
-        .where(
-            EVALUATIONS.c.item_id == ITEMS.c.id,
-            EVALUATIONS.c.success.is_(success),
-            EVALUATIONS.c.judged.is_not(false()),
-        )
-        .correlate(ITEMS)
+    return _any_of_item(
+        EVALUATIONS.c.item_id, EVALUATIONS.c.success.is_(success), EVALUATIONS.c.judged.is_not(false())
     )
 
 
-def _is_near(share: float) -> ColumnElement[bool]:
-    """Whether a score is within a share of its range of its threshold; a range nobody named counts as 1."""
-    width = func.coalesce(RUN_EVALUATORS.c.range_high - RUN_EVALUATORS.c.range_low, 1.0)
-    of_score = and_(
-        RUN_EVALUATORS.c.run_id == ITEMS.c.run_id, RUN_EVALUATORS.c.name == EVALUATIONS.c.evaluator
-    )
+def distance_to_threshold(connection: Connection) -> ColumnElement[Any]:
+    """How far a score is from its threshold, as a share of its range; a range nobody named counts as 1."""
+    columns: list[ColumnElement[Any]] = [
+        EVALUATIONS.c.score, EVALUATIONS.c.threshold, RUN_EVALUATORS.c.range_low, RUN_EVALUATORS.c.range_high,
+    ]  # fmt: skip
+    if connection.dialect.name == "postgresql":
+        # Which refuses a double beyond the largest one, as the difference of two scores may be.
+        columns = [cast(column, Numeric) for column in columns]
+    score, threshold, low, high = columns
+    return func.abs(score - threshold) / func.coalesce(func.nullif(high - low, 0), 1)
+
+
+def _is_near(connection: Connection, share: float) -> ColumnElement[bool]:
+    most = Decimal(str(share)) if connection.dialect.name == "postgresql" else share
     near = (
         select(EVALUATIONS.c.position)
         .select_from(EVALUATIONS)
-        .join(RUN_EVALUATORS, of_score, isouter=True)
+        .join(RUN_EVALUATORS, OF_SCORE, isouter=True)
         .where(
             EVALUATIONS.c.item_id == ITEMS.c.id,
             EVALUATIONS.c.threshold.is_not(None),
-            func.abs(EVALUATIONS.c.score - EVALUATIONS.c.threshold) <= share * width,
+            distance_to_threshold(connection) <= most,
         )
         .limit(1)
         .correlate(ITEMS)
@@ -167,11 +186,15 @@ def is_free_for(principal: Principal) -> ColumnElement[bool]:
     return ~_is_claimed(principal, REVIEW_CLAIMS.c.reviewer != principal.id)
 
 
+def is_claimed_by_nobody(principal: Principal) -> ColumnElement[bool]:
+    """The condition that nobody is at an item, of those who review for the same tenant."""
+    return ~_is_claimed(principal)
+
+
 def _is_claimed(principal: Principal, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     if principal.is_restricted:
         is_own = REVIEW_CLAIMS.c.tenant_id == (principal.tenant or "")
     else:
         owner = select(func.coalesce(RUNS.c.tenant_id, "")).where(RUNS.c.id == REVIEW_CLAIMS.c.run_id)
         is_own = REVIEW_CLAIMS.c.tenant_id == owner.correlate(REVIEW_CLAIMS).scalar_subquery()
-    conditions = (*conditions, is_own)
-    return exists().where(REVIEW_CLAIMS.c.item_id == ITEMS.c.id, is_active(), *conditions).correlate(ITEMS)
+    return _any_of_item(REVIEW_CLAIMS.c.item_id, is_active(), is_own, *conditions)

@@ -7,16 +7,16 @@ count the others as known and these as a sample of the rest.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Connection, Select, and_, false, func, select, true
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.tables import EVALUATIONS, RUN_EVALUATORS
+from dokimos.server._db.tables import EVALUATIONS, ITEMS, RUN_EVALUATORS
+from dokimos.server._services.review_filter import OF_SCORE, distance_to_threshold
 from dokimos.server._services.review_queue import Queue, Waiting
 
 POOL: Final = 500
@@ -52,17 +52,12 @@ def choose_informative(
 
 def draw_items(queue: Queue, count: int, random: Random) -> list[Waiting]:
     """Draw items of a queue, each with the same probability, which they tell."""
-    counts = queue.count_by_run() if count else {}
-    total = sum(counts.values())
-    if not total:
-        return []
-    chosen = random.choices(list(counts), list(counts.values()), k=count)
-    runs = {run.id: run for run in queue.read_runs(ids=sorted(set(chosen)))}
     drawn: dict[str, Waiting] = {}
-    for run in (runs[run_id] for run_id in chosen if run_id in runs):
-        place = random.randrange(run.pending_count)
-        for each in queue.read_run(run, 1, offset=place):
-            drawn[each.item_id] = replace(each, sampled=True, probability=min(1.0, count / total))
+    for run, place in queue.find_places([random.random() for _ in range(count)]):
+        each = queue.read_place(run, place)
+        if each is not None:
+            probability = min(1.0, count / run.total)
+            drawn[each.item_id] = replace(each, sampled=True, probability=probability)
     return list(drawn.values())
 
 
@@ -76,38 +71,40 @@ def _read_pool(queue: Queue) -> list[Waiting]:
 
 
 def _rank(connection: Connection, pool: Sequence[Waiting]) -> dict[str, float]:
-    run_ids = sorted({each.run.id for each in pool})
-    ranges = {
-        (row.run_id, row.name): row
-        for batch in in_batches(run_ids)
-        for row in connection.execute(select(RUN_EVALUATORS).where(RUN_EVALUATORS.c.run_id.in_(batch)))
-    }
-    ranks = {}
+    ranks = dict.fromkeys((each.item_id for each in pool), informativeness(0, 0, 0, None))
     for batch in in_batches(pool):
-        scores = _read_scores(connection, [each.item_id for each in batch])
-        for each in batch:
-            widths = {
-                row.evaluator: _width(ranges.get((each.run.id, row.evaluator)))
-                for row in scores.get(each.item_id, ())
-            }
-            ranks[each.item_id] = informativeness(scores.get(each.item_id, ()), widths)
+        for row in connection.execute(_summarize_scores(connection, [each.item_id for each in batch])):
+            ranks[row.item_id] = informativeness(
+                row.score_count,
+                row.judged,
+                row.content,
+                None if row.distance is None else float(row.distance),
+            )
     return ranks
 
 
-def _read_scores(connection: Connection, item_ids: Sequence[str]) -> dict[str, list[Row[Any]]]:
-    """The scores of items, without their long texts."""
+def _summarize_scores(connection: Connection, item_ids: Sequence[str]) -> Select[Any]:
+    """The query of what decides about the informativeness of items, a row for each one with scores."""
     columns = EVALUATIONS.c
-    query: Select[Any] = select(
-        columns.item_id, columns.evaluator, columns.score, columns.threshold, columns.success,
-        columns.judged, columns.error_detail.is_not(None).label("is_error"),
-    ).where(columns.item_id.in_(item_ids))  # fmt: skip
-    scores: dict[str, list[Row[Any]]] = defaultdict(list)
-    for row in connection.execute(query):
-        scores[row.item_id].append(row)
-    return scores
+    is_judged = and_(columns.judged.is_not(false()), columns.error_detail.is_(None))
+    distance = distance_to_threshold(connection)
+    return (
+        select(
+            columns.item_id,
+            func.count().label("score_count"),
+            func.count().filter(is_judged).label("judged"),
+            func.count().filter(is_judged, columns.success.is_(true())).label("content"),
+            func.min(distance).filter(is_judged, columns.threshold.is_not(None)).label("distance"),
+        )
+        .select_from(EVALUATIONS)
+        .join(ITEMS, ITEMS.c.id == columns.item_id)
+        .join(RUN_EVALUATORS, OF_SCORE, isouter=True)
+        .where(columns.item_id.in_(item_ids))
+        .group_by(columns.item_id)
+    )
 
 
-def informativeness(scores: Sequence[Row[Any]], widths: dict[str, float]) -> float:
+def informativeness(count: int, judged: int, content: int, distance: float | None) -> float:
     """Return how much a verdict on an item would teach, from 0 to 1.
 
     Half of it is how far the evaluators disagree (`4 * p * (1 - p)` for the share p that is content), three
@@ -115,33 +112,16 @@ def informativeness(scores: Sequence[Row[Any]], widths: dict[str, float]) -> flo
     two tenths the share of the scores without a verdict; an item without scores counts as one with none.
 
     Args:
-        scores: Of the item.
-        widths: The width of the range of each evaluator.
+        count: The scores of the item.
+        judged: Those with a verdict.
+        content: Those that pass.
+        distance: From the closest score to its threshold, as a share of the range; None for none.
     """
-    if not scores:
+    if not count:
         return _UNJUDGED
-    judged = [score for score in scores if score.judged is not False and not score.is_error]
-    content = sum(bool(score.success) for score in judged) / len(judged) if judged else 0.0
-    closeness = max(
-        (
-            1 - abs(score.score - score.threshold) / (_NEAR * widths[score.evaluator])
-            for score in judged
-            if score.threshold is not None
-        ),
-        default=0.0,
-    )
-    return (
-        _DISAGREEMENT * 4 * content * (1 - content)
-        + _CLOSENESS * max(0.0, closeness)
-        + _UNJUDGED * (1 - len(judged) / len(scores))
-    )
-
-
-def _width(evaluator: Row[Any] | None) -> float:
-    """The width of an evaluator's range; one that nobody named counts as 1."""
-    if evaluator is None or evaluator.range_low is None or evaluator.range_high is None:
-        return 1.0
-    return float(evaluator.range_high - evaluator.range_low) or 1.0
+    share = content / judged if judged else 0.0
+    closeness = 0.0 if distance is None else max(0.0, 1 - distance / _NEAR)
+    return _DISAGREEMENT * 4 * share * (1 - share) + _CLOSENESS * closeness + _UNJUDGED * (1 - judged / count)
 
 
 def _mix(informative: Sequence[Waiting], drawn: Sequence[Waiting]) -> list[Waiting]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, and_, cast, func, or_, select
 
 from dokimos.server._db.batches import in_batches
+from dokimos.server._db.columns import NUMBER
 from dokimos.server._db.review_tables import RUN_REVIEW_COUNTS
 from dokimos.server._db.tables import EXPERIMENTS, ITEMS, PROJECTS, RUNS
 from dokimos.server._services.errors import InvalidRequestError
@@ -99,20 +100,13 @@ class Queue:
         limit: int,
         place: tuple[int, str] | None = None,
         last: int | None = None,
-        offset: int = 0,
     ) -> list[Waiting]:
         """Return items of one run, behind a place and not later than a time."""
         query = (
             select(ITEMS.c.created_at, ITEMS.c.id)
-            .where(
-                ITEMS.c.run_id == run.id,
-                *is_pending(self.principal, run),
-                *filter_items(self.connection, self.principal, self.chosen),
-                *self.conditions,
-            )
+            .where(ITEMS.c.run_id == run.id, *self._conditions_in(run))
             .order_by(ITEMS.c.created_at, ITEMS.c.id)
             .limit(limit)
-            .offset(offset)
         )
         if place is not None:
             moment, item_id = place
@@ -124,23 +118,59 @@ class Queue:
 
     def read_items(self, run: Row[Any], item_ids: Sequence[str]) -> list[Waiting]:
         """Return those of some items of a run that are in the queue."""
-        conditions = (
+        found: list[Waiting] = []
+        for batch in in_batches(item_ids):
+            # Without a condition on the run, whose index would be read from its beginning.
+            is_there = ITEMS.c.id.in_(batch)
+            query = select(ITEMS.c.created_at, ITEMS.c.id).where(is_there, *self._conditions_in(run))
+            found += [Waiting(row.created_at, row.id, run) for row in self.connection.execute(query)]
+        return found
+
+    def read_place(self, run: Row[Any], place: int) -> Waiting | None:
+        """Return the item at a place among those of a run that wait; None where it is not asked for."""
+        # Only what an index has decides about the place: all items before it are counted.
+        at_place = (
+            select(ITEMS.c.id)
+            .where(ITEMS.c.run_id == run.id, *is_pending(self.principal, run, by_annotations=False))
+            .order_by(ITEMS.c.created_at, ITEMS.c.id)
+            .limit(1)
+            .offset(place)
+            .correlate(None)
+        )
+        query = select(ITEMS.c.created_at, ITEMS.c.id).where(ITEMS.c.id == at_place.scalar_subquery())
+        row = self.connection.execute(query.where(*self._conditions_in(run))).first()
+        return None if row is None else Waiting(row.created_at, row.id, run)
+
+    def _conditions_in(self, run: Row[Any]) -> tuple[ColumnElement[bool], ...]:
+        """The conditions that an item of a run is asked for."""
+        return (
             *is_pending(self.principal, run),
             *filter_items(self.connection, self.principal, self.chosen),
             *self.conditions,
         )
-        found: list[Waiting] = []
-        for batch in in_batches(item_ids):
-            # Without a condition on the run, whose index would be read from its beginning.
-            query = select(ITEMS.c.created_at, ITEMS.c.id).where(ITEMS.c.id.in_(batch), *conditions)
-            found += [Waiting(row.created_at, row.id, run) for row in self.connection.execute(query)]
-        return found
 
-    def count_by_run(self) -> dict[str, int]:
-        """Return how many items wait in each run, by its id."""
+    def find_places(self, shares: Sequence[float]) -> list[tuple[Row[Any], int]]:
+        """Return the items that have shares of all others before them, as runs and places in these.
+
+        The runs have the `total` of the items that wait as well. There may be thousands, of which the
+        database chooses these.
+        """
+        if not shares:
+            return []
         scoped = self._select_runs().subquery()
-        counts: Select[Any] = select(scoped.c.id, scoped.c.pending_count).order_by(scoped.c.id)
-        return {row.id: row.pending_count for row in self.connection.execute(counts)}
+        upto = cast(func.sum(scoped.c.pending_count).over(order_by=scoped.c.id), BigInteger)
+        total = cast(func.sum(scoped.c.pending_count).over(), BigInteger)
+        numbered = select(scoped, upto.label("upto"), total.label("total")).subquery()
+        before = numbered.c.upto - numbered.c.pending_count
+
+        chosen = [share * cast(numbered.c.total, NUMBER) for share in shares]
+        is_in = or_(*(and_(before <= each, each < numbered.c.upto) for each in chosen))
+        places: list[tuple[Row[Any], int]] = []
+        for run in self.connection.execute(select(numbered).where(is_in)).all():
+            numbers = (int(share * run.total) for share in shares)
+            first = run.upto - run.pending_count
+            places += [(run, number - first) for number in numbers if first <= number < run.upto]
+        return places
 
     def read_runs(self, *, ids: Sequence[str]) -> Sequence[Row[Any]]:
         """Return some of the runs in which items wait."""
