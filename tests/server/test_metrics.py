@@ -143,3 +143,12 @@ def test_a_server_that_nobody_watches_does_not_import_the_library(tmp_path):
         "sys.exit('prometheus_client' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For"])
+def test_metrics_that_a_proxy_of_this_machine_passes_on_need_a_key(serve, header):
+    api = serve(api_key="k")
+    proxied = {header: "for=8.8.8.8"}
+    assert api.get("/metrics").status_code == 200
+    assert api.get("/metrics", headers=proxied).status_code == 401
+    assert api.get("/metrics", headers={**proxied, "Authorization": "Bearer k"}).status_code == 200

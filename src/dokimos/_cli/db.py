@@ -154,6 +154,8 @@ def restore(file: Path, replaces: bool, data_dir: Path | None) -> int:
     with _progress() as progress:
         report = restore_archive(settings, file, replaces=replaces, progress=progress)
     echo(f"restored {file}: {_list_counts(report.added)}")
+    if report.added["api_keys"]:
+        echo("Keys are as they were when it was written: revoke again those that were revoked since then.")
     return 0
 
 

@@ -28,11 +28,12 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 async def get_metrics(request: Request) -> Response:
     """Return the metrics of this server, for Prometheus.
 
-    Any key may read them. Nobody needs one where the server is open, where it is bound to this machine, and
-    with `DOKIMOS_PUBLIC_METRICS=true`.
+    Any key may read them. Nobody needs one where the server is open, where it is bound to this machine and no
+    proxy passes the request on, and with `DOKIMOS_PUBLIC_METRICS=true`.
     """
     settings = request.app.state.settings
-    if not (settings.public_metrics or settings.is_loopback):
+    is_proxied = any(name in request.headers for name in ("forwarded", "x-forwarded-for"))
+    if not (settings.public_metrics or (settings.is_loopback and not is_proxied)):
         await authorize_rule(request, Access.PRIVATE_READ)
     # Here, so that a server that nobody watches does not import what writes them.
     from dokimos.server._api.prometheus_text import CONTENT_TYPE, format_metrics
