@@ -16,19 +16,24 @@ down_revision = "0003"
 def upgrade() -> None:
     """Add the tables, columns and indexes."""
     _add_connections()
+    _add_judging_to_runs()
     _add_judge_jobs()
+    _add_judge_results()
     _add_judge_calls()
     _add_judge_budgets()
     _add_reviews()
     _keep_reviews_of_annotations()
 
 
-def _add_judge_jobs() -> None:
+def _add_judging_to_runs() -> None:
     for column in ("own_status", "own_status_reason"):
         op.add_column("runs", sa.Column(column, sa.Text(), nullable=True))
     is_scored = sa.text("status = 'EVALUATING'")
     op.create_index("ix_runs_evaluating", "runs", ["id"], sqlite_where=is_scored, postgresql_where=is_scored)
     op.add_column("run_evaluators", sa.Column("job_evaluator", sa.Text(), nullable=True))
+
+
+def _add_judge_jobs() -> None:
     op.create_table(
         "judge_jobs",
         sa.Column("id", Id(), nullable=False),
@@ -79,6 +84,9 @@ def _add_judge_jobs() -> None:
         sqlite_where=is_active,
         postgresql_where=is_active,
     )
+
+
+def _add_judge_results() -> None:
     _add_below_judge_job(
         "judge_errors",
         sa.Column("kind", sa.Text(), nullable=False),
