@@ -2,8 +2,10 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from sqlalchemy import select, update
 from tests.server.judge_ledgers import (
     BOUNDS,
     CountingJudge,
@@ -22,9 +24,12 @@ from dokimos.errors import EndpointDownError, JudgeReplyError, JudgeUnavailableE
 from dokimos.judges import JudgeReply, TokenLogprob
 from dokimos.judges._judge_calls import CallRequest, reject
 from dokimos.judges._run_scope import RunScope, enter_scope
+from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.judge_tables import JUDGE_JOBS
 from dokimos.server._services import judge_call_writer, judge_replies
 from dokimos.server._services.judge_call_queries import forget_unusable, spending_of
+from dokimos.server._services.judge_claims import claim_jobs, has_due_jobs
 from dokimos.server._services.judge_leases import LeaseLost, release_lost
 
 
@@ -303,3 +308,23 @@ def test_a_long_reply_is_compressed_and_a_short_one_is_not():
     decoded = [judge_replies.decode_reply(text) for text in encoded]
     assert [reply.text for reply in decoded] == [long.text, short.text]
     assert all(reply.metrics == CallMetrics() for reply in decoded), "None would say that it cost nothing"
+
+
+async def test_what_a_server_that_ended_was_asking_for_a_paused_job_is_settled(database, job):
+    ledger = await open_ledger(database, job)
+    await ledger.reserve("scripted judge", request=None)
+    paused = update(JUDGE_JOBS).values(status="PAUSED", leased_at=now(), leased_until=now() + 60 * SECOND)
+    await database.write(lambda connection: connection.execute(paused) and None)
+    assert not await database.read(has_due_jobs)  # its server may still be there
+
+    ended = update(JUDGE_JOBS).values(leased_until=now() - 1)
+    await database.write(lambda connection: connection.execute(ended) and None)
+    assert await database.read(has_due_jobs)
+    assert await database.write(partial(claim_jobs, most=8, seconds=60)) == []
+
+    [call] = await calls_of(database, job)
+    assert call.status == "LOST"
+    stored = await database.read(lambda connection: connection.execute(select(JUDGE_JOBS)).one())
+    assert (stored.status, stored.lease) == ("PAUSED", None)
+    await check_sums(database)
+    assert not await database.read(has_due_jobs)

@@ -25,7 +25,7 @@ class MessageCache:
         self._elements: list[Any] = []
         self._parsed: list[list[NeutralMessage]] = []
         self._instructions: tuple[object, str] = (None, "")
-        self.flat = UnflattenCache()
+        self.flat: UnflattenCache = UnflattenCache()
 
     def load(self, value: object) -> Any:
         """Parse JSON text as `parse_if_container` does; of a text that continues the last, only its rest."""

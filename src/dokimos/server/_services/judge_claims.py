@@ -30,9 +30,10 @@ _JOB: Final = JUDGE_JOBS.c
 
 
 def has_due_jobs(connection: Connection) -> bool:
-    """Say whether there is a job to work on."""
-    query = _select_due(now()).limit(1)
-    return connection.execute(query).first() is not None
+    """Say whether there is a job to work on, or a paused one whose server has ended."""
+    moment = now()
+    queries = (_select_due(moment), _select_abandoned(moment))
+    return any(connection.execute(query.limit(1)).first() is not None for query in queries)
 
 
 def claim_jobs(connection: Connection, *, most: int, seconds: float) -> list[Row[Any]]:
@@ -44,6 +45,7 @@ def claim_jobs(connection: Connection, *, most: int, seconds: float) -> list[Row
         seconds: How long others leave them alone.
     """
     moment = now()
+    _release_abandoned(connection, moment)
     # Rows that another server is taking are left to it; SQLite has one writer.
     due = connection.execute(
         _select_due(moment).limit(min(most, _LOOKED_AT)).with_for_update(skip_locked=True)
@@ -156,6 +158,21 @@ def _change(connection: Connection, job_id: str, values: dict[str, Any]) -> None
     change = update(JUDGE_JOBS).where(_JOB.id == job_id).values(values).returning(JUDGE_JOBS)
     release_lost(connection, job_id, None)
     announce_job(connection, connection.execute(change).one())
+
+
+def _release_abandoned(connection: Connection, moment: int) -> None:
+    """Settle what servers that ended were still asking for jobs that had just been paused."""
+    query = _select_abandoned(moment).limit(_LOOKED_AT).with_for_update(skip_locked=True)
+    for job_id in connection.execute(query).scalars().all():
+        _change(connection, job_id, {"lease": None})
+
+
+def _select_abandoned(moment: int) -> Any:
+    return (
+        select(_JOB.id)
+        .where(_JOB.status == JobStatus.PAUSED, _JOB.lease.is_not(None), not_(_is_leased(moment)))
+        .order_by(_JOB.id)
+    )
 
 
 def _is_leased(moment: int) -> ColumnElement[bool]:
