@@ -7,9 +7,11 @@ import pytest
 from sqlalchemy import event, text, update
 from sqlalchemy.engine import Engine
 from tests.server.test_access import bearer, make_key
+from tests.server.test_hostile_bodies import at_most_allocated
 
 from dokimos.server._db.database import Lane
 from dokimos.server._db.tables import ITEMS, RUNS
+from dokimos.server._services import review_queue
 from dokimos.server._services.principal import SYSTEM
 from dokimos.server._services.review_filter import QueueFilter
 from dokimos.server._services.review_order import draw_items, informativeness
@@ -378,6 +380,67 @@ def test_a_page_far_down_a_filtered_queue_is_refused(api):
     refused = api.get(QUEUE, params={"sample": 1, "size": 2000, "page": 51})
     assert (refused.status_code, "after" in refused.json()["message"]) == (400, True)
     assert api.get(QUEUE, params={"size": 2000, "page": 51}).status_code == 200
+
+
+@pytest.mark.parametrize("sort", ["createdAt", "informative"])
+def test_the_total_past_the_end_of_a_filtered_queue_is_what_there_is(api, sort):
+    start(api, item(0), *(item(n, score("exact", 0.0, False)) for n in range(1, 4)))
+    for number in (2, 7):
+        page = queue(api, outcome="failed", sort=sort, size=2, page=number)
+        assert (numbers(page), page["totalElements"], page["totalPages"]) == ([], 3, 2)
+        assert page["last"] is True
+        assert page["totalIsExact"] is (sort == "createdAt")
+    assert queue(api, outcome="errored", sort=sort, page=1)["totalElements"] == 0
+
+
+def start_overlapping(api, count):
+    """Start three runs, the items of which take turns, and one after them."""
+    runs = [start(api) for _ in range(3)]
+    for n in range(count):
+        add(api, runs[n * n % 3], item(n))
+    start(api, *(item(count + n) for n in range(count)))
+    start(api, item(2 * count))
+    return list(range(2 * count + 1))
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_what_is_skipped_a_few_items_at_a_time_is_skipped_once(api, monkeypatch, at_once):
+    monkeypatch.setattr(review_queue, "_SKIPPED_AT_ONCE", at_once)
+    everything = start_overlapping(api, 9)
+    for query in ({}, {"sample": 1}):
+        for size in (2, 3):
+            pages = [queue(api, size=size, page=number, **query) for number in range(20 // size + 1)]
+            assert [n for page in pages for n in numbers(page)] == everything
+            assert pages[-1]["totalElements"] == len(everything)
+    past = queue(api, size=2, page=50, sample=1)
+    assert (numbers(past), past["totalElements"], past["totalIsExact"]) == ([], len(everything), True)
+
+
+def test_a_run_without_more_items_is_not_searched_for_each_part_that_is_skipped(api, monkeypatch):
+    monkeypatch.setattr(review_queue, "_SKIPPED_AT_ONCE", 2)
+    early, late = start(api, item(0)), start(api)
+    add(api, late, *(item(n) for n in range(1, 13)))
+    searched = []
+    read_run = Queue.read_run
+
+    def note(self, run, limit, place=None, last=None):
+        searched.append((run.id, last))
+        return read_run(self, run, limit, place, last)
+
+    monkeypatch.setattr(Queue, "read_run", note)
+    assert numbers(queue(api, sample=1, size=1, page=12)) == [12]
+    unbounded = [run for run, last in searched if last is None]
+    assert (unbounded.count(early), unbounded.count(late)) == (1, 7)
+
+
+def test_a_page_far_down_holds_few_of_the_items_before_it(api):
+    first, second = start(api), start(api)
+    for part in range(8):
+        add(api, (first, second)[part % 2], *(item(part * 2000 + n) for n in range(2000)))
+    for query in ({"sample": 1}, {}):
+        queue(api, size=1, page=1, **query)
+        with at_most_allocated(2_500_000):
+            assert numbers(queue(api, size=1, page=15_998, **query)) == [15_998]
 
 
 def test_postgresql_looks_annotations_up_by_item_in_any_plan(api):

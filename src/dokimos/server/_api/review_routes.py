@@ -50,7 +50,7 @@ from dokimos.server._services.review_claims import (
 )
 from dokimos.server._services.review_filter import QueueFilter
 from dokimos.server._services.review_order import choose_informative
-from dokimos.server._services.review_queue import Queue, Waiting
+from dokimos.server._services.review_queue import Queue, QueuePart
 from dokimos.server._services.reviews import (
     NewAnnotation,
     give_review,
@@ -266,13 +266,13 @@ def _queue_page(queue: Queue, page: PageRequest, sort: str, after: str | None) -
         message = f"must not begin behind item {_MAX_OFFSET} where filters are given: continue with 'after'"
         raise InvalidRequestError(message, field="page")
     if is_informative:
-        found = _informative_page(queue, page)
+        part = _informative_page(queue, page)
     else:
-        found = queue.read(page.size + 1, offset=offset, after=after)
-    has_more = len(found) > page.size
-    rows = found[: page.size]
+        part = queue.read(page.size + 1, offset=offset, after=after)
+    has_more = len(part.items) > page.size
+    rows = part.items[: page.size]
     is_exact = not is_narrowed or not (is_informative or after is not None or has_more)
-    total = offset + len(found) if is_narrowed else queue.count()
+    total = part.skipped + len(part.items) if is_narrowed else queue.count()
     content = JsonText(queue_json(queue.connection, queue.principal, rows).encode())
     envelope = (PageRequest(0, page.size) if after is not None else page).envelope(total, len(rows))
     if after is not None:
@@ -280,7 +280,7 @@ def _queue_page(queue: Queue, page: PageRequest, sort: str, after: str | None) -
     return splice_json({"content": content, "totalIsExact": is_exact, **envelope})
 
 
-def _informative_page(queue: Queue, page: PageRequest) -> list[Waiting]:
+def _informative_page(queue: Queue, page: PageRequest) -> QueuePart:
     # The same page shows the same items as long as the queue is the same.
     random = Random(page.number)
     share = DEFAULTS.review_random_share

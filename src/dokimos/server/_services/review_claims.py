@@ -115,9 +115,9 @@ def _search(
         first: Sequence[Waiting] = []
     elif request.is_informative:
         share = settings.review_random_share
-        first = choose_informative(queue, needed, random_share=share, random=random)
+        first = choose_informative(queue, needed, random_share=share, random=random).items
     else:
-        first = queue.read(needed)
+        first = queue.read(needed).items
     known = {each.item_id for each in (*own, *second)}
     return _Candidates(own, second, [each for each in first if each.item_id not in known])
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Select, and_, false, func, select, true
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import EVALUATIONS, ITEMS, RUN_EVALUATORS
 from dokimos.server._services.review_filter import OF_SCORE, distance_to_threshold
-from dokimos.server._services.review_queue import Queue, Waiting
+from dokimos.server._services.review_queue import Queue, QueuePart, Waiting
 
 POOL: Final = 500
 """Items that are ranked: those that wait in the runs that began last."""
@@ -30,7 +30,7 @@ _DISAGREEMENT, _CLOSENESS, _UNJUDGED = 0.5, 0.3, 0.2
 
 def choose_informative(
     queue: Queue, limit: int, *, random_share: float, random: Random, offset: int = 0
-) -> list[Waiting]:
+) -> QueuePart:
     """Return items of a queue, the most informative first, with random ones spread evenly among them.
 
     Args:
@@ -47,7 +47,7 @@ def choose_informative(
     ranks = _rank(queue.connection, pool)
     ranked = sorted(pool, key=lambda each: (-ranks[each.item_id], each))[offset:]
     informative = [each for each in ranked if each.item_id not in known][: limit - len(drawn)]
-    return _mix(informative, drawn)
+    return QueuePart(_mix(informative, drawn), min(offset, len(pool)))
 
 
 def draw_items(queue: Queue, count: int, random: Random) -> list[Waiting]:

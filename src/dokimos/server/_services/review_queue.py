@@ -25,6 +25,10 @@ from dokimos.server._services.review_filter import QueueFilter, filter_items, is
 from dokimos.server._services.runs import find_run
 
 _RUNS_AT_ONCE: Final = 50
+_SKIPPED_AT_ONCE: Final = 2000
+"""Items before a page that are in memory at a time."""
+_START: Final = (0, "")
+"""A place before all items."""
 _LATE: Final = 600 * 1_000_000
 """By how many microseconds an item may be later than its run says: a batch waits for others of the run."""
 
@@ -41,6 +45,32 @@ class Waiting:
     """Whether chance chose it, whatever it holds."""
     probability: float | None = field(default=None, compare=False)
     """With which probability chance chose each item of the queue; None where it did not."""
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Where it is in the order of the queue."""
+        return self.created_at, self.item_id
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePart:
+    """Consecutive items of a queue."""
+
+    items: list[Waiting]
+    skipped: int
+    """How many were skipped before them: all that there are where the queue ends before the part begins."""
+
+
+@dataclass(slots=True)
+class _Position:
+    """How far a queue has been read."""
+
+    place: tuple[int, str] | None
+    """Of the last item; None for none."""
+    run: Row[Any] | None = None
+    """The last run of which nothing is left, nor of those before it; None for none."""
+    ends: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The place of the last item of each run in which no more are, so that it is not searched again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +97,7 @@ class Queue:
         total = select(func.coalesce(func.sum(scoped.c.pending_count), 0))
         return int(self.connection.execute(total).scalar_one())
 
-    def read(self, limit: int, *, offset: int = 0, after: str | None = None) -> list[Waiting]:
+    def read(self, limit: int, *, offset: int = 0, after: str | None = None) -> QueuePart:
         """Return the items that have waited longest, in the order of their times and ids.
 
         Args:
@@ -78,21 +108,55 @@ class Queue:
         Raises:
             InvalidRequestError: `after` is not the id of an item that the caller sees.
         """
-        place = None if after is None else self._find_place(after)
-        found: list[Waiting] = []
-        can_skip = place is None and not self.chosen.is_narrowed and not self.conditions
-        for run, next_run in _with_next(self._runs_in_order(place)):
+        position = _Position(None if after is None else self._find_place(after))
+        skipped = 0
+        if after is None and not self.chosen.is_narrowed and not self.conditions:
+            skipped = self._skip_runs(position, offset)
+        while skipped < offset:
+            needed = min(offset - skipped, _SKIPPED_AT_ONCE)
+            count = len(self._read_on(position, needed))
+            skipped += count
+            if count < needed:
+                return QueuePart([], skipped)
+        return QueuePart(self._read_on(position, limit), skipped)
+
+    def _skip_runs(self, position: _Position, offset: int) -> int:
+        """Move behind items whose place the counts of runs tell; return how many these are."""
+        skipped = 0
+        for run, next_run in _with_next(self._runs_in_order(position)):
             is_over = next_run is None or next_run.started_at >= run.last_activity_at
-            if can_skip and not found and offset >= run.pending_count and is_over:
-                offset -= run.pending_count
-                continue
-            needed = offset + limit
-            is_full = len(found) >= needed
-            if is_full and run.started_at > found[-1].created_at:
+            left = offset - skipped
+            if not left or not is_over:
+                break
+            if left < run.pending_count:
+                last = self.read_place(run, left - 1)
+                if last is not None:
+                    position.place = last.place
+                    skipped = offset
+                break
+            skipped += run.pending_count
+            position.run = run
+        return skipped
+
+    def _read_on(self, position: _Position, limit: int) -> list[Waiting]:
+        """Return the items that come next, and move behind them."""
+        found: list[Waiting] = []
+        place = position.place
+        for run in self._runs_in_order(position):
+            last = found[-1].created_at if len(found) >= limit else None
+            if last is not None and run.started_at > last:
                 break  # no item is older than its run
-            own = self.read_run(run, needed, place, found[-1].created_at if is_full else None)
-            found = list(heapq.merge(found, own))[:needed] if found else own
-        return found[offset:]
+            end = position.ends.get(run.id)
+            if end is not None and end <= (place or _START):
+                continue
+            moments = [moment for moment in (last, None if end is None else end[0]) if moment is not None]
+            own = self.read_run(run, limit, place, min(moments, default=None))
+            if not moments and len(own) < limit:
+                position.ends[run.id] = own[-1].place if own else _START
+            found = list(heapq.merge(found, own))[:limit] if found else own
+        if found:
+            position.place = found[-1].place
+        return found
 
     def read_run(
         self,
@@ -181,11 +245,11 @@ class Queue:
         order = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
         return self.connection.execute(self._select_runs().order_by(*order).limit(limit)).all()
 
-    def _runs_in_order(self, place: tuple[int, str] | None) -> Iterator[Row[Any]]:
+    def _runs_in_order(self, position: _Position) -> Iterator[Row[Any]]:
         query = self._select_runs().order_by(RUNS.c.started_at, RUNS.c.id).limit(_RUNS_AT_ONCE)
-        if place is not None:
-            query = query.where(RUNS.c.last_activity_at >= place[0] - _LATE)
-        last: Row[Any] | None = None
+        if position.place is not None:
+            query = query.where(RUNS.c.last_activity_at >= position.place[0] - _LATE)
+        last = position.run
         while True:
             behind = query
             if last is not None:
