@@ -1,6 +1,13 @@
 """Annotations of items, and the promotion of items into a dataset."""
 
 import pytest
+from sqlalchemy import delete, update
+from tests.server.test_hostile_bodies import at_most_allocated
+
+from dokimos.server._db.tables import ITEMS, RUNS
+from dokimos.server._services import promotion
+from dokimos.server._services.dataset_edits import read_batches
+from dokimos.server._services.dataset_items import BATCH_CHARACTERS
 
 DATASETS = "/api/v1/datasets"
 MISS = {
@@ -259,7 +266,7 @@ def test_many_items_are_promoted_with_few_statements(qa):
         event.remove(Engine, "before_cursor_execute", note)
 
     assert answer.json()["itemCount"] == count
-    assert len(statements) < 60
+    assert len(statements) < 70
     first = items_of(qa)[0]
     assert first["inputs"] == {"n": 0}
 
@@ -341,3 +348,66 @@ def test_ten_thousand_items_are_promoted_at_once_and_not_more(qa):
     refused = promote(qa, *ids, ids[0])
     assert refused.status_code == 400
     assert "10000" in refused.json()["message"]
+
+
+def start_with_long_items(api, count, length=1_000_000):
+    """Start a run with items of a megabyte each, more of them than one request may send."""
+    run, _ = start(api, item(0, inputs={"text": "0" * length}))
+    for first in range(1, count, 8):
+        items = [item(n, inputs={"text": f"{n} " * (length // 3)}) for n in range(first, first + 8)]
+        assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+    content = api.get(f"/api/v1/runs/{run}?size=2000").json()["items"]["content"]
+    return run, [each["id"] for each in content]
+
+
+def test_a_few_of_many_long_items_are_in_memory_while_they_are_promoted(qa):
+    run, ids = start_with_long_items(qa, 49)
+    annotate(qa, run, ids[0], overriddenExpectedOutput={"answer": "a" * 1_000_000})
+    promote(qa, ids[0])
+    with at_most_allocated(32_000_000):
+        first = promote(qa, *ids)
+    with at_most_allocated(32_000_000):
+        again = promote(qa, *reversed(ids))
+    with at_most_allocated(32_000_000):
+        alone = promote(qa, *ids, mode="replace")
+    counts = [answer.json()["itemCount"] for answer in (first, again, alone)]
+    assert counts == [len(ids)] * 3
+    assert len({answer.json()["contentHash"] for answer in (first, again, alone)}) == 1
+
+
+def test_a_few_of_many_long_items_are_in_memory_while_a_version_is_read_or_edited(qa):
+    _, ids = start_with_long_items(qa, 33)
+    version = promote(qa, *ids).json()["id"]
+    lineage = qa.get(f"{DATASETS}/qa/versions/1/items?size=1").json()["content"][0]["lineageId"]
+
+    async def measure():
+        sizes, count = [], 0
+        async for rows in read_batches(qa.app.state.database, version):
+            sizes.append(sum(len(row.inputs) for row in rows))
+            count += len(rows)
+        return sizes, count
+
+    sizes, count = qa.portal.call(measure)
+    assert (max(sizes) <= BATCH_CHARACTERS, count) == (True, len(ids))
+    with at_most_allocated(32_000_000):
+        change = {"op": "remove", "id": lineage}
+        edited = qa.post(f"{DATASETS}/qa/versions/1/edits", json={"changes": [change]})
+    assert (edited.status_code, edited.json()["itemCount"]) == (201, len(ids) - 1)
+
+
+@pytest.mark.parametrize(
+    "removal", [delete(ITEMS).where(ITEMS.c.ordinal == 0), update(RUNS).values(deleted_at=1)]
+)
+def test_an_item_that_is_gone_while_it_is_promoted_leaves_no_version(qa, monkeypatch, removal):
+    """Its texts are read after it was found."""
+    _, ids = start(qa, item(0), item(1))
+    make_items = promotion._make_items
+
+    async def lose_one(*args):
+        await qa.app.state.database.write(lambda connection: connection.execute(removal).rowcount)
+        return await make_items(*args)
+
+    monkeypatch.setattr(promotion, "_make_items", lose_one)
+    answer = promote(qa, *ids)
+    assert (answer.status_code, ids[0] in answer.json()["message"]) == (404, True)
+    assert qa.get(f"{DATASETS}/qa").json()["versions"] == []

@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
+from operator import attrgetter
 from typing import IO, Any, BinaryIO, Final
 
 from pydantic import ValidationError
@@ -32,10 +33,9 @@ from dokimos.server._api.json_text import MAX_DEPTH, check_json, dump_json
 from dokimos.server._api.request_body import stream_body
 from dokimos.server._api.temporary_files import open_temporary_file
 from dokimos.server._services.dataset_items import (
-    BATCH_CHARACTERS,
-    BATCH_ITEMS,
     NewDatasetItem,
     hash_parts,
+    in_text_batches,
 )
 from dokimos.server._services.errors import BodyTooLargeError, InvalidRequestError, UnsupportedMediaError
 
@@ -127,7 +127,7 @@ def make_item(body: Any, path: str) -> NewDatasetItem:
 
 async def as_batches(items: Iterator[NewDatasetItem]) -> AsyncIterator[list[NewDatasetItem]]:
     """Yield items in batches of one transaction; they are made in a thread."""
-    batches = _group(items)
+    batches = in_text_batches(items, attrgetter("size"))
     while batch := await asyncio.to_thread(next, batches, None):
         yield batch
 
@@ -232,16 +232,3 @@ def _dump_part(part: Any, path: str, *, is_checked: bool) -> str | None:
     if not is_checked or "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:
         check_json(part, path)
     return text
-
-
-def _group(items: Iterator[NewDatasetItem]) -> Iterator[list[NewDatasetItem]]:
-    batch: list[NewDatasetItem] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += item.size
-        if len(batch) == BATCH_ITEMS or size > BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, select
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import ANNOTATIONS
@@ -74,16 +74,25 @@ def _select(connection: Connection, principal: Principal, item_id: str) -> Row[A
 
 
 def annotations_of(
-    connection: Connection, principal: Principal, item_ids: Sequence[str]
+    connection: Connection,
+    principal: Principal,
+    item_ids: Sequence[str],
+    columns: Sequence[ColumnElement[Any]] = tuple(ANNOTATIONS.c),
 ) -> dict[str, Row[Any]]:
     """Return the annotation of each item that has one that the caller sees.
 
     A tenant's own one comes before the shared one. A caller that sees all tenants gets the latest.
+
+    Args:
+        connection: To read with.
+        principal: Who asks.
+        item_ids: The items.
+        columns: What to read of each annotation; `item_id` and `tenant_id` are needed.
     """
     own = principal.tenant or SHARED
     annotations: dict[str, Row[Any]] = {}
     for batch in in_batches(item_ids):
-        query = select(ANNOTATIONS).where(ANNOTATIONS.c.item_id.in_(batch))
+        query: Select[Any] = select(*columns).where(ANNOTATIONS.c.item_id.in_(batch))
         if principal.is_restricted:
             query = query.where(ANNOTATIONS.c.tenant_id.in_((own, SHARED)))
         for row in connection.execute(query.order_by(ANNOTATIONS.c.updated_at)):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -19,7 +20,9 @@ from dokimos.server._services.dataset_items import (
     NewDatasetItem,
     copy_item,
     find_items,
+    in_text_batches,
     item_of_texts,
+    measure_items,
     read_items,
 )
 from dokimos.server._services.dataset_versions import NewVersion, WrittenVersion, write_version
@@ -107,11 +110,14 @@ async def _edit_batches(
 
 
 async def read_batches(database: Database, version_id: str) -> AsyncIterator[Sequence[Row[Any]]]:
-    """Yield the items of a version, a batch in memory at a time."""
+    """Yield the items of a version, as many at a time as may be in memory."""
     start = 0
-    while rows := await database.read(partial(read_items, version_id=version_id, start=start), Lane.WORK):
-        yield rows
-        start = rows[-1].ordinal + 1
+    while sizes := await database.read(partial(measure_items, version_id=version_id, start=start), Lane.WORK):
+        for batch in in_text_batches(sizes, attrgetter("size")):
+            first, last = batch[0].ordinal, batch[-1].ordinal
+            read = partial(read_items, version_id=version_id, first=first, last=last)
+            yield await database.read(read, Lane.WORK)
+        start = sizes[-1].ordinal + 1
 
 
 def _apply(rows: Sequence[Row[Any]], edits: Edits) -> list[NewDatasetItem]:

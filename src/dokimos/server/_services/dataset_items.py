@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
 
@@ -17,6 +17,7 @@ from dokimos.server._db.tables import DATASET_ITEMS
 from dokimos.server._services.list_pages import ListPage, SortKeys, find_place
 from dokimos.server._services.projects import contains
 
+T = TypeVar("T")
 BATCH_ITEMS: Final = 1000
 """Items that are in memory at a time."""
 WRITTEN_ITEMS: Final = 250
@@ -58,6 +59,34 @@ def hash_parts(inputs: object, expected_outputs: object, metadata: object) -> tu
     first = _canonical(inputs).encode()
     rest = _canonical([expected_outputs or None, metadata or None]).encode()
     return _digest(first + rest), _digest(first)
+
+
+def hash_inputs(inputs: str) -> str:
+    """Return the hash of inputs that are JSON, the same as of a whole item."""
+    return _digest(_canonical(_parse(inputs)).encode())
+
+
+def in_text_batches(values: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield as many values at a time as may be in memory, by how long the texts of each are."""
+    batch: list[T] = []
+    total = 0
+    for value in values:
+        own = size(value)
+        if batch and (len(batch) == BATCH_ITEMS or total + own > BATCH_CHARACTERS):
+            yield batch
+            batch, total = [], 0
+        batch.append(value)
+        total += own
+    if batch:
+        yield batch
+
+
+def measure_texts(connection: Connection, *texts: ColumnElement[Any]) -> ColumnElement[int]:
+    """Return how long texts are together; those that are NULL have no length."""
+    # PostgreSQL knows how many bytes a long text has without reading it. SQLite counts characters.
+    measure = func.octet_length if connection.dialect.name == "postgresql" else func.length
+    first, *rest = (func.coalesce(measure(text), 0) for text in texts)
+    return sum(rest, start=first)
 
 
 def item_of_texts(
@@ -119,14 +148,22 @@ def insert_items(
     insert_rows(connection, DATASET_ITEMS, rows)
 
 
-def read_items(
-    connection: Connection, version_id: str, *, start: int = 0, limit: int = BATCH_ITEMS
-) -> Sequence[Row[Any]]:
-    """Return items of a version from an ordinal on."""
-    query = select(DATASET_ITEMS).where(
-        DATASET_ITEMS.c.version_id == version_id, DATASET_ITEMS.c.ordinal >= start
+def measure_items(connection: Connection, version_id: str, *, start: int) -> Sequence[Row[Any]]:
+    """Return the ordinals of items of a version, from one on, each with the size of its texts."""
+    columns = DATASET_ITEMS.c
+    size = measure_texts(connection, columns.inputs, columns.expected_outputs, columns.metadata)
+    query = select(columns.ordinal, size.label("size")).where(
+        columns.version_id == version_id, columns.ordinal >= start
     )
-    return connection.execute(query.order_by(DATASET_ITEMS.c.ordinal).limit(limit)).all()
+    return connection.execute(query.order_by(columns.ordinal).limit(BATCH_ITEMS)).all()
+
+
+def read_items(connection: Connection, version_id: str, *, first: int, last: int) -> Sequence[Row[Any]]:
+    """Return the items of a version from one ordinal to another."""
+    query = select(DATASET_ITEMS).where(
+        DATASET_ITEMS.c.version_id == version_id, DATASET_ITEMS.c.ordinal.between(first, last)
+    )
+    return connection.execute(query.order_by(DATASET_ITEMS.c.ordinal)).all()
 
 
 DATASET_ITEM_ORDERS: Final = SortKeys(
