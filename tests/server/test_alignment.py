@@ -102,7 +102,8 @@ def test_a_run_without_annotations_or_items_has_no_agreement(api):
     run, _ = start(api, [[score("correct", True)]])
     empty, _ = start(api, [])
     for each in (run, empty):
-        assert alignment(api, each) == {"annotatedItems": 0, "evaluators": [], "reviewers": NOBODY}
+        nothing = {"annotatedItems": 0, "evaluators": [], "reviewers": NOBODY, "labels": []}
+        assert alignment(api, each) == nothing
         answer = rates(api, each)
         assert (answer["annotatedItems"], answer["evaluators"]) == (0, [])
         assert answer["item"]["ofItems"] is None

@@ -14,6 +14,8 @@ from dokimos.server._services.agreement import (
     Share,
 )
 from dokimos.server._services.corrected_rates import EvaluatorRate, LabelChoice, RateEstimate
+from dokimos.server._services.label_agreement import LabelAgreement
+from dokimos.server._services.label_schemas import LabelKind
 from dokimos.server._services.reviews import Verdict
 from dokimos.server._services.run_labels import LabelledRun
 from dokimos.stats import Interval
@@ -99,12 +101,25 @@ class ReviewersAnswer(WireModel):
     pairs: list[ReviewerPairAnswer]
 
 
+class LabelAgreementAnswer(WireModel):
+    """How far reviewers agree on one version of a label."""
+
+    label: str
+    version: int
+    kind: LabelKind
+    item_count: int
+    reviewer_count: int
+    alpha: float | None
+    alpha_interval: IntervalAnswer | None
+
+
 class AlignmentAnswer(WireModel):
     """How far evaluators agree with people, and these with one another."""
 
     annotated_items: int
     evaluators: list[EvaluatorAlignmentAnswer]
     reviewers: ReviewersAnswer
+    labels: list[LabelAgreementAnswer]
 
 
 class RateAnswer(IntervalAnswer):
@@ -141,7 +156,10 @@ class CorrectedRatesAnswer(WireModel):
 
 
 def alignment_answer(
-    run: LabelledRun, alignments: Sequence[Alignment], reviewers: ReviewerAgreement
+    run: LabelledRun,
+    alignments: Sequence[Alignment],
+    reviewers: ReviewerAgreement,
+    labels: Sequence[LabelAgreement],
 ) -> dict[str, Any]:
     """Return the answer; items without any score are not counted as annotated, as documented."""
     return {
@@ -154,6 +172,7 @@ def alignment_answer(
             "alphaInterval": _interval(reviewers.alpha_interval),
             "pairs": [_of_pair(each) for each in reviewers.pairs],
         },
+        "labels": [_of_label(each) for each in labels],
     }
 
 
@@ -179,6 +198,18 @@ def _of_pair(each: PairAgreement) -> dict[str, Any]:
         "agreement": _share(each.agreement),
         "kappa": each.kappa,
         "kappaInterval": _interval(each.kappa_interval),
+    }
+
+
+def _of_label(each: LabelAgreement) -> dict[str, Any]:
+    return {
+        "label": each.label.name,
+        "version": each.label.version,
+        "kind": each.kind,
+        "itemCount": each.item_count,
+        "reviewerCount": each.reviewer_count,
+        "alpha": each.alpha,
+        "alphaInterval": _interval(each.alpha_interval),
     }
 
 

@@ -17,6 +17,7 @@ from dokimos.server._api.alignment_answers import (
 from dokimos.server._api.parameters import RunId, Store
 from dokimos.server._services.agreement import measure_alignment, measure_reviewers
 from dokimos.server._services.corrected_rates import LabelChoice, measure_rates
+from dokimos.server._services.label_agreement import measure_labels
 from dokimos.server._services.run_labels import read_labels
 
 ROUTER = APIRouter(prefix="/api/v1/runs/{runId}", tags=["Alignment"])
@@ -25,11 +26,14 @@ ROUTER = APIRouter(prefix="/api/v1/runs/{runId}", tags=["Alignment"])
 @ROUTER.get("/alignment", response_model=AlignmentAnswer)
 @access(Access.READ)
 async def get_alignment(caller: Caller, store: Store, run_id: RunId) -> dict[str, Any]:
-    """Return how far each evaluator agrees with people's annotations, and reviewers with one another."""
+    """Return how far each evaluator agrees with people's annotations, and reviewers with one another.
+
+    `labels` has the agreement of reviewers on each label of the project but texts.
+    """
     run = await store.read(lambda connection: read_labels(connection, caller, run_id))
     # The figures of ten thousand annotations take a moment, during which other requests go on.
     return await asyncio.to_thread(
-        lambda: alignment_answer(run, measure_alignment(run), measure_reviewers(run))
+        lambda: alignment_answer(run, measure_alignment(run), measure_reviewers(run), measure_labels(run))
     )
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, insert, select, update
 
@@ -32,6 +32,13 @@ class LabelKind(StrEnum):
     CHOICE = "choice"
     NUMBER = "number"
     TEXT = "text"
+
+
+class LabelVersion(NamedTuple):
+    """A version of a label of a project."""
+
+    name: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +141,14 @@ def read_definition(row: Row[Any]) -> LabelDefinition:
     """Return what a version of a label can say."""
     parts = json.loads(row.definition)
     return LabelDefinition(**{**parts, "kind": LabelKind(parts["kind"]), "choices": tuple(parts["choices"])})
+
+
+def read_kinds(connection: Connection, project_id: str) -> dict[LabelVersion, LabelKind]:
+    """Return the kind of each version of the labels of a project, also of those that are retired."""
+    query = select(LABEL_SCHEMAS).where(LABEL_SCHEMAS.c.project_id == project_id)
+    return {
+        LabelVersion(row.name, row.version): read_definition(row).kind for row in connection.execute(query)
+    }
 
 
 def check_labels(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.review_tables import REVIEWS
 from dokimos.server._db.tables import EVALUATIONS, ITEMS, RUN_EVALUATORS
 from dokimos.server._services.annotations import visible_annotations
+from dokimos.server._services.label_schemas import LabelKind, LabelVersion, read_kinds
 from dokimos.server._services.principal import Principal
 from dokimos.server._services.reviews import Verdict, sees_tenants
 from dokimos.server._services.runs import find_run
@@ -31,6 +33,8 @@ class LabelledItem:
     """Whether chance picked it for review."""
     reviews: dict[str, Verdict]
     """What each reviewer says that the caller may see."""
+    labels: dict[LabelVersion, dict[str, Any]]
+    """By each label but texts, what each of these reviewers says with it."""
     verdicts: dict[str, bool | None] | None = None
     """What each evaluator says, in their order; None for a score without a verdict."""
     repeated: frozenset[str] = frozenset()
@@ -53,6 +57,8 @@ class LabelledRun:
     evaluators: dict[str, JudgedCounts]
     run: JudgedCounts
     """Of the verdict on whole items."""
+    label_kinds: dict[LabelVersion, LabelKind]
+    """The labels of the project but texts."""
 
 
 def read_labels(connection: Connection, principal: Principal, run_id: str) -> LabelledRun:
@@ -62,7 +68,9 @@ def read_labels(connection: Connection, principal: Principal, run_id: str) -> La
         NotFoundError: There is no such run that the caller sees.
     """
     run = find_run(connection, principal, run_id)
-    items = _read_items(connection, principal, run)
+    kinds = read_kinds(connection, run.project_id)
+    kinds = {label: kind for label, kind in kinds.items() if kind is not LabelKind.TEXT}
+    items = _read_items(connection, principal, run, kinds)
     _add_verdicts(connection, items)
     kept = connection.execute(select(RUN_EVALUATORS).where(RUN_EVALUATORS.c.run_id == run_id)).all()
     counts = {row.name: JudgedCounts(row.score_count, row.success_count) for row in kept}
@@ -70,10 +78,12 @@ def read_labels(connection: Connection, principal: Principal, run_id: str) -> La
     unclear = {row.name for row in kept if row.success_count < row.score_count}
     unclear &= {name for item in items for name in item.verdicts or {}}
     counts.update(_count_verdicts(connection, run_id, unclear))
-    return LabelledRun(items, counts, JudgedCounts(run.judged_count, run.passed_count))
+    return LabelledRun(items, counts, JudgedCounts(run.judged_count, run.passed_count), kinds)
 
 
-def _read_items(connection: Connection, principal: Principal, run: Row[Any]) -> list[LabelledItem]:
+def _read_items(
+    connection: Connection, principal: Principal, run: Row[Any], labels: Container[LabelVersion]
+) -> list[LabelledItem]:
     """Return the annotated items, without those whose verdicts a blind review hides from the caller."""
     query = select(REVIEWS.c.item_id).where(REVIEWS.c.run_id == run.id).distinct()
     found: list[tuple[int, int, LabelledItem]] = []
@@ -94,6 +104,7 @@ def _read_items(connection: Connection, principal: Principal, run: Row[Any]) -> 
                 judged=bool(row.judged),
                 is_random=claimed is not None and bool(claimed.sampled),
                 reviews={each.reviewer: Verdict(each.verdict) for each in reviews[row.id]},
+                labels=_read_label_values(reviews[row.id], labels),
             )
             found.append((row.ordinal, row.repetition, item))
     return [item for _, _, item in sorted(found, key=lambda each: each[:2])]
@@ -102,13 +113,25 @@ def _read_items(connection: Connection, principal: Principal, run: Row[Any]) -> 
 def _read_reviews(
     connection: Connection, principal: Principal, item_ids: Sequence[str]
 ) -> dict[str, list[Row[Any]]]:
-    columns = ("item_id", "tenant_id", "reviewer", "verdict", "sampled", "created_at")
+    columns = ("item_id", "tenant_id", "reviewer", "verdict", "labels", "sampled", "created_at")
     query: Select[Any] = select(*(REVIEWS.c[name] for name in columns))
     query = query.where(REVIEWS.c.item_id.in_(item_ids), sees_tenants(principal, REVIEWS))
     reviews: dict[str, list[Row[Any]]] = {item_id: [] for item_id in item_ids}
     for row in connection.execute(query.order_by(REVIEWS.c.created_at, REVIEWS.c.id)):
         reviews[row.item_id].append(row)
     return reviews
+
+
+def _read_label_values(
+    reviews: Sequence[Row[Any]], labels: Container[LabelVersion]
+) -> dict[LabelVersion, dict[str, Any]]:
+    values: dict[LabelVersion, dict[str, Any]] = {}
+    for review in reviews:
+        for name, given in json.loads(review.labels or "{}").items():
+            label = LabelVersion(name, given["version"])
+            if label in labels:
+                values.setdefault(label, {})[review.reviewer] = given["value"]
+    return values
 
 
 def _add_verdicts(connection: Connection, items: Sequence[LabelledItem]) -> None:
