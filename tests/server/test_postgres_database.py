@@ -101,3 +101,38 @@ async def test_a_transaction_of_a_frozen_server_ends(database_settings, monkeypa
     await database.close()
 
     assert kept == [3]
+
+
+async def test_a_server_that_freezes_before_it_runs_what_it_has_prepared_ends(database_settings, monkeypatch):
+    url = database_settings["database_url"]
+    database = open_database(ServerSettings(**database_settings))
+    await database.open()
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE kept (n int)")) and None)
+
+    async def hold(name):
+        """A transaction for which PostgreSQL waits, and which does not count as idle."""
+        connection = await asyncpg.connect(url, server_settings={"application_name": name})
+        await connection.execute("BEGIN; INSERT INTO kept VALUES (1)")
+        await connection.prepare("SELECT n FROM kept")
+        return connection
+
+    async def list_held():
+        query = (
+            "SELECT application_name FROM pg_stat_activity "
+            "WHERE state = 'active' AND wait_event = 'ClientRead'"
+        )
+        return await database.read(lambda connection: connection.execute(text(query)).scalars().all())
+
+    frozen, other = await hold(postgres_database._POOL), await hold("somebody else's")
+    await database.end_abandoned()
+    assert sorted(await list_held()) == ["dokimos pool", "somebody else's"]
+
+    monkeypatch.setattr(postgres_database, "_ABANDONED_SECONDS", 0.0)
+    await database.end_abandoned()
+    while "dokimos pool" in await list_held():
+        await asyncio.sleep(0.01)  # until PostgreSQL has ended it
+    assert await list_held() == ["somebody else's"]
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+        await frozen.execute("COMMIT")
+    other.terminate()
+    await database.close()

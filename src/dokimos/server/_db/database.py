@@ -90,6 +90,14 @@ class Database(Claims, Protocol):
         """
         ...
 
+    async def end_abandoned(self) -> None:
+        """End what servers that stand still hold in the database, where servers share one; called often.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
+        ...
+
     def deliver_to(self, deliver: Deliver) -> None:
         """Hand what transactions post (`outbox.post`) to a function, once they are on disk."""
         ...

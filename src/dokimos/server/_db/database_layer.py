@@ -37,6 +37,9 @@ class DatabaseLayer:
     async def follow_clock(self) -> None:
         await self._database.follow_clock()
 
+    async def end_abandoned(self) -> None:
+        await self._database.end_abandoned()
+
     def deliver_to(self, deliver: Deliver) -> None:
         self._database.deliver_to(deliver)
 

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped] # it has no stubs
-from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, event, make_url, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -37,6 +37,15 @@ _ABANDONED_SECONDS: Final = 60.0
 One that was frozen would hold for ever what all others need, such as the row of a budget. Between two
 statements nothing takes long: what is streamed or archived has connections of its own (`read_once`).
 """
+_POOL: Final = "dokimos pool"
+_END_ABANDONED: Final = text(
+    # The driver prepares a statement and runs it in two messages. A server that freezes between the two is
+    # not "idle in transaction" for PostgreSQL, and only as of version 17 is there a time limit for that.
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    f" AND usename = current_user AND application_name = '{_POOL}' AND pid <> pg_backend_pid()"
+    " AND state = 'active' AND wait_event = 'ClientRead' AND query NOT ILIKE 'COPY%'"
+    " AND state_change < clock_timestamp() - make_interval(secs => :seconds)"
+)
 _IDLE_SECONDS: Final = 2.0
 _CLOCK: Final = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
 _NOTABLE_SECONDS: Final = 5.0
@@ -115,6 +124,17 @@ class PostgresDatabase:
             return int(connection.exec_driver_sql(_CLOCK).scalar_one())
 
         await clock.follow(lambda: self._run(read))
+
+    async def end_abandoned(self) -> None:
+        def end(connection: Connection) -> int:
+            return len(connection.execute(_END_ABANDONED, {"seconds": _ABANDONED_SECONDS}).all())
+
+        if count := await self._run(end):
+            _LOGGER.warning(
+                "%s of servers that stood still for %.0f seconds ended.",
+                "1 transaction" if count == 1 else f"{count} transactions",
+                _ABANDONED_SECONDS,
+            )
 
     def deliver_to(self, deliver: Deliver) -> None:
         self._deliver = deliver
@@ -271,12 +291,13 @@ def _configure_connections(engine: AsyncEngine) -> None:
 
 
 def _end_abandoned_transactions(engine: AsyncEngine, seconds: float) -> None:
-    """Have PostgreSQL roll back what waits so long for its next statement."""
+    """Have PostgreSQL roll back what waits so long for its next statement, and let others find the rest."""
 
     # Not as a parameter of the connection, which PgBouncer refuses.
     @event.listens_for(engine.sync_engine, "connect")
     def _limit(connection: Any, _: object) -> None:
         cursor = connection.cursor()
+        cursor.execute(f"SET application_name = '{_POOL}'")
         cursor.execute(f"SET idle_in_transaction_session_timeout = {round(seconds * 1000)}")
         cursor.close()
         connection.commit()

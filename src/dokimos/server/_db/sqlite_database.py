@@ -98,6 +98,9 @@ class SqliteDatabase:
     async def follow_clock(self) -> None:
         clock.follow_machine()
 
+    async def end_abandoned(self) -> None:
+        return None  # no other server uses the file
+
     def deliver_to(self, deliver: Deliver) -> None:
         self._deliver = deliver
 

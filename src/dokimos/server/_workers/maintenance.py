@@ -24,6 +24,7 @@ _REAP_SECONDS: Final = 300.0
 _PURGE_SECONDS: Final = 30.0
 _CLOCK_SECONDS: Final = 60.0
 _RELEASE_SECONDS: Final = 60.0
+_ABANDONED_SECONDS: Final = 20.0
 _VERDICT_SECONDS: Final = 60.0
 """How long after its end a run that has no verdict counts as forgotten, as by a server that was killed."""
 _DAY_SECONDS: Final = 24 * 3600.0
@@ -70,6 +71,7 @@ async def maintain(
             ("Removing deleted rows", lambda: remove_rows(database, settings), _PURGE_SECONDS),
             ("Giving runs back that nothing scores", release_runs, _RELEASE_SECONDS),
             ("Computing missing verdicts", compute_verdicts, _VERDICT_SECONDS),
+            ("Ending transactions of frozen servers", database.end_abandoned, _ABANDONED_SECONDS),
             ("Following the clock of the database", database.follow_clock, _CLOCK_SECONDS),
         ):
             await stack.enter_async_context(run_periodically(name, action, seconds))
