@@ -92,9 +92,14 @@ def parse_plain_calls(data: object) -> list[PlainCall] | None:
 def _parse_parts_message(data: Mapping[str, Any]) -> list[NeutralMessage] | None:
     """Parse a message of the GenAI conventions: texts and calls, or results; None for any other."""
     parts, role = data.get("parts"), data.get("role")
-    spoken = _ROLES.get(role) if type(role) is str else None
+    spoken = _ROLES.get(role) if type(role) is str and role != "thinking" else None
     # The number of keys says that there is nothing else in a message or a part to be lost.
-    if type(parts) is not list or spoken is None or len(data) != (3 if "finish_reason" in data else 2):
+    if (
+        type(parts) is not list
+        or spoken is None
+        or role == "thinking"
+        or len(data) != (3 if "finish_reason" in data else 2)
+    ):
         return None
     if spoken == "tool":
         return _parse_result_parts(parts)

@@ -18,9 +18,11 @@ from dokimos.traces._semconv import FLATTENED, OPENINFERENCE_KIND, ROLE_TABLES, 
 
 _Normalizer: TypeAlias = Callable[[Attributes], Attributes]
 
-_MAX_KEYS: Final = 512
+_MAX_KEYS: Final = 256
 """Spans with more attributes share no plan, so that no plan that is kept is large."""
-_MAX_PLANS: Final = 2048
+_MAX_LENGTH: Final = 16_384
+"""The same for the characters of their keys, which whoever sends spans may choose."""
+_MAX_PLANS: Final = 256
 """Flattened messages have another set of keys for each length of a history."""
 
 
@@ -44,7 +46,8 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
     def of(cls, attributes: Attributes) -> AttributePlan:
         """Return the plan of the keys of a span, which other spans may share."""
         keys = tuple(attributes)
-        return _find_plan(keys) if len(keys) <= _MAX_KEYS else cls(keys)
+        is_small = len(keys) <= _MAX_KEYS and sum(map(len, keys)) <= _MAX_LENGTH
+        return _find_plan(keys) if is_small else cls(keys)
 
     def __missing__(self, names: Names) -> tuple[str, ...]:
         present = self[names] = tuple(name for name in names if name in self._keys)

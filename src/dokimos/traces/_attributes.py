@@ -17,6 +17,8 @@ MAX_LITERAL: Final = 100_000
 """Python's own literals are slow to read; longer text than this is not the arguments of a tool."""
 MAX_PATH: Final = 32
 """Keys with more steps than this below their prefix belong to no convention, and are ignored."""
+_MAX_CACHED_KEY: Final = 256
+"""How long a key may be whose path is kept."""
 MAX_DIGITS: Final = 9
 """Longer numbers than this are names, not indexes of a list."""
 
@@ -98,7 +100,11 @@ def unflatten(
 
 def find_flat_keys(keys: Iterable[str], pattern: re.Pattern[str]) -> tuple[tuple[str, FlatKey], ...]:
     """Return the keys of flattened structures; `pattern` matches their prefixes, the last dot included."""
-    return tuple((key, split) for key in keys if (split := _split(key, pattern)) is not None)
+    return tuple((key, split) for key in keys if (split := _split_key(key, pattern)) is not None)
+
+
+def _split_key(key: str, pattern: re.Pattern[str]) -> FlatKey | None:
+    return _split(key, pattern) if len(key) <= _MAX_CACHED_KEY else _split.__wrapped__(key, pattern)
 
 
 @lru_cache(maxsize=16_384)  # all spans of an instrumentation have the same keys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from dokimos._core.json_object import parse_if_container
 from dokimos._core.jsonable import text_form
@@ -12,6 +12,8 @@ from dokimos._messages.neutral import NeutralMessage
 from dokimos._messages.parsing import parse_recorded_messages
 from dokimos._messages.parts import is_part
 from dokimos.traces._attributes import UnflattenCache
+
+_JSON_SPACE: Final = " \t\r\n"
 
 
 class MessageCache:
@@ -33,7 +35,7 @@ class MessageCache:
             return value
         head = self._head
         if head and value.startswith(head):
-            rest = value[len(head) :].strip()
+            rest = value[len(head) :].strip(_JSON_SPACE)
             if rest == "]":
                 return self._elements
             added = parse_if_container(f"[{rest[1:]}") if rest[:1] == "," else None
@@ -45,7 +47,7 @@ class MessageCache:
     def _keep(self, text: str, elements: list[Any]) -> list[Any]:
         if elements[: len(self._elements)] != self._elements:
             self._parsed = []
-        self._head, self._elements = text.rstrip()[:-1], elements
+        self._head, self._elements = text.rstrip(_JSON_SPACE)[:-1], elements
         return elements
 
     def parse(self, elements: list[Any], role: str) -> list[NeutralMessage]:

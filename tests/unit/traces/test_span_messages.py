@@ -261,3 +261,15 @@ def test_a_continuation_that_is_not_json_is_no_history(text):
 def test_parts_of_conventional_messages_mean_the_same_beside_a_key_that_is_unknown(role, part):
     message = {"role": role, "parts": [{"type": "text", "content": "Hi"}, part]}
     assert parse_messages([message]) == parse_messages([{**message, "unknown": None}])
+
+
+def test_thoughts_are_no_answer_in_any_form():
+    message = {"role": "thinking", "parts": [{"type": "text", "content": "hidden"}]}
+    [parsed] = parse_messages([message])
+    assert (parsed.text, parsed.reasoning) == ("", ("hidden",))
+
+
+def test_a_history_ends_where_json_does():
+    cache = MessageCache()
+    parse_messages("[1]", cache=cache)
+    assert cache.load("[1]\u00a0") == "[1]\u00a0"
