@@ -28,6 +28,8 @@ from dokimos.errors import ArchiveError
 
 FORMAT: Final = "dokimos-archive"
 FORMAT_VERSION: Final = 1
+_DAMAGED: Final = (BadZipFile, RuntimeError)
+"""What `zipfile` raises for damage; a changed bit may ask for a password or another version of ZIP."""
 _MANIFEST: Final = "manifest.json"
 _MAX_MANIFEST: Final = 64 * 1024 * 1024
 _MAX_LINE: Final = 1024 * 1024 * 1024
@@ -182,7 +184,7 @@ class Archive:
             self._zip = ZipFile(path)
         except FileNotFoundError:
             raise ArchiveError(f"{path} does not exist.") from None
-        except BadZipFile as error:
+        except _DAMAGED as error:
             raise ArchiveError(
                 f"{path} is not an archive of dokimos, or was cut off while it was copied ({error})."
             ) from None
@@ -218,7 +220,7 @@ class Archive:
                 for lines in _split_lines(member, digest, count):
                     rows += len(lines)
                     yield lines
-        except (BadZipFile, KeyError, EOFError, zlib.error, OSError) as error:
+        except (*_DAMAGED, KeyError, EOFError, zlib.error, OSError) as error:
             raise self.damage(f"{table.member}: {error}") from error
         if digest.hexdigest() != table.sha256 or rows != table.rows:
             raise self.damage(f"{table.member} is not what was written; its checksum or count differs")
@@ -235,7 +237,7 @@ class Archive:
             text = self._zip.read(info)
         except KeyError:
             raise ArchiveError(f"{self._path} is a ZIP file, but not an archive of dokimos.") from None
-        except (BadZipFile, EOFError, zlib.error, OSError) as error:
+        except (*_DAMAGED, EOFError, zlib.error, OSError) as error:
             raise self.damage(f"its manifest cannot be read ({error})") from error
         try:
             parsed: Any = json.loads(text)
