@@ -262,6 +262,29 @@ def test_a_connection_that_is_deleted_takes_its_jobs_along(api, model):
     assert read_run(api, run)["status"] == "SUCCESS"
 
 
+def test_a_connection_on_which_a_job_of_another_tenant_failed_is_no_other_tenants_to_delete(serve, model):
+    """Without the job, the run that it failed would count as a success again."""
+    policy = AddressPolicy.parse(model.url.removeprefix("http://"))
+    judging = JudgeSettings(poll_seconds=0.05, max_attempts=1)
+    api = serve(api_key="k", encryption_keys=("passphrase",), address_policy=policy, judging=judging)
+    admin = {"Authorization": "Bearer k"}
+    body = {"name": "judge", "baseUrl": f"{model.url}/v1", "model": "scripted", "apiKey": KEY}
+    shared = api.post("/api/v1/llm-connections", json=body, headers=admin).json()["id"]
+    keys = {}
+    for tenant in ("ada", "bob"):
+        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+        keys[tenant] = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
+    api.headers["Authorization"] = f"Bearer {keys['ada']}"
+    model.script.extend([status(400)] * 20)
+    run = stored_run(api, items(GOOD))
+    assert score(api, run, **documented(shared))["status"] == "FAILED"
+
+    bob = {"Authorization": f"Bearer {keys['bob']}"}
+    assert api.delete(f"/api/v1/llm-connections/{shared}", headers=bob).status_code == 409
+
+    assert read_run(api, run)["status"] == "FAILED"
+
+
 def test_a_connection_that_other_tenants_use_is_deleted_on_demand_alone(serve, model):
     policy = AddressPolicy.parse(model.url.removeprefix("http://"))
     judging = JudgeSettings(poll_seconds=0.05)

@@ -208,24 +208,29 @@ def delete_connection(
 
 
 def _check_others(connection: Connection, principal: Principal, row: Row[Any], *, force: bool) -> None:
-    """Refuse to end jobs of other tenants by accident; who does not see these can never end them."""
+    """Refuse to end jobs of other tenants by accident; who does not see these can never end them.
+
+    Nor to remove those that failed: without them, the run that they failed would count as a success again.
+    """
     job = JUDGE_JOBS.c
     is_of_others = and_(job.tenant_id.is_not(None), job.tenant_id.is_distinct_from(principal.tenant))
     if principal.is_restricted:
         is_of_others = not_(principal.sees(JUDGE_JOBS))
-    query = select(func.count()).where(job.connection_id == row.id, job.status.in_(ACTIVE), is_of_others)
+    query = select(func.count()).where(
+        job.connection_id == row.id, job.status.in_((*ACTIVE, "FAILED")), is_of_others
+    )
     count: int = connection.execute(query.select_from(JUDGE_JOBS)).scalar_one()
     if not count or (force and not principal.is_restricted):
         return
     if principal.is_restricted:
         raise ConflictError(
             f"Judge jobs of other tenants are using the LLM connection '{row.name}'; delete it when they "
-            "have ended, or ask an administrator without a tenant to do so"
+            "have succeeded, or ask an administrator without a tenant to do so"
         )
     jobs = "1 judge job of another tenant uses" if count == 1 else f"{count} judge jobs of other tenants use"
     raise ConflictError(
-        f"{jobs} the LLM connection '{row.name}'; delete it when they have ended, or end them as well with "
-        "?force=true"
+        f"{jobs} the LLM connection '{row.name}'; delete it when they have succeeded, or remove "
+        "them as well with ?force=true"
     )
 
 

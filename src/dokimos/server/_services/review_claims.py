@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exi
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import Database, Lane
+from dokimos.server._db.database import Database, Lane, ReadersBusy, ReadTooSlow
 from dokimos.server._db.ids import parse_id
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.review_tables import REVIEW_CLAIMS, REVIEWS
@@ -86,11 +86,18 @@ async def claim_items(
     for turn in range(_ROUNDS):
         rest = replace(request, count=request.count - len(claimed))
         search = partial(_search, principal=principal, request=rest, random=random, is_first=turn == 0)
-        found = await database.read(search, lane)
-        if not (found.own or found.second or found.first):
+        try:
+            found = await database.read(search, lane)
+        except (ReadTooSlow, ReadersBusy):
+            if not claimed:
+                raise
+            break  # what is claimed already counts more than that there is no more of it
+        offered = len(found.own) + len(found.second) + len(found.first)
+        if not offered:
             break
-        claimed += await database.write(partial(_take, principal=principal, request=rest, found=found))
-        if len(claimed) >= request.count:
+        taken = await database.write(partial(_take, principal=principal, request=rest, found=found))
+        claimed += taken
+        if len(claimed) >= request.count or len(taken) == offered < rest.count:
             break
     return claimed
 
