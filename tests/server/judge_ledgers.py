@@ -151,7 +151,7 @@ async def check_sums(database):
     for scope in expected.keys() | budgets.keys():
         row = budgets.get(scope)
         found = empty if row is None else {name: getattr(row, name) for name in _names()}
-        assert found == expected.get(scope, empty), scope
+        assert found == expected.get(scope, empty), (scope, found, expected.get(scope))
     return budgets
 
 

@@ -27,6 +27,9 @@ class Process:
             "settings = json.loads(sys.argv[1]); "
             "folder = settings.pop('data_dir', None); "
             "folder and settings.update(data_dir=pathlib.Path(folder)); "
+            "judging = settings.pop('judging', None); "
+            "from dokimos.server._judge_settings import JudgeSettings; "
+            "judging and settings.update(judging=JudgeSettings(**judging)); "
             "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
         )
         settings = {"host": "127.0.0.1", "port": 0, **settings}

@@ -7,16 +7,15 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.server.counting_endpoint import CountingEndpoint
 from tests.server.judge_ledgers import calls_of, check_sums, give_to, new_job, opened
 
-KILLS = int(os.environ.get("DOKIMOS_TEST_JUDGE_KILLS", "3"))
-"""How often a process is killed; 60 in the long form of the test."""
+KILLS = 60 if "DOKIMOS_LONG_TESTS" in os.environ else 3
+"""How often a process is killed."""
 PROMPTS = 20 * KILLS
 AT_ONCE = 8
 WORK = """
@@ -54,61 +53,10 @@ asyncio.run(main(*json.loads(sys.argv[1])))
 """
 
 
-class CountingEndpoint:
-    """Counts the prompts that it is sent, and kills the process that sends them after so many."""
-
-    def __init__(self):
-        self.counts = Counter()
-        self.process = None
-        self.left = None
-        """How many requests are taken until the process is killed; None for any number."""
-        self._mutex = threading.Lock()
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                endpoint.count(body["messages"][-1]["content"])
-                answer = {
-                    "model": "scripted",
-                    "choices": [
-                        {"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
-                    ],
-                    "usage": {"prompt_tokens": 7, "completion_tokens": 2},
-                }
-                content = json.dumps(answer).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.server.handle_error = lambda *_: None  # of those that were killed
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def count(self, prompt):
-        with self._mutex:
-            self.counts[prompt] += 1
-            if self.left is not None:
-                self.left -= 1
-                if self.left == 0:
-                    os.kill(self.process.pid, signal.SIGKILL)
-
-
 @pytest.fixture
 def endpoint():
-    endpoint = CountingEndpoint()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
+    with CountingEndpoint() as endpoint:
+        yield endpoint
 
 
 def judge_in_process(endpoint, settings, job, kill_after):
@@ -116,9 +64,9 @@ def judge_in_process(endpoint, settings, job, kill_after):
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
     fields = {name: getattr(job, name) for name in ("job_id", "project_id", "tenant_id", "lease")}
     arguments = json.dumps([endpoint.url, settings, fields, PROMPTS, AT_ONCE])
-    endpoint.left = kill_after
-    endpoint.process = subprocess.Popen([sys.executable, "-c", WORK, arguments])
-    return endpoint.process.wait(120)
+    process = subprocess.Popen([sys.executable, "-c", WORK, arguments])
+    endpoint.send_signal_after(process, kill_after)
+    return process.wait(120)
 
 
 @pytest.mark.timeout(60 + 30 * KILLS)

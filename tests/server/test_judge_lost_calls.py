@@ -46,6 +46,8 @@ async def statuses(database, job):
         ([cut(), cut()], [LOST, LOST, ANSWERED]),
         ([raw("<html>")], [LOST, ANSWERED]),
         ([status(503)], [ANSWERED]),
+        ([status(504)], [LOST, ANSWERED]),
+        ([status(502), status(503)], [LOST, ANSWERED]),
         ([status(500), cut()], [LOST, ANSWERED]),
         ([cut(), status(400)], [LOST, FAILED]),
     ],

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 OFFLINE: Final = "DOKIMOS_OFFLINE"
 _DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _OVERLOADED: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, 529})
+_OUTCOME_UNKNOWN: Final = frozenset({408, 502, 504, 520, 524})
+"""What gateways answer for a model that was too slow for them, or was cut off: it may have answered."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -291,6 +293,7 @@ class _ModelCall:
         self, status: int, error_reply: ErrorReply, headers: Mapping[str, str], round_sent: int
     ) -> float:
         reason = f"{format_status(status)}: {error_reply.message or 'no message'}"
+        self.may_be_billed = status in _OUTCOME_UNKNOWN
         if not error_reply.is_retryable(status):
             raise RequestRefused(
                 self._message(reason), status=status, error_reply=error_reply, sent_at=self._retries.sent_at

@@ -46,9 +46,16 @@ class NameLookup:
                 raise OSError(f"{self._most} names are being looked up already")
             future = self._under_way[key] = Future()
             future.set_running_or_notify_cancel()  # so that one who leaves does not cancel it for the others
-        threading.Thread(
+        thread = threading.Thread(
             target=self._run, args=(key, future), name="dokimos name lookup", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system gives no more threads
+            self._forget(key)
+            problem = OSError(f"The name cannot be looked up: {error}")
+            future.set_exception(problem)
+            raise problem from None
         return future
 
     def _run(self, key: _Key, future: Future[Found]) -> None:

@@ -80,6 +80,23 @@ def test_too_many_names_at_once_fail_at_once(monkeypatch):
     assert asyncio.run(main()) == FOUND
 
 
+def test_a_lookup_that_gets_no_thread_fails_and_leaves_its_place(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("no thread")
+
+    async def main():
+        lookup = NameLookup(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(OSError, match="no thread"):
+                    await lookup.look_up("hook.example", 443, 0)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: FOUND)
+        return await lookup.look_up("hook.example", 443, 0)
+
+    assert asyncio.run(main()) == FOUND
+
+
 HANG = """
 import asyncio, socket, threading
 from dokimos._http.name_lookup import NameLookup

@@ -11,7 +11,7 @@ from dokimos.server._db.judge_call_tables import JUDGE_BUDGETS, JUDGE_CALLS
 from dokimos.server._db.judge_tables import JUDGE_JOBS
 from dokimos.server._services.judge_budgets import day_of
 from dokimos.server._services.judge_calls import CallStatus
-from dokimos.server._services.judge_leases import release_lost
+from dokimos.server._services.judge_leases import lock_jobs, release_lost
 
 PURGE_ROWS: Final = 500
 _DAY: Final = 86_400_000_000
@@ -46,7 +46,7 @@ def purge_calls_of(connection: Connection, run_id: str) -> int:
     Those that were still being made count as spent in the budgets of their day.
     """
     jobs = select(JUDGE_JOBS.c.id).where(JUDGE_JOBS.c.run_id == run_id)
-    for job in connection.execute(jobs).scalars().all():
+    for job in lock_jobs(connection, JUDGE_JOBS.c.run_id == run_id):
         release_lost(connection, job, None)
     chosen = select(_CALL.id).where(_CALL.job_id.in_(jobs)).limit(PURGE_ROWS)
     return connection.execute(delete(JUDGE_CALLS).where(_CALL.id.in_(chosen))).rowcount

@@ -26,7 +26,7 @@ from dokimos.server._services.judge_budgets import limits_of
 from dokimos.server._services.judge_call_bounds import check_prices
 from dokimos.server._services.judge_call_queries import forget_unusable
 from dokimos.server._services.judge_evaluators import EvaluatorSpec
-from dokimos.server._services.judge_leases import release_lost
+from dokimos.server._services.judge_leases import lock_jobs, release_lost
 from dokimos.server._services.judge_names import check_new_job, check_retry, has_yet_to_replace
 from dokimos.server._services.judged_runs import ACTIVE, hold_run, release_run
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
@@ -271,6 +271,7 @@ def delete_job(connection: Connection, principal: Principal, run_id: str, job_id
         NotFoundError: There is none that the caller sees.
     """
     job = _find_writable_job(connection, principal, run_id, job_id)
+    lock_jobs(connection, _JOB.id == job_id)
     release_lost(connection, job_id, None)
     connection.execute(delete(JUDGE_JOBS).where(_JOB.id == job_id))
     release_run(connection, run_id)
@@ -284,8 +285,7 @@ def release_connection(connection: Connection, connection_id: str) -> None:
     run_ids = connection.execute(runs).scalars().all()
     for run_id in run_ids:  # locked first, as everywhere, so that no two transactions wait for each other
         connection.execute(select(RUNS.c.id).where(RUNS.c.id == run_id).with_for_update())
-    jobs = select(_JOB.id).where(_JOB.connection_id == connection_id)
-    for job_id in connection.execute(jobs).scalars().all():
+    for job_id in lock_jobs(connection, _JOB.connection_id == connection_id):
         release_lost(connection, job_id, None)
     connection.execute(delete(JUDGE_JOBS).where(_JOB.connection_id == connection_id))
     for run_id in run_ids:

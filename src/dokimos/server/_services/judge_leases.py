@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, Text, bindparam, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, Text, bindparam, literal_column, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.columns import Id
@@ -80,6 +80,16 @@ def release_lost(connection: Connection, job_id: str, lease: str | None) -> int:
             locked.settle(of[call], amount, amount, unpriced=unpriced, lost=1)
         locked.store(connection)
     return len(calls)
+
+
+def lock_jobs(connection: Connection, *chosen: ColumnElement[bool]) -> list[str]:
+    """Lock jobs until the transaction ends, and return their ids: no call of theirs is begun meanwhile.
+
+    Whoever removes jobs locks them before `release_lost`; a call that was begun after it would stay reserved
+    in the sums of its day.
+    """
+    query = select(JUDGE_JOBS.c.id).where(*chosen).order_by(JUDGE_JOBS.c.id).with_for_update()
+    return [str(job_id) for job_id in connection.execute(query).scalars()]
 
 
 def give_up_calls(connection: Connection, job: LeasedJob) -> int:

@@ -143,7 +143,7 @@ class JudgeLedger:
             call = NewCall(
                 key=None if request is None else request.key,
                 identity=self._clean(identity),
-                amount=upper or _estimate(account),
+                amount=upper or self._estimate(account),
                 is_priced=self._bounds.prices is not None,
             )
             reservation = Reservation(self, identity, account, call, request, input_tokens)
@@ -274,7 +274,8 @@ class JudgeLedger:
 
     def _withdraw(self, reservation: Reservation) -> None:
         """Remove a call that nobody makes any more."""
-        if reservation.call.created_at and self.problem is None:
+        call = reservation.call
+        if call.created_at and call.exceeded is None and self.problem is None:
             self._in_flight += 1
             self.cancel(reservation)
         else:
@@ -300,6 +301,12 @@ class JudgeLedger:
         if input_tokens is None:
             return None
         return self._bounds.upper_bound(input_tokens, in_dollars=scope is not None)
+
+    def _estimate(self, account: Account) -> Amount:
+        """Return what the next call of a model will probably cost; no dollars where it has no price."""
+        spending = account.estimate()
+        nano_usd = 0 if self._bounds.prices is None else round(spending.cost_usd * NANO)
+        return amount(1, spending.tokens, nano_usd)
 
     def _account(self, identity: str) -> Account:
         account = self._accounts.get(identity)
@@ -385,9 +392,3 @@ class _Signal:
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
             waiter.set_result(None)
-
-
-def _estimate(account: Account) -> Amount:
-    """Return what the next call of a model will probably cost."""
-    spending = account.estimate()
-    return amount(1, spending.tokens, round(spending.cost_usd * NANO))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Row
 
@@ -20,6 +21,9 @@ from dokimos.server._services.model_access import ConnectionProblem, load_model
 from dokimos.server._services.secret_vault import SecretVault
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.job_model import JobModel, ModelProblem
+
+if TYPE_CHECKING:
+    from dokimos.judges._run_scope import RunScope
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 
@@ -64,4 +68,17 @@ class JobModels:
             breakers=Breakers(),
             evaluator_timeout=self._settings.judging.item_seconds,
         )
-        return JobModel(judge=access.judge, scope=scope, close=ledger.close)
+
+        async def close() -> None:
+            await ledger.close()
+            await _cancel_calls(scope)
+
+        return JobModel(judge=access.judge, scope=scope, close=close)
+
+
+async def _cancel_calls(scope: RunScope) -> None:
+    """End the calls that nobody waits for any more, which would be sent again and again while they fail."""
+    calls = list((scope.in_flight or {}).values())
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
