@@ -29,15 +29,15 @@ from dokimos import Evaluator, Example, ExperimentResult, Score, evaluate
 from dokimos.comparison import compare_runs
 from dokimos.server import ServerSettings
 from dokimos.server._db.database import Database, open_database
-from dokimos.server._services.comparisons import ComparisonRequest, Comparisons
-from dokimos.server._services.gate_options import GateOptions
-from dokimos.server._services.item_pages import ITEM_ORDERS, ItemFilter, read_item_page
-from dokimos.server._services.items import add_items
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.comparisons.comparisons import ComparisonRequest, Comparisons
+from dokimos.server._services.comparisons.gate_options import GateOptions
+from dokimos.server._services.comparisons.stored_comparisons import read_cases
 from dokimos.server._services.list_pages import ListPage
-from dokimos.server._services.new_items import NewEvaluation, NewItem
-from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.runs import NewRun, RunStatus, change_status, create_run, find_run
-from dokimos.server._services.stored_comparisons import read_cases
+from dokimos.server._services.runs.item_pages import ITEM_ORDERS, ItemFilter, read_item_page
+from dokimos.server._services.runs.items import add_items
+from dokimos.server._services.runs.new_items import NewEvaluation, NewItem
+from dokimos.server._services.runs.runs import NewRun, RunStatus, change_status, create_run, find_run
 from dokimos.server._workers.comparison_process import ComparisonProcess
 
 METRICS = 5

@@ -33,12 +33,12 @@ from dokimos.server._db.database import Database, open_database
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.judge_tables import JUDGE_JOBS
 from dokimos.server._db.tables import RUNS
-from dokimos.server._services.judge_budgets import Limits
-from dokimos.server._services.judge_call_bounds import CallBounds
-from dokimos.server._services.judge_leases import LeasedJob
-from dokimos.server._services.judge_ledger import JudgeLedger
-from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.runs import NewRun, create_run
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.judging.judge_budgets import Limits
+from dokimos.server._services.judging.judge_call_bounds import CallBounds
+from dokimos.server._services.judging.judge_leases import LeasedJob
+from dokimos.server._services.judging.judge_ledger import JudgeLedger
+from dokimos.server._services.runs.runs import NewRun, create_run
 
 CONCURRENCY: Final = 32
 ITEMS: Final = 1000

@@ -11,10 +11,10 @@ pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 from dokimos._http.address_policy import AddressPolicy
 from dokimos.errors import JudgeUnavailableError
 from dokimos.judges._capabilities import forget_capabilities
-from dokimos.server._services.llm_connections import ConnectionDraft
-from dokimos.server._services.model_access import ConnectionProblem, ProblemKind, open_model
-from dokimos.server._services.model_check import check_model
-from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.encryption.secret_vault import SecretVault
+from dokimos.server._services.models.llm_connections import ConnectionDraft
+from dokimos.server._services.models.model_access import ConnectionProblem, ProblemKind, open_model
+from dokimos.server._services.models.model_check import check_model
 
 KEY = "sk-not-a-real-key-1234567890"
 PROTOCOLS = ["RESPONSES", "CHAT_COMPLETIONS"]

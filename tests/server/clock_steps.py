@@ -3,9 +3,14 @@
 import importlib
 
 MODULES = (
-    "_api.key_ring", "_api.key_routes", "_services.api_keys", "_services.sessions", "_services.session_lists",
-    "_services.users", "_oidc.attempt",
-)  # fmt: skip
+    "_api.accounts.key_ring",
+    "_api.accounts.key_routes",
+    "_oidc.attempt",
+    "_services.accounts.api_keys",
+    "_services.accounts.session_lists",
+    "_services.accounts.sessions",
+    "_services.accounts.users",
+)
 HOUR = 3600.0
 
 

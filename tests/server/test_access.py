@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dokimos.server import ServerSettings, create_app
-from dokimos.server._api.access import rule_of
-from dokimos.server._api.error_responses import list_routes
-from dokimos.server._services import sessions
+from dokimos.server._api.http.access import rule_of
+from dokimos.server._api.http.error_responses import list_routes
+from dokimos.server._services.accounts import sessions
 
 ADMIN = {"Authorization": "Bearer admin-key"}
 ITEM = {

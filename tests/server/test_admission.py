@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dokimos.server._api import admission
+from dokimos.server._api.http import admission
 
 PATIENCE = 60.0
 BODY = b'{"experimentName": "qa"}'

@@ -30,16 +30,16 @@ from dokimos._http.address_policy import AddressPolicy
 from dokimos._http.webhook import WebhookReply
 from dokimos.server._db import clock
 from dokimos.server._db.alert_tables import ALERT_DELIVERIES, ALERT_WEBHOOKS
-from dokimos.server._services import alert_outbox, alert_schedule
-from dokimos.server._services.alert_claims import (
+from dokimos.server._services.alerts import alert_outbox, alert_schedule
+from dokimos.server._services.alerts.alert_claims import (
     MAX_FAILING_DAYS,
     MAX_LOST,
     Attempt,
     claim_alerts,
     store_attempt,
 )
-from dokimos.server._services.alert_outbox import queue_delivery
-from dokimos.server._services.alert_schedule import WAITS, next_wait
+from dokimos.server._services.alerts.alert_outbox import queue_delivery
+from dokimos.server._services.alerts.alert_schedule import WAITS, next_wait
 
 DAY = 86_400_000_000
 ADMIN = {"Authorization": "Bearer k"}

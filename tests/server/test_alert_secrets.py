@@ -19,8 +19,8 @@ from tests.server.alert_receiver import (
 from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.server import ServerSettings
 from dokimos.server._db.alert_tables import ALERT_DELIVERIES, ALERT_WEBHOOKS
-from dokimos.server._services import secret_vault
-from dokimos.server._services.secret_vault import SecretLost, SecretVault
+from dokimos.server._services.encryption import secret_vault
+from dokimos.server._services.encryption.secret_vault import SecretLost, SecretVault
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 

@@ -17,7 +17,7 @@ from tests.server.gate_runs import start
 from dokimos._http.address_policy import AddressPolicy
 from dokimos.server._db.alert_tables import ALERT_DELIVERIES, ALERT_WEBHOOKS
 from dokimos.server._db.tables import PROJECTS
-from dokimos.server._services.alert_webhooks import MAX_WEBHOOKS
+from dokimos.server._services.alerts.alert_webhooks import MAX_WEBHOOKS
 from dokimos.server._workers.maintenance import purge
 
 URL = "https://hooks.example.com/dokimos"

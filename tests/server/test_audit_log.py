@@ -11,15 +11,21 @@ from sqlalchemy import select
 from tests.server.test_access import ADMIN, ITEM, OWN_PAGE, bearer, make_key, sign_in, start
 
 from dokimos.server import ServerSettings
-from dokimos.server._api.access import Access, rule_of
-from dokimos.server._api.error_responses import list_routes
+from dokimos.server._api.http.access import Access, rule_of
+from dokimos.server._api.http.error_responses import list_routes
 from dokimos.server._db.audit_tables import AUDIT_LOG
 from dokimos.server._db.database import open_database
 from dokimos.server._db.tables import PROJECTS
-from dokimos.server._services.audit_actions import Target, action_of, target_of
-from dokimos.server._services.audit_log import AuditEntry, Outcome, add_entry, purge_entries, record_action
-from dokimos.server._services.audit_trail import AuditTrail
-from dokimos.server._services.principal import command_line
+from dokimos.server._services.accounts.principal import command_line
+from dokimos.server._services.audit.audit_actions import Target, action_of, target_of
+from dokimos.server._services.audit.audit_log import (
+    AuditEntry,
+    Outcome,
+    add_entry,
+    purge_entries,
+    record_action,
+)
+from dokimos.server._services.audit.audit_trail import AuditTrail
 from dokimos.server._workers.audit import purge_audit_log
 from dokimos.server._workers.row_ages import AgeClock
 
@@ -66,8 +72,8 @@ def test_a_change_has_a_row_with_who_what_and_from_where(serve):
 
 def test_every_writing_route_leaves_a_row_when_it_is_refused_and_when_it_works(serve, monkeypatch):
     """Walks over all routes, so that a new one is looked at too."""
-    monkeypatch.setattr("dokimos.server._services.audit_trail._MAX_OF_ADDRESS", 1000)
-    monkeypatch.setattr("dokimos.server._services.audit_trail._MAX_STRANGERS", 1000)
+    monkeypatch.setattr("dokimos.server._services.audit.audit_trail._MAX_OF_ADDRESS", 1000)
+    monkeypatch.setattr("dokimos.server._services.audit.audit_trail._MAX_STRANGERS", 1000)
     api = serve(api_key="admin-key")
     viewer = make_key(api, "VIEWER")
     routes = [
@@ -123,7 +129,7 @@ def test_the_row_is_in_the_transaction_of_the_change(serve, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("no row")
 
-    monkeypatch.setattr("dokimos.server._services.audited_database.add_entry", fail)
+    monkeypatch.setattr("dokimos.server._services.audit.audited_database.add_entry", fail)
     answer = start(api, headers=ADMIN)
     monkeypatch.undo()
 
@@ -426,7 +432,7 @@ def test_exports(serve):
 
 
 def test_an_export_reads_all_pages(serve, monkeypatch):
-    monkeypatch.setattr("dokimos.server._api.audit_answers._ROWS", 3)
+    monkeypatch.setattr("dokimos.server._api.audit.audit_answers._ROWS", 3)
     api = serve(api_key="admin-key")
     for number in range(8):
         start(api, experiment=f"qa-{number}", headers=ADMIN)
@@ -468,7 +474,7 @@ def test_a_clock_that_is_set_forward_removes_no_row_before_its_time(serve):
 
 
 def test_rows_are_removed_in_small_steps(serve, monkeypatch):
-    monkeypatch.setattr("dokimos.server._services.audit_log.PURGE_ROWS", 2)
+    monkeypatch.setattr("dokimos.server._services.audit.audit_log.PURGE_ROWS", 2)
     api = serve(api_key="admin-key")
     for number in range(4):
         start(api, experiment=f"qa-{number}", headers=ADMIN)

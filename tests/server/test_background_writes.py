@@ -13,7 +13,7 @@ from dokimos.server._db import sqlite_database
 from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.schema import METADATA
 from dokimos.server._db.tables import DATASET_ITEMS
-from dokimos.server._services.dataset_items import find_items, find_lineages
+from dokimos.server._services.datasets.dataset_items import find_items, find_lineages
 
 
 @pytest.fixture

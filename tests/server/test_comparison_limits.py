@@ -20,8 +20,8 @@ from tests.server.test_comparisons import (
 )
 
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS, RUNS
-from dokimos.server._services import comparison_retention, stored_comparisons
-from dokimos.server._services.comparison_turns import ComparisonTurns, Lane
+from dokimos.server._services.comparisons import comparison_retention, stored_comparisons
+from dokimos.server._services.comparisons.comparison_turns import ComparisonTurns, Lane
 from dokimos.server._services.errors import UnavailableError
 from dokimos.server._workers import comparison_process
 from dokimos.server._workers.maintenance import expire, maintain, purge
@@ -213,7 +213,7 @@ def test_a_large_comparison_is_stored_in_parts_and_found_when_it_is_whole(api, m
         store_part(connection, **arguments)
         states.append(connection.execute(select(COMPARISONS.c.state)).scalars().all()[-1])
 
-    monkeypatch.setattr("dokimos.server._services.comparisons.store_part", note)
+    monkeypatch.setattr("dokimos.server._services.comparisons.comparisons.store_part", note)
     tidy(api, max_comparison_cases=0)
     pages = [diff(api, before, now, size=100, page=page).json()["cases"]["content"] for page in range(3)]
 
@@ -238,7 +238,7 @@ def test_a_comparison_of_which_the_purge_took_cases_is_not_found_but_computed_ag
         stored.append(arguments["part"])
         store_part(connection, **arguments)
 
-    monkeypatch.setattr("dokimos.server._services.comparisons.store_part", store_late)
+    monkeypatch.setattr("dokimos.server._services.comparisons.comparisons.store_part", store_late)
     refused = diff(api, before, now)
     assert refused.status_code == 503
     assert "given up" in refused.json()["message"]

@@ -31,7 +31,7 @@ from dokimos import Evaluator, Example, Score, evaluate
 from dokimos.comparison._snapshot import Snapshot
 from dokimos.gate import GateConfig, RegressionGate
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS
-from dokimos.server._services.comparison_jobs import ComparisonOutcome
+from dokimos.server._services.comparisons.comparison_jobs import ComparisonOutcome
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._workers import comparison_process
 
@@ -474,11 +474,11 @@ async def simulate(database_settings, simulations, seed):
     """How many of so many comparisons of an unchanged system fail, by the server's own engine."""
     from dokimos.server import ServerSettings
     from dokimos.server._db.database import open_database
-    from dokimos.server._services.comparisons import ComparisonRequest, Comparisons, verdict_of
-    from dokimos.server._services.items import add_items
-    from dokimos.server._services.new_items import NewEvaluation, NewItem
-    from dokimos.server._services.principal import SYSTEM
-    from dokimos.server._services.runs import NewRun, RunStatus, change_status, create_run, find_run
+    from dokimos.server._services.accounts.principal import SYSTEM
+    from dokimos.server._services.comparisons.comparisons import ComparisonRequest, Comparisons, verdict_of
+    from dokimos.server._services.runs.items import add_items
+    from dokimos.server._services.runs.new_items import NewEvaluation, NewItem
+    from dokimos.server._services.runs.runs import NewRun, RunStatus, change_status, create_run, find_run
     from dokimos.server._workers.comparison_process import ComparisonProcess
 
     settings = ServerSettings(**database_settings)
@@ -526,8 +526,8 @@ def test_an_outcome_of_runs_that_were_deleted_is_not_stored(api):
 
     class Deleter:
         async def compare(self, job):
-            from dokimos.server._services.principal import SYSTEM
-            from dokimos.server._services.runs import delete_run
+            from dokimos.server._services.accounts.principal import SYSTEM
+            from dokimos.server._services.runs.runs import delete_run
 
             await api.app.state.database.write(lambda c: delete_run(c, SYSTEM, before))
             return ComparisonOutcome(state="", summary="{}", chunks=(), case_count=0)

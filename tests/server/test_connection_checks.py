@@ -21,11 +21,12 @@ from tests.servers.scripted import ScriptedServer, raw, status
 from dokimos._http import client
 from dokimos._http.address_policy import AddressPolicy
 from dokimos.errors import JudgeError
-from dokimos.server._services import model_check, secret_vault
-from dokimos.server._services.llm_connections import ConnectionDraft
-from dokimos.server._services.model_access import open_model
-from dokimos.server._services.model_check import check_model
-from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.encryption import secret_vault
+from dokimos.server._services.encryption.secret_vault import SecretVault
+from dokimos.server._services.models import model_check
+from dokimos.server._services.models.llm_connections import ConnectionDraft
+from dokimos.server._services.models.model_access import open_model
+from dokimos.server._services.models.model_check import check_model
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 

@@ -15,15 +15,15 @@ from sqlalchemy import func, select, update
 
 from dokimos import Dataset
 from dokimos.server import ServerSettings
-from dokimos.server._api import dataset_exports
+from dokimos.server._api.datasets import dataset_exports
 from dokimos.server._db.database import open_database
 from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS
-from dokimos.server._services import maintenance
-from dokimos.server._services.dataset_items import item_of_texts
-from dokimos.server._services.dataset_versions import NewVersion, write_version
-from dokimos.server._services.datasets import create_dataset, delete_dataset, describe_dataset
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.datasets.dataset_items import item_of_texts
+from dokimos.server._services.datasets.dataset_versions import NewVersion, write_version
+from dokimos.server._services.datasets.datasets import create_dataset, delete_dataset, describe_dataset
 from dokimos.server._services.errors import NotFoundError, UnavailableError
-from dokimos.server._services.principal import SYSTEM
+from dokimos.server._services.runs import maintenance
 from dokimos.server._workers.maintenance import purge
 
 JSONL = "application/x-ndjson"

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.server import shapes
 
-from dokimos.server._api import items_endpoint, project_routes
-from dokimos.server._services import projects, runs
+from dokimos.server._api.projects import project_routes
+from dokimos.server._api.runs import items_endpoint
+from dokimos.server._services.projects import projects
+from dokimos.server._services.runs import runs
 
 JSON = {"Content-Type": "application/json"}
 SAFETY = ("content-security-policy", "x-content-type-options", "referrer-policy", "cache-control")

@@ -20,10 +20,10 @@ from tests.server.server_process import Process, execute
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._api import event_stream
 from dokimos.server._serve import Server, configure_uvicorn, listen
+from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.errors import UnavailableError
 from dokimos.server._services.event_hub import EventHub, new_event_id
 from dokimos.server._services.events import Event, EventKind, EventScope
-from dokimos.server._services.principal import SYSTEM
 
 ADMIN = {"Authorization": "Bearer admin-key"}
 ITEM = {

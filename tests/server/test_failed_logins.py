@@ -5,7 +5,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from dokimos.server._api.failed_logins import FailedLogins
+from dokimos.server._api.http.failed_logins import FailedLogins
 
 OWN = "correct horse"
 

@@ -16,7 +16,7 @@ from tests.server.gate_runs import (
     verdict,
 )
 
-from dokimos.server._api.gate_schemas import ComparisonSummary, GateAnswer
+from dokimos.server._api.comparisons.gate_schemas import ComparisonSummary, GateAnswer
 
 
 @pytest.fixture

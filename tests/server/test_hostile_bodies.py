@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 from pydantic import ValidationError
 
-from dokimos.server._api.dataset_schemas import CreateVersionBody, EditVersionBody, PromoteBody
-from dokimos.server._api.item_bodies import ITEMS_BODY
-from dokimos.server._api.json_text import _object, dump_json, parse_json
+from dokimos.server._api.datasets.dataset_schemas import CreateVersionBody, EditVersionBody, PromoteBody
+from dokimos.server._api.http.json_text import _object, dump_json, parse_json
+from dokimos.server._api.runs.item_bodies import ITEMS_BODY
 from dokimos.server._services.errors import InvalidRequestError
 
 LONG_KEY_ABOVE_MANY = {"k" * 10_000: [0] * 1000}

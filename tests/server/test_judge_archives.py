@@ -23,9 +23,9 @@ from tests.servers.scripted import ScriptedServer
 from dokimos.judges import Budget
 from dokimos.server._db.tables import RUNS
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services import secret_vault
-from dokimos.server._services.judged_runs import release_idle_runs
-from dokimos.server._services.maintenance import purge_deleted_rows
+from dokimos.server._services.encryption import secret_vault
+from dokimos.server._services.judging.judged_runs import release_idle_runs
+from dokimos.server._services.runs.maintenance import purge_deleted_rows
 from dokimos.server._workers.judge_run import JudgeRun
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")

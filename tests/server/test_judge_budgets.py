@@ -28,14 +28,14 @@ from dokimos.judges import Budget, JudgeReply, Prices, Rate
 from dokimos.judges._judge_calls import CallRequest
 from dokimos.server._db import clock
 from dokimos.server._db.judge_tables import JUDGE_JOBS
-from dokimos.server._services import judge_ledger
-from dokimos.server._services.judge_budgets import BudgetScope, JudgeBudgetExceeded, Limits, day_of
-from dokimos.server._services.judge_call_bounds import (
+from dokimos.server._services.judging import judge_ledger
+from dokimos.server._services.judging.judge_budgets import BudgetScope, JudgeBudgetExceeded, Limits, day_of
+from dokimos.server._services.judging.judge_call_bounds import (
     CallBounds,
     UnpricedModelError,
     check_prices,
 )
-from dokimos.server._services.judge_call_retention import expire_replies, purge_calls_of, purge_sums
+from dokimos.server._services.judging.judge_call_retention import expire_replies, purge_calls_of, purge_sums
 
 UNBOUNDED = replace(BOUNDS, max_output_tokens=None)
 DAY = 86_400_000_000
@@ -160,7 +160,7 @@ async def test_the_next_day_has_a_budget_of_its_own(database, job, judge, monkey
 
 
 def shift_clock(monkeypatch, by):
-    from dokimos.server._services import judge_call_retention, judge_call_rows, judge_leases
+    from dokimos.server._services.judging import judge_call_retention, judge_call_rows, judge_leases
 
     now = clock.now
     for module in (judge_call_rows, judge_leases, judge_call_retention):

@@ -3,9 +3,9 @@
 import pytest
 
 from dokimos.evaluators import registry
-from dokimos.server._services import judge_evaluators
 from dokimos.server._services.errors import InvalidRequestError
-from dokimos.server._services.judge_evaluators import EvaluatorSpec, check_evaluator, rename_params
+from dokimos.server._services.judging import judge_evaluators
+from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec, check_evaluator, rename_params
 
 GROUPS = (
     judge_evaluators.DETERMINISTIC,

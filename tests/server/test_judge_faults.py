@@ -12,7 +12,7 @@ from tests.server.test_judge_models import connect, documented
 from tests.servers.scripted import ScriptedServer, raw, slow
 
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services import secret_vault
+from dokimos.server._services.encryption import secret_vault
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 

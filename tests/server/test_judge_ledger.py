@@ -27,10 +27,10 @@ from dokimos.judges._run_scope import RunScope, enter_scope
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._db.judge_tables import JUDGE_JOBS
-from dokimos.server._services import judge_call_writer, judge_replies
-from dokimos.server._services.judge_call_queries import forget_unusable, spending_of
-from dokimos.server._services.judge_claims import claim_jobs, has_due_jobs
-from dokimos.server._services.judge_leases import LeaseLost, release_lost
+from dokimos.server._services.judging import judge_call_writer, judge_replies
+from dokimos.server._services.judging.judge_call_queries import forget_unusable, spending_of
+from dokimos.server._services.judging.judge_claims import claim_jobs, has_due_jobs
+from dokimos.server._services.judging.judge_leases import LeaseLost, release_lost
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from dokimos.judges._judge_calls import complete
 from dokimos.judges._run_scope import RunScope, enter_scope
 from dokimos.server import ServerSettings
 from dokimos.server._db.database import open_database
-from dokimos.server._services.judge_budgets import Limits
-from dokimos.server._services.judge_call_bounds import CallBounds
-from dokimos.server._services.judge_leases import LeasedJob
-from dokimos.server._services.judge_ledger import JudgeLedger
+from dokimos.server._services.judging.judge_budgets import Limits
+from dokimos.server._services.judging.judge_call_bounds import CallBounds
+from dokimos.server._services.judging.judge_leases import LeasedJob
+from dokimos.server._services.judging.judge_ledger import JudgeLedger
 
 async def main(url, settings, job, prompts, at_once):
     if "data_dir" in settings:

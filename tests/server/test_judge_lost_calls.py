@@ -7,8 +7,8 @@ from tests.servers.scripted import ScriptedServer, cut, raw, slow, status
 from dokimos._http.breaker import Breakers, use_breakers
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
 from dokimos.judges import Budget, judge
-from dokimos.server._services.judge_budgets import NANO, JudgeBudgetExceeded, Limits
-from dokimos.server._services.judge_call_bounds import CallBounds
+from dokimos.server._services.judging.judge_budgets import NANO, JudgeBudgetExceeded, Limits
+from dokimos.server._services.judging.judge_call_bounds import CallBounds
 from dokimos.server._workers.judge_faults import FaultWatch, WatchedJudge
 
 LOST, FAILED, ANSWERED = "LOST", "FAILED", "ANSWERED"

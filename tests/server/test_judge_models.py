@@ -21,7 +21,7 @@ from dokimos._http.address_policy import AddressPolicy
 from dokimos.errors import JudgeUnavailableError
 from dokimos.judges import Budget
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services import secret_vault
+from dokimos.server._services.encryption import secret_vault
 from dokimos.server._workers.judge_faults import WatchedJudge
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")

@@ -22,9 +22,9 @@ from dokimos.errors import JudgeReplyError
 from dokimos.judges._ask import ask
 from dokimos.judges._run_scope import RunScope, enter_scope
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services import secret_vault
-from dokimos.server._services.judge_call_queries import forget_unusable
-from dokimos.server._services.judge_leases import LeaseLost
+from dokimos.server._services.encryption import secret_vault
+from dokimos.server._services.judging.judge_call_queries import forget_unusable
+from dokimos.server._services.judging.judge_leases import LeaseLost
 from dokimos.server._workers import judge_run
 
 USABLE = '{"verdict": "yes"}'

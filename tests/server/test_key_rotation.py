@@ -18,8 +18,8 @@ from dokimos.server import ServerSettings
 from dokimos.server._db.connection_tables import LLM_CONNECTIONS
 from dokimos.server._db.database import open_database, read_once, write_once
 from dokimos.server._db.ids import new_id
-from dokimos.server._services import secret_rotation, secret_vault
-from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.encryption import secret_rotation, secret_vault
+from dokimos.server._services.encryption.secret_vault import SecretVault
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -190,7 +190,7 @@ async def _rotate_while_it_changes(database_settings, connection_id):
 
 COMMAND = """
 import sys
-from dokimos.server._services import secret_rotation, secret_vault
+from dokimos.server._services.encryption import secret_rotation, secret_vault
 secret_vault._ITERATIONS = 10
 secret_rotation.BATCH_ROWS = 5
 from dokimos._cli.main import run_command

@@ -5,7 +5,7 @@ import logging
 import pytest
 from tests.server.clock_steps import HOUR, Clock
 
-from dokimos.server._api.rate_limits import RateLimits
+from dokimos.server._api.http.rate_limits import RateLimits
 from dokimos.server._services.errors import RateLimitError
 
 KEYS = "/api/v1/api-keys"

@@ -10,7 +10,7 @@ from dokimos._http.address_policy import AddressPolicy
 from dokimos.server import ServerSettings
 from dokimos.server._db.connection_tables import LLM_CONNECTIONS
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services import secret_vault
+from dokimos.server._services.encryption import secret_vault
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 

@@ -11,18 +11,19 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.schema import METADATA
 from dokimos.server._db.tables import EVALUATIONS, EXPERIMENTS, ITEMS, PROJECTS, RUNS
-from dokimos.server._services import maintenance, projects
+from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.errors import NotFoundError
-from dokimos.server._services.items import add_items
-from dokimos.server._services.new_items import NewEvaluation, NewItem
-from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.projects import (
+from dokimos.server._services.projects import projects
+from dokimos.server._services.projects.projects import (
     delete_experiment,
     delete_project,
     find_experiment,
     find_project,
 )
-from dokimos.server._services.runs import NewRun, create_run, delete_run, find_run
+from dokimos.server._services.runs import maintenance
+from dokimos.server._services.runs.items import add_items
+from dokimos.server._services.runs.new_items import NewEvaluation, NewItem
+from dokimos.server._services.runs.runs import NewRun, create_run, delete_run, find_run
 from dokimos.server._workers.maintenance import Reaper, purge
 
 HOUR = 3_600_000_000

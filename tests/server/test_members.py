@@ -294,7 +294,7 @@ def test_replicas_follow_within_seconds(serve, monkeypatch):
     settings = {"api_key": "admin-key", "require_auth_for_reads": True}
     one, two = serve(**settings), serve(**settings)
     member_id, member = make_key(one, projects=[{"project": "chat", "role": "EDITOR"}])
-    monkeypatch.setattr("dokimos.server._api.key_ring._RELOAD_SECONDS", 0.0)  # as if they had passed
+    monkeypatch.setattr("dokimos.server._api.accounts.key_ring._RELOAD_SECONDS", 0.0)  # as if they had passed
     assert project_names(two, member) == ["chat"]
     one.delete(f"/api/v1/projects/chat/members/{member_id}", headers=ADMIN)
     assert project_names(two, member) == []

@@ -15,8 +15,8 @@ from dokimos.server._db import migrate
 from dokimos.server._db.database import open_database
 from dokimos.server._db.schema import METADATA
 from dokimos.server._db.tables import PROJECTS
-from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.runs import NewRun, create_run
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.runs.runs import NewRun, create_run
 
 FOLDER = Path(migrate.__file__).parent / "migrations"
 SCRIPTS = sorted((FOLDER / "versions").glob("migration_*.py"))

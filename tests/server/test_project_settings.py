@@ -9,9 +9,9 @@ from sqlalchemy import update
 from tests.server.event_watcher import Watcher
 
 from dokimos.server._db.tables import PROJECTS
-from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.project_settings import AlertOn, read_settings
-from dokimos.server._services.projects import find_project
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.projects.project_settings import AlertOn, read_settings
+from dokimos.server._services.projects.projects import find_project
 
 ADMIN = {"Authorization": "Bearer admin-key"}
 PATH = "/api/v1/projects/chat/settings"

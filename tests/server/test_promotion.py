@@ -5,9 +5,9 @@ from sqlalchemy import delete, update
 from tests.server.test_hostile_bodies import at_most_allocated
 
 from dokimos.server._db.tables import ITEMS, RUNS
-from dokimos.server._services import promotion
-from dokimos.server._services.dataset_edits import read_batches
-from dokimos.server._services.dataset_items import BATCH_CHARACTERS
+from dokimos.server._services.datasets import promotion
+from dokimos.server._services.datasets.dataset_edits import read_batches
+from dokimos.server._services.datasets.dataset_items import BATCH_CHARACTERS
 
 DATASETS = "/api/v1/datasets"
 MISS = {

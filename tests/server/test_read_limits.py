@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import literal, select, text
 
 from dokimos.server._db.database import Lane, ReadersBusy, ReadTooSlow
-from dokimos.server._services import item_pages
+from dokimos.server._services.runs import item_pages
 
 PATIENCE = 60.0
 """Seconds after which a test counts as hanging; what it waits for takes no time to speak of."""

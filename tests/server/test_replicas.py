@@ -21,9 +21,9 @@ from tests.server.server_process import Process, execute, wait_until
 from tests.server.test_comparisons import CountingComparer, engine_of, use, wait_for_verdicts
 
 from dokimos.server import ServerSettings, create_app
-from dokimos.server._api import key_ring
+from dokimos.server._api.accounts import key_ring
 from dokimos.server._db.tables import RUNS
-from dokimos.server._services import comparisons, stored_comparisons
+from dokimos.server._services.comparisons import comparisons, stored_comparisons
 from dokimos.server._services.errors import UnavailableError
 from dokimos.server._workers import maintenance
 

@@ -115,7 +115,7 @@ def test_health_checks_are_not_logged_and_failures_are_warnings(serve, log, monk
     async def fail(*_):
         raise RuntimeError("secret cause")
 
-    monkeypatch.setattr("dokimos.server._api.project_routes.list_projects", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("dokimos.server._api.projects.project_routes.list_projects", lambda *_, **__: 1 / 0)
     answer = api.get("/api/v1/projects")
 
     assert answer.status_code == 500

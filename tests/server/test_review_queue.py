@@ -11,11 +11,11 @@ from tests.server.test_hostile_bodies import at_most_allocated
 
 from dokimos.server._db.database import Lane
 from dokimos.server._db.tables import ITEMS, RUNS
-from dokimos.server._services import review_queue
-from dokimos.server._services.principal import SYSTEM
-from dokimos.server._services.review_filter import QueueFilter
-from dokimos.server._services.review_order import draw_items, informativeness
-from dokimos.server._services.review_queue import Queue
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.reviews import review_queue
+from dokimos.server._services.reviews.review_filter import QueueFilter
+from dokimos.server._services.reviews.review_order import draw_items, informativeness
+from dokimos.server._services.reviews.review_queue import Queue
 
 ROOT = "/api/v1"
 QUEUE = f"{ROOT}/review-queue"

@@ -9,8 +9,8 @@ from tests.server.test_access import bearer, make_key
 from tests.server.test_review_queue import QUEUE, ROOT, item, numbers, queue, start, write
 
 from dokimos.server._db.review_tables import REVIEW_CHANGES, REVIEW_CLAIMS
-from dokimos.server._services import review_claims
-from dokimos.server._services.review_queue import Queue
+from dokimos.server._services.reviews import review_claims
+from dokimos.server._services.reviews.review_queue import Queue
 
 ADMIN = bearer("admin-key")
 

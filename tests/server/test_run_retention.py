@@ -9,12 +9,12 @@ from dokimos.server import ServerSettings
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database
 from dokimos.server._db.tables import DATASET_VERSIONS, DATASETS, EXPERIMENTS, ITEMS, PROJECTS, RUNS
-from dokimos.server._services.items import add_items
-from dokimos.server._services.new_items import NewEvaluation, NewItem
-from dokimos.server._services.principal import SYSTEM, Principal, Role
-from dokimos.server._services.project_settings import ProjectSettings, change_settings
-from dokimos.server._services.run_retention import REMOVED_AT_ONCE, remove_expired_runs
-from dokimos.server._services.runs import NewRun, RunStatus, change_status, create_run, pin_baseline
+from dokimos.server._services.accounts.principal import SYSTEM, Principal, Role
+from dokimos.server._services.projects.project_settings import ProjectSettings, change_settings
+from dokimos.server._services.runs.items import add_items
+from dokimos.server._services.runs.new_items import NewEvaluation, NewItem
+from dokimos.server._services.runs.run_retention import REMOVED_AT_ONCE, remove_expired_runs
+from dokimos.server._services.runs.runs import NewRun, RunStatus, change_status, create_run, pin_baseline
 from dokimos.server._workers import run_retention
 from dokimos.server._workers.maintenance import purge
 from dokimos.server._workers.run_retention import RunRetention

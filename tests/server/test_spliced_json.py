@@ -1,6 +1,6 @@
 """Answers that contain stored JSON text, which is not parsed for them."""
 
-from dokimos.server._api.spliced_json import JsonText, splice_json
+from dokimos.server._api.http.spliced_json import JsonText, splice_json
 
 
 def test_stored_text_stands_in_an_object_as_it_is():

@@ -18,8 +18,8 @@ from tests.server.access_model import ADMIN, EDITOR, VIEWER, Caller, Model
 from tests.server.tenant_calls import ENDLESS_READS, FIXED_KEYS, OTHER_ROUTES, bodies_of
 
 from dokimos._http.address_policy import AddressPolicy
-from dokimos.server._services.principal import ANONYMOUS
-from dokimos.server._services.run_comparison import compare_stored_runs
+from dokimos.server._services.accounts.principal import ANONYMOUS
+from dokimos.server._services.comparisons.run_comparison import compare_stored_runs
 
 ADMIN_KEY = "admin-key"
 LONG = "DOKIMOS_LONG_TESTS"

@@ -10,8 +10,8 @@ from tests.server.clock_steps import Clock
 
 from dokimos.errors import ConfigurationError
 from dokimos.server import ServerSettings
-from dokimos.server._api.proxy import IS_FROM_PROXY
-from dokimos.server._api.trusted_header import read_identity
+from dokimos.server._api.accounts.trusted_header import read_identity
+from dokimos.server._api.http.proxy import IS_FROM_PROXY
 from dokimos.server._services.errors import ForbiddenError
 from dokimos.server._sign_in_settings import RoleRules, TrustedHeader
 

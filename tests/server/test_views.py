@@ -163,7 +163,7 @@ def test_the_views_of_a_deleted_project_are_gone(api):
 
 
 def test_a_caller_has_only_so_many_views(api, monkeypatch):
-    from dokimos.server._services import saved_views
+    from dokimos.server._services.projects import saved_views
 
     monkeypatch.setattr(saved_views, "MAX_VIEWS", 2)
     assert [api.post(PATH, json=view(f"{n}")).status_code for n in range(3)] == [201, 201, 409]

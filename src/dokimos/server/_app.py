@@ -12,60 +12,56 @@ from fastapi import Depends, FastAPI, Request
 from starlette.datastructures import State
 
 from dokimos._version import __version__
-from dokimos.server._api import (
-    alert_routes,
-    alignment_routes,
-    annotation_routes,
-    audit_routes,
-    comment_routes,
-    connection_routes,
-    dataset_routes,
-    dataset_version_routes,
-    event_routes,
-    gate_routes,
-    health_routes,
-    judge_routes,
+from dokimos.server._api import event_routes, health_routes, metrics_routes, server_settings_routes
+from dokimos.server._api.accounts import (
     key_routes,
-    label_routes,
     member_routes,
-    metrics_routes,
     oidc_routes,
-    project_routes,
-    project_settings_routes,
-    review_routes,
-    run_routes,
-    server_settings_routes,
     session_list_routes,
     session_routes,
     user_routes,
-    view_routes,
 )
-from dokimos.server._api.access import Access, access, authorize
-from dokimos.server._api.admission import AdmissionMiddleware
+from dokimos.server._api.accounts.key_ring import KeyRing
+from dokimos.server._api.alerts import alert_routes
 from dokimos.server._api.api_description import describe_api
-from dokimos.server._api.disconnects import DisconnectMiddleware
-from dokimos.server._api.draining import DrainMiddleware
-from dokimos.server._api.error_responses import add_error_handlers
+from dokimos.server._api.audit import audit_routes
+from dokimos.server._api.comparisons import gate_routes
+from dokimos.server._api.datasets import dataset_routes, dataset_version_routes
 from dokimos.server._api.health_routes import DatabaseHealth
-from dokimos.server._api.items_endpoint import ItemsMiddleware
-from dokimos.server._api.key_ring import KeyRing
+from dokimos.server._api.http.access import Access, access, authorize
+from dokimos.server._api.http.admission import AdmissionMiddleware
+from dokimos.server._api.http.disconnects import DisconnectMiddleware
+from dokimos.server._api.http.draining import DrainMiddleware
+from dokimos.server._api.http.error_responses import add_error_handlers
+from dokimos.server._api.http.middleware import GuardMiddleware
+from dokimos.server._api.http.observation import ObservationMiddleware
+from dokimos.server._api.http.proxy import ProxyMiddleware
+from dokimos.server._api.judging import judge_routes
 from dokimos.server._api.metrics_routes import watch_server
-from dokimos.server._api.middleware import GuardMiddleware
-from dokimos.server._api.observation import ObservationMiddleware
-from dokimos.server._api.proxy import ProxyMiddleware
+from dokimos.server._api.models import connection_routes
+from dokimos.server._api.projects import project_routes, project_settings_routes, view_routes
+from dokimos.server._api.reviews import (
+    alignment_routes,
+    annotation_routes,
+    comment_routes,
+    label_routes,
+    review_routes,
+)
+from dokimos.server._api.runs import run_routes
+from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database
 from dokimos.server._oidc.provider import Provider
-from dokimos.server._services.alert_outbox import AlertsQueued
-from dokimos.server._services.audit_trail import AuditTrail
-from dokimos.server._services.audited_database import AuditedDatabase
-from dokimos.server._services.comparisons import Comparisons
+from dokimos.server._services.alerts.alert_outbox import AlertsQueued
+from dokimos.server._services.audit.audit_trail import AuditTrail
+from dokimos.server._services.audit.audited_database import AuditedDatabase
+from dokimos.server._services.comparisons.comparisons import Comparisons
+from dokimos.server._services.encryption.secret_vault import SecretVault
 from dokimos.server._services.event_hub import EventHub
-from dokimos.server._services.judge_jobs import JobsChanged
+from dokimos.server._services.judging.judge_jobs import JobsChanged
 from dokimos.server._services.measured_database import MeasuredDatabase
 from dokimos.server._services.metrics import Metrics
-from dokimos.server._services.model_check import ModelChecks
-from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.models.model_check import ModelChecks
 from dokimos.server._services.start_warnings import warn_of_access, warn_of_ignored_variables
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.alert_delivery import AlertDelivery, deliver_alerts

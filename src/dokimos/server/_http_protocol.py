@@ -9,8 +9,8 @@ from typing import Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dokimos.server._api.error_responses import error_response
 from dokimos.server._api.event_stream import ABORT
+from dokimos.server._api.http.error_responses import error_response
 
 _MAX_HEAD_BYTES: Final = 64 * 1024
 """Of the request line and the headers, as other servers have it; what is read at once may be more."""

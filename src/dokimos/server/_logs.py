@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from dokimos._runtime.redaction import REDACTED, register_secret, secret_redactor
 from dokimos._runtime.terminal_text import escape_control_characters
-from dokimos.server._api.observation import ACCESS_LOGGER
+from dokimos.server._api.http.observation import ACCESS_LOGGER
 from dokimos.server._services.request_context import current_request
 from dokimos.server._settings import ServerSettings
 

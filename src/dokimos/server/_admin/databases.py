@@ -16,9 +16,9 @@ from dokimos.errors import ConfigurationError
 from dokimos.server._db.data_folder import hold_data_folder
 from dokimos.server._db.database import DatabaseUnavailable, read_once, write_once
 from dokimos.server._db.migrate import HEAD, read_version
-from dokimos.server._services.audit_log import record_action
-from dokimos.server._services.audit_targets import Details
-from dokimos.server._services.principal import command_line
+from dokimos.server._services.accounts.principal import command_line
+from dokimos.server._services.audit.audit_log import record_action
+from dokimos.server._services.audit.audit_targets import Details
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")

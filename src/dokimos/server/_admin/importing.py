@@ -26,7 +26,7 @@ from dokimos.server._db.tables import ANNOTATIONS, DATASETS, EXPERIMENTS, ITEMS,
 from dokimos.server._services.event_hub import new_event_id
 from dokimos.server._services.events import Event, EventKind
 from dokimos.server._services.kept_counts import recount
-from dokimos.server._services.review_counts import recount_reviews
+from dokimos.server._services.reviews.review_counts import recount_reviews
 from dokimos.server._settings import ServerSettings
 
 _LOCK: Final = 0x646F6B6A

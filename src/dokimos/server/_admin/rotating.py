@@ -11,8 +11,8 @@ from dokimos.errors import ConfigurationError
 from dokimos.server._admin.databases import describe_database, hold_database, record_command
 from dokimos.server._admin.upgrading import find_upgrade
 from dokimos.server._db.database import DatabaseUnavailable, open_database
-from dokimos.server._services.secret_rotation import Rotation, rotate_secrets
-from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.encryption.secret_rotation import Rotation, rotate_secrets
+from dokimos.server._services.encryption.secret_vault import SecretVault
 from dokimos.server._settings import ServerSettings
 
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dokimos.server._api.json_body import WireModel
-from dokimos.server._api.run_schemas import EvaluatorBody, RunAnswer
-from dokimos.server._services.dataset_diff import CaseStatus
-from dokimos.server._services.reviews import Verdict
+from dokimos.server._api.http.json_body import WireModel
+from dokimos.server._api.runs.run_schemas import EvaluatorBody, RunAnswer
+from dokimos.server._services.datasets.dataset_diff import CaseStatus
+from dokimos.server._services.reviews.reviews import Verdict
 
 
 class SortAnswer(WireModel):

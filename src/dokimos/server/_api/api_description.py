@@ -8,9 +8,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from dokimos._version import __version__
-from dokimos.server._api.access import SESSION_COOKIE, Access, rule_of
-from dokimos.server._api.error_responses import list_routes
-from dokimos.server._api.json_body import BODY_SCHEMAS
+from dokimos.server._api.http.access import SESSION_COOKIE, Access, rule_of
+from dokimos.server._api.http.error_responses import list_routes
+from dokimos.server._api.http.json_body import BODY_SCHEMAS
 
 _TEXT: Final = {"type": "string"}
 _ERROR: Final = {

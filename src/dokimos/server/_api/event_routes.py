@@ -10,18 +10,18 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 from starlette.requests import Request
 
-from dokimos.server._api.access import Access, Caller, access, address_of, authorize
-from dokimos.server._api.admission import slot_of
+from dokimos.server._api.accounts.key_ring import KeyRing
 from dokimos.server._api.event_stream import EventStream
-from dokimos.server._api.failed_logins import network_of
-from dokimos.server._api.key_ring import KeyRing
-from dokimos.server._api.parameters import Store
+from dokimos.server._api.http.access import Access, Caller, access, address_of, authorize
+from dokimos.server._api.http.admission import slot_of
+from dokimos.server._api.http.failed_logins import network_of
+from dokimos.server._api.http.parameters import Store
 from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._services.accounts.principal import ANONYMOUS, SYSTEM, Principal
 from dokimos.server._services.errors import ServiceError
 from dokimos.server._services.event_hub import EventHub
 from dokimos.server._services.event_queries import find_scope
-from dokimos.server._services.names import MAX_LENGTH
-from dokimos.server._services.principal import ANONYMOUS, SYSTEM, Principal
+from dokimos.server._services.projects.names import MAX_LENGTH
 
 ROUTER = APIRouter(prefix="/api/v1/events", tags=["Events"])
 _RETRY_SECONDS: Final = 1.0

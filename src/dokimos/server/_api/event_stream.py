@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dokimos.server._api.error_responses import answer_error
+from dokimos.server._api.http.error_responses import answer_error
 from dokimos.server._services.errors import ServiceError
 from dokimos.server._services.event_hub import Subscriber
 

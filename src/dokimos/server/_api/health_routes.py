@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from starlette.requests import Request
 
 from dokimos._version import __version__
-from dokimos.server._api.access import Access, access
+from dokimos.server._api.http.access import Access, access
 from dokimos.server._db.database import Database, DatabaseUnavailable
 
 ROUTER = APIRouter(prefix="/actuator", tags=["Health"])

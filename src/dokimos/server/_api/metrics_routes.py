@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.requests import Request
 
-from dokimos.server._api.access import Access, access, authorize_rule
+from dokimos.server._api.http.access import Access, access, authorize_rule
 from dokimos.server._services.event_hub import EventHub
 from dokimos.server._services.measured_database import MeasuredDatabase
 from dokimos.server._services.metrics import Metrics

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 
 from dokimos._version import __version__
-from dokimos.server._api.access import Access, Caller, access
-from dokimos.server._api.json_body import WireModel
-from dokimos.server._api.key_ring import KeyRing
-from dokimos.server._api.parameters import Store
+from dokimos.server._api.accounts.key_ring import KeyRing
+from dokimos.server._api.http.access import Access, Caller, access
+from dokimos.server._api.http.json_body import WireModel
+from dokimos.server._api.http.parameters import Store
 from dokimos.server._db.clock import format_time
 from dokimos.server._services.errors import ForbiddenError
 from dokimos.server._services.server_info import (

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from dokimos.server._db.clock import MINUTE, SECOND, now
+from dokimos.server._services.accounts.secret_hash import hash_secret
 from dokimos.server._services.errors import InvalidRequestError
-from dokimos.server._services.secret_hash import hash_secret
 
 ATTEMPT_SECONDS: Final = 600
 """How long somebody may take at the identity provider."""

@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dokimos.server._services.accounts.users import Identity
 from dokimos.server._services.errors import ForbiddenError, InvalidRequestError
-from dokimos.server._services.names import check_name
-from dokimos.server._services.users import Identity
+from dokimos.server._services.projects.names import check_name
 from dokimos.server._sign_in_settings import ALL_TENANTS, OidcSettings
 
 _MAX_LENGTH: Final = 255

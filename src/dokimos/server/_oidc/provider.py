@@ -20,8 +20,8 @@ from dokimos.server._oidc.attempt import Attempt
 from dokimos.server._oidc.claims import lacks_claims, read_identity
 from dokimos.server._oidc.discovery import Metadata, UnusableProvider, parse_metadata, well_known_url
 from dokimos.server._oidc.id_token import Expectation, UnknownKey, import_keys, verify_id_token
+from dokimos.server._services.accounts.users import Identity
 from dokimos.server._services.errors import ForbiddenError, UnavailableError
-from dokimos.server._services.users import Identity
 from dokimos.server._sign_in_settings import OidcSettings
 
 if TYPE_CHECKING:

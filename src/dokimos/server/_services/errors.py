@@ -1,4 +1,4 @@
-"""What a service refuses, in terms of the domain; `_api.error_responses` says which status each has."""
+"""What a service refuses, in terms of the domain; `_api.http.error_responses` says which status each has."""
 
 from __future__ import annotations
 

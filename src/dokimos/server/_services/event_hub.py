@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import UnavailableError
 from dokimos.server._services.events import Event, EventKind, EventScope
-from dokimos.server._services.principal import Principal
 
 _KEPT: Final = 5000
 """Events that a client which connects again can still get."""

@@ -8,11 +8,11 @@ from sqlalchemy import Connection, select
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import RUNS
+from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.events import RUN_COLUMNS, Event, EventKind, EventScope, counts_of, run_event
-from dokimos.server._services.principal import Principal
-from dokimos.server._services.projects import find_experiment, find_project
-from dokimos.server._services.runs import RunStatus, find_run
+from dokimos.server._services.projects.projects import find_experiment, find_project
+from dokimos.server._services.runs.runs import RunStatus, find_run
 
 
 def read_item_events(connection: Connection, run_ids: Sequence[str]) -> list[Event]:

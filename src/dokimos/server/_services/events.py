@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row
 
 from dokimos.server._db.outbox import post
 from dokimos.server._db.tables import RUNS
-from dokimos.server._services.principal import Principal
+from dokimos.server._services.accounts.principal import Principal
 
 EventData = Mapping[str, str | int | None]
 """More ids, and counts."""

@@ -36,7 +36,7 @@ from dokimos.server._db.tables import (
     RUN_EVALUATORS,
     RUNS,
 )
-from dokimos.server._services.item_counts import LARGEST_SUMMED_SCORE
+from dokimos.server._services.runs.item_counts import LARGEST_SUMMED_SCORE
 
 _RUNS_AT_ONCE: Final = 100
 _TOLERANCE: Final = 1e-6

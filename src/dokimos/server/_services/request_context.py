@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
-from dokimos.server._services.principal import ANONYMOUS, Principal
+from dokimos.server._services.accounts.principal import ANONYMOUS, Principal
 
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _SANE_ID: Final = re.compile(r"[\w.:=@/+-]{1,128}", re.ASCII)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, Table, case, func, select
 
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
-from dokimos.server._services.principal import Principal
+from dokimos.server._services.accounts.principal import Principal
 
 # The project is named too where an experiment would do: the index of the tenants' runs begins with it.
 _RUNS_OF_EXPERIMENT: Final = (RUNS.c.project_id == EXPERIMENTS.c.project_id) & (

@@ -18,7 +18,7 @@ from dokimos._http.webhook import WebhookFailure, WebhookReply, post_webhook
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._db.ids import new_id
-from dokimos.server._services.alert_claims import (
+from dokimos.server._services.alerts.alert_claims import (
     Attempt,
     Claim,
     claim_alerts,
@@ -26,15 +26,15 @@ from dokimos.server._services.alert_claims import (
     has_due_alerts,
     store_attempt,
 )
-from dokimos.server._services.alert_deliveries import remove_old_deliveries
-from dokimos.server._services.alert_payload import link_to, render_body
-from dokimos.server._services.alert_schedule import next_wait
-from dokimos.server._services.alert_signature import sign
-from dokimos.server._services.alert_webhooks import outgoing_policy
-from dokimos.server._services.audited_database import CURRENT_WORK
+from dokimos.server._services.alerts.alert_deliveries import remove_old_deliveries
+from dokimos.server._services.alerts.alert_payload import link_to, render_body
+from dokimos.server._services.alerts.alert_schedule import next_wait
+from dokimos.server._services.alerts.alert_signature import sign
+from dokimos.server._services.alerts.alert_webhooks import outgoing_policy
+from dokimos.server._services.audit.audited_database import CURRENT_WORK
+from dokimos.server._services.encryption.secret_rotation import rotate_secrets
+from dokimos.server._services.encryption.secret_vault import SecretLost, SecretVault
 from dokimos.server._services.metrics import Metrics
-from dokimos.server._services.secret_rotation import rotate_secrets
-from dokimos.server._services.secret_vault import SecretLost, SecretVault
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.periodic import repeat_until_done, run_periodically
 from dokimos.server._workers.row_ages import AgeClock

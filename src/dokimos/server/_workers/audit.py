@@ -9,10 +9,10 @@ from typing import Final
 
 from dokimos._version import __version__
 from dokimos.server._db.database import Database, DatabaseUnavailable
-from dokimos.server._services.audit_log import purge_entries, record_action
-from dokimos.server._services.audit_targets import Details
-from dokimos.server._services.audit_trail import AuditTrail
-from dokimos.server._services.principal import worker
+from dokimos.server._services.accounts.principal import worker
+from dokimos.server._services.audit.audit_log import purge_entries, record_action
+from dokimos.server._services.audit.audit_targets import Details
+from dokimos.server._services.audit.audit_trail import AuditTrail
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.periodic import repeat_until_done, run_periodically
 from dokimos.server._workers.row_ages import AgeClock

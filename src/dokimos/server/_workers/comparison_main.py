@@ -11,9 +11,9 @@ import traceback
 from typing import Final
 
 from dokimos.server._db.database import DatabaseUnavailable, read_once
-from dokimos.server._services.comparison_jobs import ComparisonJob
+from dokimos.server._services.comparisons.comparison_jobs import ComparisonJob
+from dokimos.server._services.comparisons.run_comparison import compare_stored_runs
 from dokimos.server._services.errors import ConflictError, ServiceError, UnavailableError
-from dokimos.server._services.run_comparison import compare_stored_runs
 from dokimos.server._settings import MEBIBYTE, ServerSettings
 from dokimos.server._workers.comparison_process import read_frame, write_frame
 

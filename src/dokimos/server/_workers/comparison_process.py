@@ -18,7 +18,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, Final
 
-from dokimos.server._services.comparison_jobs import ComparisonJob, ComparisonOutcome
+from dokimos.server._services.comparisons.comparison_jobs import ComparisonJob, ComparisonOutcome
 from dokimos.server._services.errors import ServiceError, UnavailableError
 from dokimos.server._settings import ServerSettings
 

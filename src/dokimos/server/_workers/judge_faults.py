@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
-from dokimos.server._services.judge_outcomes import RequestRejected
+from dokimos.server._services.judging.judge_outcomes import RequestRejected
 
 if TYPE_CHECKING:
     from dokimos.judges._protocol import JsonSchemaDict, JudgeLM, JudgeReply

@@ -11,14 +11,14 @@ from sqlalchemy import Row
 
 from dokimos.errors import ConfigurationError
 from dokimos.server._db.database import Database
+from dokimos.server._services.encryption.secret_vault import SecretVault
 from dokimos.server._services.errors import ConflictError
-from dokimos.server._services.judge_budgets import limits_of
-from dokimos.server._services.judge_call_bounds import CallBounds, check_prices
-from dokimos.server._services.judge_jobs import read_budget
-from dokimos.server._services.judge_leases import LeasedJob
-from dokimos.server._services.judge_ledger import JudgeLedger
-from dokimos.server._services.model_access import ConnectionProblem, load_model
-from dokimos.server._services.secret_vault import SecretVault
+from dokimos.server._services.judging.judge_budgets import limits_of
+from dokimos.server._services.judging.judge_call_bounds import CallBounds, check_prices
+from dokimos.server._services.judging.judge_jobs import read_budget
+from dokimos.server._services.judging.judge_leases import LeasedJob
+from dokimos.server._services.judging.judge_ledger import JudgeLedger
+from dokimos.server._services.models.model_access import ConnectionProblem, load_model
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.job_model import JobModel, ModelProblem
 

@@ -17,31 +17,31 @@ from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.server._db.clock import DAY, SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services.judge_budgets import BudgetScope, JudgeBudgetExceeded
-from dokimos.server._services.judge_claims import (
+from dokimos.server._services.judging.judge_budgets import BudgetScope, JudgeBudgetExceeded
+from dokimos.server._services.judging.judge_claims import (
     describe_lost,
     end_job,
     give_back,
     put_off,
 )
-from dokimos.server._services.judge_evaluators import (
+from dokimos.server._services.judging.judge_evaluators import (
     EvaluatorFacts,
     EvaluatorSpec,
     build_evaluator,
     describe_facts,
 )
-from dokimos.server._services.judge_items import (
+from dokimos.server._services.judging.judge_items import (
     ItemPlace,
     build_case,
     find_items,
     find_task_error,
     read_items,
 )
-from dokimos.server._services.judge_jobs import JobStatus
-from dokimos.server._services.judge_leases import LeaseLost
-from dokimos.server._services.judge_outcomes import REFUSED, UNAVAILABLE, outcome_of
-from dokimos.server._services.judge_replacement import replace_scores
-from dokimos.server._services.judge_results import (
+from dokimos.server._services.judging.judge_jobs import JobStatus
+from dokimos.server._services.judging.judge_leases import LeaseLost
+from dokimos.server._services.judging.judge_outcomes import REFUSED, UNAVAILABLE, outcome_of
+from dokimos.server._services.judging.judge_replacement import replace_scores
+from dokimos.server._services.judging.judge_results import (
     SKIPPED,
     ItemError,
     ItemOutcome,

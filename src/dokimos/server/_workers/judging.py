@@ -11,15 +11,15 @@ from typing import Final
 
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._judge_settings import JudgeSettings
-from dokimos.server._services.audited_database import CURRENT_WORK
-from dokimos.server._services.judge_claims import (
+from dokimos.server._services.audit.audited_database import CURRENT_WORK
+from dokimos.server._services.judging.judge_claims import (
     claim_jobs,
     has_due_jobs,
     read_orders,
     renew_leases,
 )
-from dokimos.server._services.judge_jobs import JobStatus
-from dokimos.server._services.judge_leases import LeaseLost
+from dokimos.server._services.judging.judge_jobs import JobStatus
+from dokimos.server._services.judging.judge_leases import LeaseLost
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._workers.job_model import Models
 from dokimos.server._workers.judge_run import JudgeRun, Stop

@@ -10,11 +10,11 @@ from typing import Final
 
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database
-from dokimos.server._services.comparison_retention import expire_comparisons
-from dokimos.server._services.comparisons import Comparisons
-from dokimos.server._services.judged_runs import release_idle_runs
-from dokimos.server._services.maintenance import fail_stale_runs, purge_deleted_rows
-from dokimos.server._services.project_settings import default_settings
+from dokimos.server._services.comparisons.comparison_retention import expire_comparisons
+from dokimos.server._services.comparisons.comparisons import Comparisons
+from dokimos.server._services.judging.judged_runs import release_idle_runs
+from dokimos.server._services.projects.project_settings import default_settings
+from dokimos.server._services.runs.maintenance import fail_stale_runs, purge_deleted_rows
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.periodic import repeat_until_done, run_periodically
 from dokimos.server._workers.run_retention import RETENTION_DELAY_SECONDS, RETENTION_SECONDS, RunRetention

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from dokimos.server._db.database import DatabaseUnavailable
-from dokimos.server._services.audited_database import CURRENT_WORK
+from dokimos.server._services.audit.audited_database import CURRENT_WORK
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 PAUSE_SECONDS: Final = 0.02

@@ -13,8 +13,8 @@ from sqlalchemy import Row
 
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, Lane
-from dokimos.server._services.project_settings import ProjectSettings, read_settings
-from dokimos.server._services.run_retention import (
+from dokimos.server._services.projects.project_settings import ProjectSettings, read_settings
+from dokimos.server._services.runs.run_retention import (
     REMOVED_AT_ONCE,
     find_expired_runs,
     projects_with_retention,

@@ -1,0 +1,1 @@
+"""Routes of comparisons and the gate."""

@@ -1,0 +1,1 @@
+"""What each request goes through, and what all routes share."""

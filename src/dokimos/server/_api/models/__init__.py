@@ -1,0 +1,1 @@
+"""Routes of connections to models."""

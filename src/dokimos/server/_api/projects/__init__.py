@@ -1,0 +1,1 @@
+"""Routes of projects, their settings and saved views."""

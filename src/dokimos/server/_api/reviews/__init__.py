@@ -1,0 +1,1 @@
+"""Routes of annotations, comments, labels and the review queue."""

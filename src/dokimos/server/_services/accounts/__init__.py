@@ -1,0 +1,1 @@
+"""Who calls: keys, users, members of projects and sessions."""

@@ -1,0 +1,1 @@
+"""The audit log, and how what is stored gets into it."""

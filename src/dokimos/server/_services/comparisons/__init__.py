@@ -1,0 +1,1 @@
+"""Comparisons of runs, the gate and its baselines."""

@@ -1,0 +1,1 @@
+"""Datasets, their versions, edits and differences, and promotion into them."""

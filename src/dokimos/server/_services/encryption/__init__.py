@@ -1,0 +1,1 @@
+"""Secrets that the tables hold, and the rotation of their passphrase."""

@@ -1,0 +1,1 @@
+"""Connections to models, and where their keys may be sent."""

@@ -1,0 +1,1 @@
+"""Runs, their items and scores: lists, counts, pages, and how long they stay."""

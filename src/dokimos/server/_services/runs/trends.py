@@ -1,0 +1,78 @@
+"""How an experiment did over its latest runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, func, select
+
+from dokimos.server._db.batches import in_batches
+from dokimos.server._db.tables import EXPERIMENTS, RUNS
+from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
+from dokimos.server._services.projects.projects import contains, find_project
+from dokimos.server._services.runs.runs import COMPARABLE
+from dokimos.server._services.visible_counts import select_counted
+
+EXPERIMENT_ORDERS: Final = SortKeys(
+    {"createdAt": EXPERIMENTS.c.created_at, "name": func.lower(EXPERIMENTS.c.name)},
+    ties=(EXPERIMENTS.c.id,),
+    default="createdAt,desc",
+)
+
+
+def list_experiments(
+    connection: Connection,
+    principal: Principal,
+    project_name: str,
+    page: ListPage,
+    *,
+    search: str | None = None,
+) -> list[tuple[Row[Any], Row[Any] | None]]:
+    """Return a page of the experiments of a project, with the latest run of each."""
+    project = find_project(connection, principal, project_name)
+    visible = select_counted(EXPERIMENTS, principal).where(
+        EXPERIMENTS.c.project_id == project.id, principal.sees(EXPERIMENTS)
+    )
+    conditions = [contains(EXPERIMENTS.c.name, search)] if search else []
+    experiments = read_page(connection, visible, page, EXPERIMENTS.c.id, *conditions)
+    latest = _latest_runs(connection, principal, experiments)
+    return [(experiment, latest.get(experiment.id)) for experiment in experiments]
+
+
+def latest_completed_runs(
+    connection: Connection, principal: Principal, experiment_id: str, limit: int
+) -> Sequence[Row[Any]]:
+    """Return the newest runs of an experiment that succeeded or failed, the oldest of them first."""
+    query = (
+        select(RUNS)
+        .where(RUNS.c.experiment_id == experiment_id, RUNS.c.status.in_(COMPARABLE), principal.sees(RUNS))
+        .order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+        .limit(limit)
+    )
+    return connection.execute(query).all()[::-1]
+
+
+def _latest_runs(
+    connection: Connection, principal: Principal, experiments: Sequence[Row[Any]]
+) -> dict[str, Row[Any]]:
+    """The latest run of each experiment that the caller sees, by the id of the experiment.
+
+    The experiment keeps its latest run. Only where that one belongs to another tenant is the caller's own
+    looked for, one experiment at a time.
+    """
+    ids = [experiment.latest_run_id for experiment in experiments if experiment.latest_run_id is not None]
+    latest: dict[str, Row[Any]] = {}
+    for batch in in_batches(ids):
+        query = select(RUNS).where(RUNS.c.id.in_(batch), principal.sees(RUNS))
+        latest.update((run.experiment_id, run) for run in connection.execute(query))
+    for experiment in experiments:
+        if experiment.latest_run_id is not None and experiment.id not in latest:
+            own = select(RUNS).where(RUNS.c.experiment_id == experiment.id, principal.sees(RUNS))
+            row = connection.execute(
+                own.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
+            ).first()
+            if row is not None:
+                latest[experiment.id] = row
+    return latest
