@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dokimos.traces._span import LogRecord as LogRecord
     from dokimos.traces._span import Span as Span
     from dokimos.traces._span import SpanEvent as SpanEvent
+    from dokimos.traces._span import SpanLink as SpanLink
     from dokimos.traces._span import SpanTree as SpanTree
     from dokimos.traces._span import group_by_trace as group_by_trace
     from dokimos.traces._span import with_logs as with_logs
@@ -38,6 +39,7 @@ _MODULE_OF: Final = {
     "SpanBatch": "dokimos.traces._otlp",
     "SpanContent": "dokimos.traces._span_content",
     "SpanEvent": "dokimos.traces._span",
+    "SpanLink": "dokimos.traces._span",
     "SpanRole": "dokimos.traces._semconv",
     "SpanTree": "dokimos.traces._span",
     "TraceCollector": "dokimos.traces._collector",
@@ -64,6 +66,7 @@ __all__ = [
     "SpanBatch",
     "SpanContent",
     "SpanEvent",
+    "SpanLink",
     "SpanRole",
     "SpanTree",
     "TraceCollector",

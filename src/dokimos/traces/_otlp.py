@@ -8,16 +8,26 @@ import gzip
 import io
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from dokimos.errors import TraceError
 from dokimos.traces._json_tree import as_map, iterate_maps, to_plain
 from dokimos.traces._protobuf_wire import Signal
 from dokimos.traces._sdk_spans import is_console_span, parse_console_span
-from dokimos.traces._span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
+from dokimos.traces._span import (
+    MAX_DEPTH,
+    LogRecord,
+    Span,
+    SpanEvent,
+    SpanLink,
+    SpanStatus,
+    find_reason,
+    with_logs,
+)
 
 Encoding: TypeAlias = Literal["json", "protobuf"]
 
@@ -29,6 +39,17 @@ _KINDS: Final = ("", "internal", "server", "client", "producer", "consumer")
 _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
 
 
+class Source(TypedDict):
+    """The fields of a span that all spans of one instrumentation share."""
+
+    resource: Mapping[str, Any]
+    resource_schema_url: str
+    scope: str
+    scope_version: str
+    scope_attributes: Mapping[str, Any]
+    schema_url: str
+
+
 @dataclass(frozen=True, slots=True)
 class SpanBatch:
     """The spans and log records of an export."""
@@ -37,6 +58,20 @@ class SpanBatch:
     logs: tuple[LogRecord, ...] = ()
     rejected: int = 0
     """The number of spans ignored because they have no trace id, span id or name."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why, such as "no trace id", each with the number of spans; the first thing that a span lacks counts."""
+
+
+def make_batch(parsed: Iterable[Span | str], logs: Iterable[LogRecord] = ()) -> SpanBatch:
+    """Return a batch of spans, and of the reasons why others are none."""
+    spans: list[Span] = []
+    reasons: Counter[str] = Counter()
+    for each in parsed:
+        if isinstance(each, Span):
+            spans.append(each)
+        else:
+            reasons[each] += 1
+    return SpanBatch(tuple(spans), tuple(logs), reasons.total(), dict(reasons))
 
 
 def read_otlp(
@@ -150,9 +185,8 @@ def _from_tree(tree: object) -> SpanBatch:
 def _from_map(tree: object) -> SpanBatch:
     if not isinstance(tree, Mapping):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    parsed = [parse_console_span(tree)] if is_console_span(tree) else list(_parse_spans(tree))
-    spans = tuple(span for span in parsed if span is not None)
-    return SpanBatch(spans, tuple(_parse_logs(tree)), len(parsed) - len(spans))
+    parsed = [parse_console_span(tree)] if is_console_span(tree) else _parse_spans(tree)
+    return make_batch(parsed, _parse_logs(tree))
 
 
 def _merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
@@ -161,6 +195,7 @@ def _merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
         tuple(span for batch in all_batches for span in batch.spans),
         tuple(record for batch in all_batches for record in batch.logs),
         sum(batch.rejected for batch in all_batches),
+        dict(sum((Counter(batch.reasons) for batch in all_batches), Counter())),
     )
 
 
@@ -170,23 +205,33 @@ def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
     return tree.get(other) if value is None else value
 
 
-def _parse_spans(tree: Mapping[str, Any]) -> Iterator[Span | None]:
+def _parse_spans(tree: Mapping[str, Any]) -> Iterator[Span | str]:
     for group in iterate_maps(_get(tree, "resourceSpans", "resource_spans")):
         resource = _parse_attributes(as_map(group.get("resource")).get("attributes"))
+        resource_url = _parse_text(group, "schemaUrl", "schema_url")
         for part in iterate_maps(
             _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
         ):
-            scope = str(as_map(part.get("scope")).get("name") or "")
+            scope = as_map(part.get("scope"))
+            source = Source(
+                resource=resource,
+                resource_schema_url=resource_url,
+                scope=_parse_text(scope, "name"),
+                scope_version=_parse_text(scope, "version"),
+                scope_attributes=_parse_attributes(scope.get("attributes")),
+                schema_url=_parse_text(part, "schemaUrl", "schema_url"),
+            )
             for span in iterate_maps(part.get("spans")):
-                yield _parse_span(span, resource, scope)
+                yield _parse_span(span, source)
 
 
-def _parse_span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span | None:
+def _parse_span(data: Mapping[str, Any], source: Source) -> Span | str:
     trace_id = _parse_id(_get(data, "traceId", "trace_id"), 16)
     span_id = _parse_id(_get(data, "spanId", "span_id"), 8)
-    name = data.get("name")
-    if not (trace_id and span_id and isinstance(name, str) and name.strip()):
-        return None
+    name = _parse_text(data, "name")
+    reason = find_reason(trace_id, span_id, name)
+    if reason is not None:
+        return reason
     status = as_map(data.get("status"))
     return Span(
         trace_id,
@@ -200,14 +245,34 @@ def _parse_span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str
         status_message=str(status.get("message") or ""),
         attributes=_parse_attributes(data.get("attributes")),
         events=tuple(_parse_event(event) for event in iterate_maps(data.get("events"))),
-        resource=resource,
-        scope=scope,
+        links=tuple(_parse_link(link) for link in iterate_maps(data.get("links"))),
+        trace_state=_parse_text(data, "traceState", "trace_state"),
+        flags=_parse_count(data.get("flags")),
+        dropped_attributes=_parse_dropped(data, "Attributes", "attributes"),
+        dropped_events=_parse_dropped(data, "Events", "events"),
+        dropped_links=_parse_dropped(data, "Links", "links"),
+        **source,
     )
 
 
 def _parse_event(data: Mapping[str, Any]) -> SpanEvent:
-    time = _parse_nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
-    return SpanEvent(str(data.get("name") or ""), _parse_attributes(data.get("attributes")), time_ns=time)
+    return SpanEvent(
+        str(data.get("name") or ""),
+        _parse_attributes(data.get("attributes")),
+        time_ns=_parse_nanoseconds(_get(data, "timeUnixNano", "time_unix_nano")),
+        dropped_attributes=_parse_dropped(data, "Attributes", "attributes"),
+    )
+
+
+def _parse_link(data: Mapping[str, Any]) -> SpanLink:
+    return SpanLink(
+        _parse_id(_get(data, "traceId", "trace_id"), 16),
+        _parse_id(_get(data, "spanId", "span_id"), 8),
+        _parse_attributes(data.get("attributes")),
+        trace_state=_parse_text(data, "traceState", "trace_state"),
+        flags=_parse_count(data.get("flags")),
+        dropped_attributes=_parse_dropped(data, "Attributes", "attributes"),
+    )
 
 
 def _parse_logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
@@ -222,7 +287,13 @@ def _parse_log(data: Mapping[str, Any]) -> LogRecord:
     time = time or _parse_nanoseconds(_get(data, "observedTimeUnixNano", "observed_time_unix_nano"))
     name = _get(data, "eventName", "event_name") or attributes.get("event.name") or ""
     body = data.get("body")
-    event = SpanEvent(str(name), attributes, time_ns=time, body=_parse_value(body) if body else None)
+    event = SpanEvent(
+        str(name),
+        attributes,
+        time_ns=time,
+        body=_parse_value(body) if body else None,
+        dropped_attributes=_parse_dropped(data, "Attributes", "attributes"),
+    )
     trace_id = _parse_id(_get(data, "traceId", "trace_id"), 16)
     return LogRecord(event, trace_id, _parse_id(_get(data, "spanId", "span_id"), 8))
 
@@ -243,6 +314,21 @@ def _parse_nanoseconds(value: object) -> int | None:
     """Return nanoseconds, which JSON has as text; None for 0 and for anything that is not a number."""
     number = _parse_integer(value)
     return number if number is not None and 0 < number < 1 << 64 else None
+
+
+def _parse_text(data: Mapping[str, Any], name: str, other: str = "") -> str:
+    value = _get(data, name, other)
+    return value if isinstance(value, str) else ""
+
+
+def _parse_dropped(data: Mapping[str, Any], name: str, other: str) -> int:
+    return _parse_count(_get(data, f"dropped{name}Count", f"dropped_{other}_count"))
+
+
+def _parse_count(value: object) -> int:
+    """Return a number of 32 bits without a sign; 0 for anything else."""
+    number = None if value is None else _parse_integer(value)
+    return number if number is not None and 0 < number < 1 << 32 else 0
 
 
 def _parse_kind(value: object) -> str | None:
@@ -304,6 +390,14 @@ def _parse_double(value: Any) -> float | None:
         return None
 
 
+def _parse_bytes(value: object) -> Any:
+    """Return bytes, which JSON has in base64; what is not base64 stays as it is."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(value, validate=True)
+    return to_plain(value)
+
+
 _ARRAYS: Final = ("arrayValue", "array_value")
 _MAPS: Final = ("kvlistValue", "kvlist_value")
 _VALUE_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -315,6 +409,6 @@ _VALUE_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
     "int_value": _parse_integer,
     "doubleValue": _parse_double,
     "double_value": _parse_double,
-    "bytesValue": to_plain,
-    "bytes_value": to_plain,
+    "bytesValue": _parse_bytes,
+    "bytes_value": _parse_bytes,
 }

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos._core.extras import require
 from dokimos.errors import TraceError
 from dokimos.traces._protobuf_wire import Signal, sort_by_signal, split_exports
-from dokimos.traces._span import LogRecord, Span, SpanEvent, SpanStatus
+from dokimos.traces._span import LogRecord, Span, SpanEvent, SpanLink, SpanStatus, find_reason
 
 if TYPE_CHECKING:
-    from dokimos.traces._otlp import SpanBatch
+    from dokimos.traces._otlp import Source, SpanBatch
 
 _KINDS: Final = (None, "internal", "server", "client", "producer", "consumer")
 _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
@@ -27,9 +27,9 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
     Several exports may each be preceded by their length, as the collector writes files. Raises
     `TraceError`, and `MissingExtraError` without the extra.
     """
-    from dokimos.traces._otlp import SpanBatch
+    from dokimos.traces._otlp import make_batch
 
-    spans: list[Span | None] = []
+    spans: list[Span | str] = []
     logs: list[LogRecord] = []
     for export in split_exports(data):
         parts = ((signal, export),) if signal is not None else sort_by_signal(export)
@@ -38,8 +38,7 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
                 logs += _parse_logs(_parse_request(part, kind))
             else:
                 spans += _parse_spans(_parse_request(part, kind))
-    valid = tuple(span for span in spans if span is not None)
-    return SpanBatch(valid, tuple(logs), len(spans) - len(valid))
+    return make_batch(spans, logs)
 
 
 def _parse_request(data: bytes, signal: Signal) -> Any:
@@ -52,18 +51,27 @@ def _parse_request(data: bytes, signal: Signal) -> Any:
     return request
 
 
-def _parse_spans(request: Any) -> Iterator[Span | None]:
+def _parse_spans(request: Any) -> Iterator[Span | str]:
     for group in request.resource_spans:
         resource = _parse_attributes(group.resource.attributes)
         for part in group.scope_spans:
+            scope = part.scope
+            source: Source = {
+                "resource": resource,
+                "resource_schema_url": group.schema_url,
+                "scope": scope.name,
+                "scope_version": scope.version,
+                "scope_attributes": _parse_attributes(scope.attributes),
+                "schema_url": part.schema_url,
+            }
             for span in part.spans:
-                yield _parse_span(span, resource, part.scope.name)
+                yield _parse_span(span, source)
 
 
-def _parse_span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
+def _parse_span(span: Any, source: Source) -> Span | str:
     trace_id, span_id = _identity(span.trace_id), _identity(span.span_id)
     if not (trace_id and span_id and span.name.strip()):
-        return None
+        return find_reason(trace_id, span_id, span.name) or ""
     return Span(
         trace_id,
         span_id,
@@ -76,11 +84,32 @@ def _parse_span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
         status_message=span.status.message,
         attributes=_parse_attributes(span.attributes),
         events=tuple(
-            SpanEvent(event.name, _parse_attributes(event.attributes), time_ns=event.time_unix_nano or None)
+            SpanEvent(
+                event.name,
+                _parse_attributes(event.attributes),
+                time_ns=event.time_unix_nano or None,
+                dropped_attributes=event.dropped_attributes_count,
+            )
             for event in span.events
         ),
-        resource=resource,
-        scope=scope,
+        links=tuple(map(_parse_link, span.links)),
+        trace_state=span.trace_state,
+        flags=span.flags,
+        dropped_attributes=span.dropped_attributes_count,
+        dropped_events=span.dropped_events_count,
+        dropped_links=span.dropped_links_count,
+        **source,
+    )
+
+
+def _parse_link(link: Any) -> SpanLink:
+    return SpanLink(
+        _identity(link.trace_id),
+        _identity(link.span_id),
+        _parse_attributes(link.attributes),
+        trace_state=link.trace_state,
+        flags=link.flags,
+        dropped_attributes=link.dropped_attributes_count,
     )
 
 
@@ -94,6 +123,7 @@ def _parse_logs(request: Any) -> Iterator[LogRecord]:
                     attributes,
                     time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
                     body=_parse_value(record.body),
+                    dropped_attributes=record.dropped_attributes_count,
                 )
                 yield LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
 

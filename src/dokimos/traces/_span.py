@@ -22,6 +22,22 @@ class SpanEvent:
     time_ns: int | None = None
     body: Any = None
     """The body of a log record; events of spans have attributes only."""
+    dropped_attributes: int = 0
+    """How many attributes the recorder left out, as for spans and links."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanLink:
+    """Another span, perhaps of another trace, that a span has to do with and is not below."""
+
+    trace_id: str
+    """Lower-case hexadecimal, as is `span_id`; empty where it is not an id."""
+    span_id: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    _: KW_ONLY
+    trace_state: str = ""
+    flags: int = 0
+    dropped_attributes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +62,24 @@ class Span:
     events: tuple[SpanEvent, ...] = ()
     resource: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of what recorded the span."""
+    resource_schema_url: str = ""
+    """The version of the conventions for `resource`."""
     scope: str = ""
     """The name of the instrumentation."""
+    scope_version: str = ""
+    scope_attributes: Mapping[str, Any] = field(default_factory=dict)
+    schema_url: str = ""
+    """The version of the conventions for the attributes of the span and of its scope."""
+    links: tuple[SpanLink, ...] = ()
+    trace_state: str = ""
+    """What vendors hand on along the trace, as in the header `tracestate` of W3C."""
+    flags: int = 0
+    """Those of W3C in the lowest eight bits, such as 1 for "sampled". Where 0x100 is set, 0x200 says whether
+    the parent is in another process."""
+    dropped_attributes: int = 0
+    """How many attributes the recorder left out, since it keeps only so many; likewise the next two."""
+    dropped_events: int = 0
+    dropped_links: int = 0
 
     @property
     def duration_ms(self) -> float | None:
@@ -64,6 +96,15 @@ class LogRecord:
     event: SpanEvent
     trace_id: str = ""
     span_id: str = ""
+
+
+def find_reason(trace_id: str, span_id: str, name: str) -> str | None:
+    """Return what a span lacks without which it is none; None where it has all of it."""
+    if not trace_id:
+        return "no trace id"
+    if not span_id:
+        return "no span id"
+    return None if name.strip() else "no name"
 
 
 def with_logs(spans: Iterable[Span], records: Iterable[LogRecord]) -> tuple[Span, ...]:

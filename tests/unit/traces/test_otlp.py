@@ -8,14 +8,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1 import trace_pb2
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
 
 from dokimos.errors import TraceError
 from dokimos.traces import (
+    SpanEvent,
+    SpanLink,
     SpanTree,
     call_metrics,
     group_by_trace,
     load_spans,
     read_otlp,
+    spans_from_sdk,
     to_agent_trace,
     to_agent_traces,
     to_conversations,
@@ -80,6 +96,175 @@ def test_a_span_has_all_that_was_exported():
     assert [(event.name, event.time_ns) for event in span.events] == [("retry", 1_700_000_001_000_000_000)]
 
 
+def texts(**values):
+    """Attributes of OTLP."""
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+
+
+def whole_export():
+    """An export with everything that OTLP has for a span."""
+    link = {
+        "traceId": "c" * 32,
+        "spanId": "d" * 16,
+        "traceState": "vendor=2",
+        "attributes": texts(why="retry"),
+        "droppedAttributesCount": 4,
+        "flags": 0x301,
+    }
+    span = one(
+        traceState="vendor=1,other=2",
+        flags=0x101,
+        kind=3,
+        startTimeUnixNano="1700000000000000001",
+        endTimeUnixNano="1700000002000000002",
+        attributes=[
+            *texts(model="m"),
+            {"key": "data", "value": {"bytesValue": "AP8="}},
+            {"key": "list", "value": {"arrayValue": {"values": [{"intValue": "1"}, {"boolValue": True}]}}},
+        ],
+        droppedAttributesCount=1,
+        events=[
+            {
+                "name": "retry",
+                "timeUnixNano": "1700000001000000003",
+                "attributes": texts(reason="429"),
+                "droppedAttributesCount": 5,
+            }
+        ],
+        droppedEventsCount=2,
+        links=[link],
+        droppedLinksCount=3,
+        status={"code": 2, "message": "refused"},
+    )
+    return {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": texts(**{"service.name": "app"})},
+                "schemaUrl": "https://example.org/schemas/1",
+                "scopeSpans": [
+                    {
+                        "scope": {"name": "library", "version": "1.2", "attributes": texts(mode="async")},
+                        "schemaUrl": "https://example.org/schemas/2",
+                        "spans": [span],
+                    }
+                ],
+            }
+        ]
+    }
+
+
+def test_nothing_of_a_span_is_lost():
+    span = only(whole_export())
+
+    assert (span.trace_state, span.flags) == ("vendor=1,other=2", 0x101)
+    assert (span.dropped_attributes, span.dropped_events, span.dropped_links) == (1, 2, 3)
+    assert span.attributes == {"model": "m", "data": b"\0\xff", "list": [1, True]}
+    assert (span.resource, span.resource_schema_url) == (
+        {"service.name": "app"},
+        "https://example.org/schemas/1",
+    )
+    assert (span.scope, span.scope_version, span.scope_attributes, span.schema_url) == (
+        "library",
+        "1.2",
+        {"mode": "async"},
+        "https://example.org/schemas/2",
+    )
+    assert span.links == (
+        SpanLink(
+            "c" * 32, "d" * 16, {"why": "retry"}, trace_state="vendor=2", flags=0x301, dropped_attributes=4
+        ),
+    )
+    assert span.events == (
+        SpanEvent("retry", {"reason": "429"}, time_ns=1_700_000_001_000_000_003, dropped_attributes=5),
+    )
+
+
+def test_no_encoding_and_no_spelling_loses_anything(story):
+    tree = whole_export()
+    span = only(tree)
+
+    assert only(as_protobuf(story, tree)[0]) == span
+    assert only(story.snake_case(tree)) == span
+
+
+def test_every_field_of_the_protocol_has_been_thought_of():
+    """A new version of OTLP may add one, which would be lost without notice."""
+    names = {
+        message.name: {field.name for field in message.fields}
+        for message in (
+            trace_pb2.ResourceSpans.DESCRIPTOR,
+            trace_pb2.ScopeSpans.DESCRIPTOR,
+            trace_pb2.Span.DESCRIPTOR,
+            trace_pb2.Span.Event.DESCRIPTOR,
+            trace_pb2.Span.Link.DESCRIPTOR,
+            trace_pb2.Status.DESCRIPTOR,
+        )
+    }
+    dropped = "dropped_attributes_count"
+
+    assert names == {
+        "ResourceSpans": {"resource", "scope_spans", "schema_url"},
+        "ScopeSpans": {"scope", "spans", "schema_url"},
+        "Span": {
+            *("trace_id", "span_id", "trace_state", "parent_span_id", "flags", "name", "kind", "status"),
+            *("start_time_unix_nano", "end_time_unix_nano", "attributes", dropped),
+            *("events", "dropped_events_count", "links", "dropped_links_count"),
+        },
+        "Event": {"time_unix_nano", "name", "attributes", dropped},
+        "Link": {"trace_id", "span_id", "trace_state", "attributes", dropped, "flags"},
+        "Status": {"message", "code"},
+    }
+
+
+@pytest.mark.parametrize("wrong", [None, "many", -1, 1 << 32, 1.5e300, [], {}])
+def test_numbers_and_texts_of_the_wrong_kind_are_none(wrong):
+    fields = {"droppedAttributesCount": wrong, "flags": wrong, "traceState": 5}
+    span = only(export(one(links=[{"traceId": 5, "spanId": 7}, 8], **fields)))
+
+    assert (span.dropped_attributes, span.flags, span.trace_state) == (0, 0, "")
+    assert span.links == (SpanLink("", ""),)
+
+
+def test_a_span_of_the_sdk_keeps_its_links_and_what_was_dropped():
+    finished = InMemorySpanExporter()
+    provider = TracerProvider(
+        resource=Resource({"service.name": "app"}, "https://example.org/schemas/1"),
+        span_limits=SpanLimits(max_span_attributes=1, max_events=1, max_links=1, max_event_attributes=1),
+        shutdown_on_exit=False,
+    )
+    provider.add_span_processor(SimpleSpanProcessor(finished))
+    tracer = provider.get_tracer("library", "1.2", "https://example.org/schemas/2", {"mode": "async"})
+    state = TraceState([("vendor", "1")])
+    parent = SpanContext(0xA, 0xB, is_remote=True, trace_flags=TraceFlags(1), trace_state=state)
+    linked = SpanContext(0xC, 0xD, is_remote=False, trace_state=TraceState([("vendor", "2")]))
+    with tracer.start_as_current_span(
+        "chat",
+        set_span_in_context(NonRecordingSpan(parent)),
+        links=[Link(linked), Link(linked, {"why": "retry"})],
+    ) as span:
+        span.set_attributes({"a": 1, "b": 2})
+        span.add_event("first")
+        span.add_event("second", {"c": 1, "d": 2})
+    (read,) = spans_from_sdk(finished.get_finished_spans())
+
+    assert (read.trace_state, read.flags, read.parent_id) == ("vendor=1", 0x301, f"{0xB:016x}")
+    assert (read.dropped_attributes, read.dropped_events, read.dropped_links) == (1, 1, 1)
+    assert read.links == (
+        SpanLink(f"{0xC:032x}", f"{0xD:016x}", {"why": "retry"}, trace_state="vendor=2", flags=0x100),
+    )
+    assert [(event.name, event.dropped_attributes) for event in read.events] == [("second", 1)]
+    assert (read.scope_version, read.scope_attributes) == ("1.2", {"mode": "async"})
+    assert (read.resource_schema_url, read.schema_url) == (
+        "https://example.org/schemas/1",
+        "https://example.org/schemas/2",
+    )
+    (printed,) = read_otlp(finished.get_finished_spans()[0].to_json()).spans
+    assert [(link.trace_id, link.span_id, link.attributes) for link in printed.links] == [
+        (link.trace_id, link.span_id, link.attributes) for link in read.links
+    ]
+    assert printed.resource_schema_url == read.resource_schema_url
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -92,7 +277,8 @@ def test_a_span_has_all_that_was_exported():
         ({"arrayValue": {"values": [{"intValue": 1}, {"stringValue": "b"}]}}, [1, "b"]),
         ({"arrayValue": {}}, []),
         ({"kvlistValue": {"values": [{"key": "a", "value": {"intValue": "1"}}]}}, {"a": 1}),
-        ({"bytesValue": "aGk="}, "aGk="),
+        ({"bytesValue": "aGk="}, b"hi"),
+        ({"bytesValue": "not base64"}, "not base64"),
         ({"intValue": "many"}, None),
         ({}, None),
     ],
@@ -192,6 +378,13 @@ def test_a_span_without_ids_or_name_is_rejected_and_the_others_are_kept(field, v
     batch = read_otlp(export(one(**{field: value}), one()))
 
     assert (len(batch.spans), batch.rejected) == (1, 1)
+    assert batch.reasons == {{"traceId": "no trace id", "spanId": "no span id", "name": "no name"}[field]: 1}
+
+
+def test_the_reasons_of_all_requests_of_a_file_are_counted():
+    requests = [export(one(name=""), one(spanId="")), export(one(name=" "), one())]
+
+    assert read_otlp("\n".join(map(json.dumps, requests))).reasons == {"no name": 2, "no span id": 1}
 
 
 def test_ids_of_zeros_are_none():
@@ -319,7 +512,8 @@ def test_protobuf_that_is_cut_off_is_refused(story):
 def test_protobuf_without_ids_is_rejected():
     request = ParseDict(export({"name": "a"}), ExportTraceServiceRequest())
 
-    assert read_otlp(request.SerializeToString(), encoding="protobuf").rejected == 1
+    batch = read_otlp(request.SerializeToString(), encoding="protobuf")
+    assert (batch.rejected, batch.reasons) == (1, {"no trace id": 1})
 
 
 @pytest.mark.parametrize("size", range(80, 140))
