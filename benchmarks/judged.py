@@ -48,7 +48,7 @@ SETTLED: Final = 10
 THROUGHPUT_BUDGET: Final = 0.85
 REFUSED_BUDGET: Final = 0.05
 
-ANSWER: Final = json.dumps({"verdict": "yes", "reason": "The answer is right."})
+ANSWER: Final = json.dumps({"verdict": "yes", "reason": "The answer is right.", "score": 1})
 REPLY: Final = json.dumps(
     {
         "model": "scripted",
