@@ -19,7 +19,7 @@ from dokimos.server._db.tables import EVALUATIONS, ITEMS, RUN_EVALUATORS
 from dokimos.server._services.reviews.review_filter import OF_SCORE, distance_to_threshold
 from dokimos.server._services.reviews.review_queue import Queue, QueuePart, Waiting
 
-POOL: Final = 500
+POOL: Final = 300
 """Items that are ranked: those that wait in the runs that began last."""
 _POOL_RUNS: Final = 100
 _NEAR: Final = 0.2
