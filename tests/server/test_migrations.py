@@ -1,19 +1,24 @@
 """The schema that migrations make is that of the tables, and migrations only ever add."""
 
 import ast
+import re
+import sqlite3
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import select, text
+from sqlalchemy import NullPool, create_engine, select, text
 
 from dokimos.server import ServerSettings
-from dokimos.server._db import migrate
-from dokimos.server._db.database import open_database
+from dokimos.server._db import migrate, sqlite_database
+from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.schema import METADATA
+from dokimos.server._db.sqlite_database import SqliteDatabase
 from dokimos.server._db.tables import PROJECTS
 from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.runs.runs import NewRun, create_run
@@ -114,3 +119,39 @@ async def test_servers_that_start_at_once_on_an_empty_database_all_start(empty_d
     for database in databases:
         await database.close()
     assert versions == [[migrate.HEAD]] * 4
+
+
+def test_a_switch_to_a_log_that_is_refused_at_once_is_tried_again(tmp_path, monkeypatch):
+    path = tmp_path / "server.db"
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("CREATE TABLE notes (text)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM notes").fetchall()  # from here on nobody can change the mode of the file
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        reader.execute("COMMIT")
+
+    monkeypatch.setattr(sqlite_database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
+
+    with create_engine(f"sqlite:///{path}", poolclass=NullPool).connect() as connection:
+        connection.connection.driver_connection.execute("PRAGMA busy_timeout=0")
+        sqlite_database._use_wal(connection)
+        mode = connection.connection.driver_connection.execute("PRAGMA journal_mode").fetchone()
+
+    reader.close()
+    assert (len(waits), mode) == (1, ("wal",))
+
+
+async def test_a_file_that_stays_busy_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "server.db"
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("CREATE TABLE notes (text)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM notes").fetchall()
+    monkeypatch.setattr(sqlite_database, "_BUSY_MILLISECONDS", 0)
+
+    with pytest.raises(DatabaseUnavailable, match=f"^{re.escape(str(path))}: database is locked$"):
+        await SqliteDatabase(path, 10).open()
+    reader.close()

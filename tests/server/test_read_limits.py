@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 from sqlalchemy import literal, select, text
@@ -37,6 +38,22 @@ def call(client, coroutine_function):
     return client.portal.call(run)
 
 
+async def be_stopped(database, lane=Lane.PAGE):
+    """Run a query without end until it is stopped for its length: on a loaded machine it may wait as long."""
+    while True:
+        with suppress(ReadersBusy):
+            with pytest.raises(ReadTooSlow):
+                await database.read(run_for_ever, lane)
+            return
+
+
+async def be_answered(database, query, lane=Lane.PAGE):
+    """Run a short query until it is answered: on a loaded machine even that takes longer than the limit."""
+    while True:
+        with suppress(ReadersBusy, ReadTooSlow):
+            return await database.read(query, lane)
+
+
 @pytest.fixture
 def slow_run(serve, monkeypatch):
     """A function that starts a server with settings, and returns it with a run whose search never ends."""
@@ -58,9 +75,8 @@ def test_a_read_without_end_is_stopped_and_its_reader_serves_on(serve, lane):
 
     async def read(database):
         for _ in range(6):  # more than there are readers
-            with pytest.raises(ReadTooSlow):
-                await database.read(run_for_ever, lane)
-        return await database.read(read_one, lane)
+            await be_stopped(database, lane)
+        return await be_answered(database, read_one, lane)
 
     assert call(client, read) == 1
 
@@ -78,7 +94,7 @@ def test_postgresql_itself_stops_what_nobody_waits_for(serve, database_settings)
         await asyncio.gather(*reads, return_exceptions=True)
         count = None
         while count != 0:
-            count = await database.read(lambda connection: connection.execute(running).scalar_one())
+            count = await be_answered(database, lambda connection: connection.execute(running).scalar_one())
         return count
 
     assert call(client, read) == 0
@@ -89,8 +105,7 @@ def test_work_is_not_limited(serve):
 
     async def read(database):
         work = asyncio.create_task(database.read(run_for_ever, Lane.WORK))
-        with pytest.raises(ReadTooSlow):  # as long as this one takes, the work has taken too
-            await database.read(run_for_ever)
+        await be_stopped(database)  # as long as this one takes, the work has taken too
         is_running = not work.done()
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
@@ -171,7 +186,7 @@ def test_searches_without_end_leave_readers_to_pages_and_work(serve):
 
 
 def test_a_read_that_waited_for_others_all_the_time_is_not_called_slow(serve):
-    client = serve(read_timeout=0.5)
+    client = serve(read_timeout=3)
 
     async def read(database):
         hogs = [asyncio.create_task(database.read(run_for_ever, Lane.WORK)) for _ in range(20)]
@@ -187,29 +202,28 @@ def test_a_read_that_waited_for_others_all_the_time_is_not_called_slow(serve):
 
 
 def test_a_search_that_takes_too_long_is_refused_with_advice(slow_run):
-    client, run = slow_run(read_timeout=0.5)
+    client, run = slow_run(read_timeout=3)
 
     answer = client.get(f"/api/v1/runs/{run}", params={"search": "needle"})
 
     assert answer.status_code == 400
     assert answer.json()["error"] == "Bad Request"
     assert answer.json()["message"] == (
-        "search: looking for this text took longer than 0.5 seconds and was stopped. "
+        "search: looking for this text took longer than 3 seconds and was stopped. "
         "Narrow the list with its other filters, or raise DOKIMOS_READ_TIMEOUT_SECONDS."
     )
     assert client.get(f"/api/v1/runs/{run}").json()["items"]["totalElements"] == 1
 
 
 def test_a_page_that_takes_too_long_is_503_and_says_when_to_try_again(slow_run, monkeypatch):
-    client, run = slow_run(read_timeout=0.5)
+    client, run = slow_run(read_timeout=3)
     monkeypatch.setitem(item_pages._OUTCOMES, "failed", endless())
 
     answer = client.get(f"/api/v1/runs/{run}", params={"outcome": "failed"})
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["message"] == (
-        "Reading this took longer than 0.5 seconds and was stopped; "
-        "ask for a smaller page, or try again later."
+        "Reading this took longer than 3 seconds and was stopped; ask for a smaller page, or try again later."
     )
 
 

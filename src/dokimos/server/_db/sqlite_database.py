@@ -9,6 +9,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -26,7 +27,7 @@ from dokimos.server._db.claims import LocalClaims
 from dokimos.server._db.database import DatabaseUnavailable, Lane
 from dokimos.server._db.migrate import migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
-from dokimos.server._db.sqlite_errors import has_transaction, is_outage
+from dokimos.server._db.sqlite_errors import has_transaction, is_busy, is_outage
 from dokimos.server._db.sqlite_readers import SqliteReaders
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ _MIN_VERSION: Final = (3, 37, 0)  # STRICT tables
 _MAX_GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
 _BUSY_MILLISECONDS: Final = 10_000
+_RETRY_SECONDS: Final = 0.01
 _LARGE_CACHE_KIB: Final = 128 * 1024
 """For a transaction of millions of rows, whose indexes grow in many places."""
 
@@ -126,7 +128,7 @@ class SqliteDatabase:
             _use_wal(connection)
             with connection.begin():
                 migrate(connection)
-        except (OSError, DatabaseError) as error:
+        except (OSError, DatabaseError, DatabaseUnavailable) as error:
             reason = getattr(error, "orig", None) or error
             opened.set_exception(DatabaseUnavailable(f"{self._path}: {reason}"))
             return
@@ -367,7 +369,22 @@ def _engine(path: Path, *, begin: str) -> Engine:
 
 
 def _use_wal(connection: Connection) -> None:
-    _set_outside_transaction(connection, "journal_mode=WAL")
+    """Switch the file to a write-ahead log, as soon as nobody else has it open for that moment.
+
+    Where two connections switch at the same time, SQLite refuses one of them at once, `busy_timeout` or not,
+    because each would wait for the other.
+
+    Raises:
+        DatabaseUnavailable: The file cannot be written, or others keep it busy for ten seconds.
+    """
+    last_attempt = time.monotonic() + _BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            return _set_outside_transaction(connection, "journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > last_attempt:
+                raise DatabaseUnavailable(str(error)) from error
+        time.sleep(_RETRY_SECONDS)
 
 
 def _sync_commits(connection: Connection, *, must_sync: bool) -> None:

@@ -21,6 +21,11 @@ def is_outage(error: OperationalError) -> bool:
     return code & _PRIMARY != sqlite3.SQLITE_ERROR
 
 
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    """Return whether another connection has the file locked."""
+    return error.sqlite_errorcode & _PRIMARY == sqlite3.SQLITE_BUSY
+
+
 def has_transaction(connection: Connection) -> bool:
     """Return whether the transaction still stands; a full disk may have made SQLite undo it."""
     driver = connection.connection.driver_connection
