@@ -631,7 +631,7 @@ def test_a_cancelled_call_gives_its_place_back(server):
         tasks[1].cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    outcomes = asyncio.run(asyncio.wait_for(cancelled(), 5))
+    outcomes = asyncio.run(asyncio.wait_for(cancelled(), 60))
     assert isinstance(outcomes[0], asyncio.CancelledError)
     assert outcomes[2].text
 

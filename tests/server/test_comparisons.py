@@ -515,6 +515,7 @@ async def test_an_unchanged_system_rarely_fails(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 async def test_an_unchanged_system_fails_at_most_as_often_as_alpha_says(tmp_path):
     # At 5 %, 72 of 1,000 are 3.2 standard deviations more, and 24 of 250 are 3.3.
     count, most = (1000, 72) if "DOKIMOS_LONG_TESTS" in os.environ else (250, 24)

@@ -67,7 +67,8 @@ def test_instructions_in_an_output_stay_material(serve, model):
 )
 def test_a_model_that_gives_no_answer_makes_errors_and_no_job_without_end(serve, model, fault):
     model.script.extend([fault] * 1000)
-    judging = JudgeSettings(poll_seconds=0.05, max_attempts=1, request_seconds=0.3)
+    # An answer takes less than the two seconds, even on a busy machine.
+    judging = JudgeSettings(poll_seconds=0.05, max_attempts=1, request_seconds=2 if fault.delay else 60)
     api = serve(encryption_keys=("passphrase",), judging=judging)
     run = stored_run(api, [answered("good")] * 2)
 

@@ -111,7 +111,7 @@ def test_the_output_of_a_sync_task_is_written_in_its_thread_and_never_waits_for_
     written: list[int] = []
 
     def task(example: Example) -> str:
-        together.wait(5)
+        together.wait(60)
         return "x"
 
     def on_disk() -> int:

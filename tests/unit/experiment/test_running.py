@@ -554,7 +554,7 @@ def test_tasks_go_on_while_a_slow_source_is_waited_for():
 
     def rows():
         yield Example.of("first")
-        assert finished.wait(5), "the first task was held up by the second row"
+        assert finished.wait(60), "the first task was held up by the second row"
         yield Example.of("second")
 
     async def task(example: Example) -> str:

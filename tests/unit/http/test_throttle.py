@@ -125,7 +125,7 @@ async def test_a_waiter_that_is_cancelled_leaves_its_place_to_the_next():
 
     throttle.release()  # hands the place to the first, which is cancelled before it can take it
     first.cancel()
-    await asyncio.wait_for(second, 1)
+    await asyncio.wait_for(second, 60)
 
     assert first.cancelled()
     assert throttle.in_flight == 1

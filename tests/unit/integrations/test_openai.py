@@ -95,7 +95,7 @@ def test_the_calls_of_one_answer_run_at_the_same_time():
         waiting.append(name)
         if len(waiting) == 2:
             both.set()
-        await asyncio.wait_for(both.wait(), 5)
+        await asyncio.wait_for(both.wait(), 60)
         return name
 
     fake, _ = client(chat(None, ("1", "meet", '{"name": "a"}'), ("2", "meet", '{"name": "b"}')), chat("ok"))

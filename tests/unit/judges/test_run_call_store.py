@@ -168,7 +168,7 @@ def test_many_replies_share_one_sync(path, opened, monkeypatch):
 
 def test_a_reply_is_used_only_when_the_disk_has_it(path, opened, monkeypatch):
     gate = threading.Event()
-    monkeypatch.setattr(os, "fsync", lambda file: gate.wait(10))
+    monkeypatch.setattr(os, "fsync", lambda file: gate.wait(60))
     store = opened(path)
 
     async def ask():
@@ -177,7 +177,7 @@ def test_a_reply_is_used_only_when_the_disk_has_it(path, opened, monkeypatch):
         done, _ = await asyncio.wait([asking], timeout=0.1)
         assert not done
         gate.set()
-        return await asyncio.wait_for(asking, 5)
+        return await asyncio.wait_for(asking, 60)
 
     assert asyncio.run(ask()).text == "yes"
 
@@ -271,5 +271,5 @@ def test_a_call_goes_on_when_the_one_who_waits_for_it_is_cancelled(path, opened)
         while not len(store):  # polls
             await asyncio.sleep(0.002)
 
-    asyncio.run(asyncio.wait_for(give_up(), 10))
+    asyncio.run(asyncio.wait_for(give_up(), 60))
     assert judge.calls == 1

@@ -12,6 +12,9 @@ import pytest
 from dokimos._runtime.concurrency import DaemonThreads, call_in_thread, run_sync
 from dokimos.judges._run_scope import RunScope, current_scope, enter_scope
 
+PATIENCE = 60.0
+"""Seconds for what takes milliseconds, however busy the machine is."""
+
 colour = contextvars.ContextVar("colour", default="none")
 
 
@@ -225,7 +228,7 @@ def test_ctrl_c_cancels_and_lets_it_clean_up(body):
     assert out == "ready\ncleaned up\n"
     assert "KeyboardInterrupt" in err
     assert code != 0
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
 
 
 def test_ctrl_c_reaches_a_call_made_inside_a_running_loop():
@@ -327,19 +330,19 @@ async def test_a_call_in_a_thread_raises_what_the_function_raised(error):
         raise error
 
     with pytest.raises(type(error)):
-        await asyncio.wait_for(call_in_thread(fail), 5)
+        await asyncio.wait_for(call_in_thread(fail), PATIENCE)
 
 
 async def test_a_stop_iteration_in_a_thread_does_not_hang():
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await asyncio.wait_for(call_in_thread(next, iter(())), 5)
+        await asyncio.wait_for(call_in_thread(next, iter(())), PATIENCE)
 
 
 def test_an_idle_thread_is_used_again():
     executor = DaemonThreads("again")
 
-    first = executor.submit(threading.get_ident).result(5)
-    second = executor.submit(threading.get_ident).result(5)
+    first = executor.submit(threading.get_ident).result(PATIENCE)
+    second = executor.submit(threading.get_ident).result(PATIENCE)
 
     assert first == second
     executor.shutdown()
@@ -361,7 +364,7 @@ def names_alive(name):
 
 def test_idle_threads_end_with_their_executor(wait_until):
     executor = DaemonThreads("ending")
-    executor.submit(int).result(5)
+    executor.submit(int).result(PATIENCE)
     assert len(names_alive("ending")) == 1
 
     executor.shutdown()
@@ -377,7 +380,7 @@ def test_a_busy_thread_ends_with_its_call_after_its_executor_was_shut_down(wait_
     executor.shutdown()
     release.set()
 
-    assert future.result(5) is True
+    assert future.result(PATIENCE) is True
     wait_until(lambda: not names_alive("busy"))
 
 
