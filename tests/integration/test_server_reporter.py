@@ -572,7 +572,11 @@ def test_evaluators_that_are_known_at_the_end_only_are_sent_then(live_server, re
     assert info["scoreCount"] == 2
 
 
-def test_full_spool_loses_items_loudly_and_keeps_what_it_has(serve, live_server, read, tmp_path, caplog):
+def test_full_spool_loses_items_loudly_and_keeps_what_it_has(
+    serve, live_server, read, tmp_path, caplog, monkeypatch
+):
+    for seconds in ("BATCH_SECONDS", "PACE_SECONDS"):  # a run is one batch: a small one might find room
+        monkeypatch.setattr(_delivery, seconds, 600.0)
     with serve(FakeServer()) as server:
         url = server.url
     reporter = reporter_for(url, spool_directory=tmp_path, max_spool_bytes=5000)

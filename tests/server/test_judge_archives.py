@@ -26,7 +26,7 @@ from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._services.judging.judged_runs import release_idle_runs
 from dokimos.server._services.runs.maintenance import purge_deleted_rows
-from dokimos.server._workers.judge_run import JudgeRun
+from dokimos.server._workers.judge_run import JudgeRun, Stop
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -53,7 +53,8 @@ def gate(monkeypatch):
 
     def stop_and_open(run, why):
         stop(run, why)
-        gate.set()
+        if why is Stop.PAUSED:  # a job that has just ended may be told that it is lost
+            gate.set()
 
     monkeypatch.setattr(JudgeRun, "stop", stop_and_open)
     return gate
