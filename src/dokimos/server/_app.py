@@ -49,8 +49,9 @@ from dokimos.server._api.reviews import (
 )
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
+from dokimos.server._api.traces import otlp_routes
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import open_database
+from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._oidc.provider import Provider
 from dokimos.server._services.alerts.alert_outbox import AlertsQueued
 from dokimos.server._services.audit.audit_trail import AuditTrail
@@ -63,6 +64,8 @@ from dokimos.server._services.measured_database import MeasuredDatabase
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.models.model_check import ModelChecks
 from dokimos.server._services.start_warnings import warn_of_access, warn_of_ignored_variables
+from dokimos.server._services.traces.trace_ingestion import TraceIngestion
+from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.alert_delivery import AlertDelivery, deliver_alerts
 from dokimos.server._workers.audit import keep_audit_log
@@ -89,6 +92,7 @@ _ROUTERS: Final = (
     alert_routes.ROUTER,
     connection_routes.ROUTER,
     judge_routes.ROUTER,
+    otlp_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,
@@ -156,6 +160,9 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     # What requests and workers change is audited; the others look after keys, health and verdicts.
     state.unaudited_database = database
     state.database = AuditedDatabase(database, trail)
+    state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
+    projects = TraceProjects(database, settings.traces)
+    state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces)
     state.keys = KeyRing(database, settings)
     state.health = DatabaseHealth(database)
     state.comparisons = Comparisons(
@@ -186,6 +193,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         _LOGGER.warning("%s", warning)
     await state.database.open()
     try:
+        await state.traces.open()
         await state.keys.reload()
         for warning in warn_of_access(state.settings, is_keyed=state.keys.is_keyed):
             _LOGGER.warning("%s", warning)
@@ -213,6 +221,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         state.is_draining = True
         await state.comparisons.close()
+        state.trace_ingestion.close()
+        await state.traces.close()
         await state.database.close()
 
 

@@ -21,6 +21,7 @@ from dokimos.server._sign_in_settings import (
     read_trusted_header,
     refuse_any_proxy,
 )
+from dokimos.server._trace_settings import TraceSettings, read_trace_settings
 
 MEBIBYTE: Final = 1024 * 1024
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -129,6 +130,8 @@ class ServerSettings:
     """Days that the log of a webhook is kept; -1 keeps it."""
     judging: JudgeSettings = field(default_factory=JudgeSettings)
     """How stored runs are scored."""
+    traces: TraceSettings = field(default_factory=TraceSettings)
+    """How production traces are taken in and kept."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     sql_log_level: str = "WARNING"
@@ -191,6 +194,7 @@ class ServerSettings:
             encryption_keys=_encryption_keys(variables),
             alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever="for ever"),
             judging=read_judge_settings(variables),
+            traces=read_trace_settings(variables, _trace_database_url(variables)),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),
             ignored_variables=variables.list_ignored(),
@@ -211,6 +215,11 @@ class ServerSettings:
     def sqlite_path(self) -> Path:
         """The file of the SQLite database, where there is no `database_url`."""
         return self.data_dir / "server.db"
+
+    @property
+    def sqlite_trace_path(self) -> Path:
+        """The file of the traces, where there is no `database_url` and none of their own."""
+        return self.data_dir / "traces.db"
 
 
 def _read_sign_in(variables: Variables) -> dict[str, Any]:
@@ -247,6 +256,12 @@ def _database_url(variables: Variables) -> str | None:
     port = variables.integer("DB_PORT", 5432, low=1, high=65535)
     name = quote(variables.text("DB_NAME") or "dokimos", safe="")
     return f"postgresql://{_credentials(variables)}@{host}:{port}/{name}"
+
+
+def _trace_database_url(variables: Variables) -> str | None:
+    name = "DOKIMOS_TRACE_DATABASE_URL"
+    url = variables.text(name)
+    return None if url is None else _postgresql_url(url, name, variables)
 
 
 def _postgresql_url(url: str, variable: str, variables: Variables) -> str:

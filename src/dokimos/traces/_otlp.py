@@ -207,25 +207,41 @@ def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
 
 def _parse_spans(tree: Mapping[str, Any]) -> Iterator[Span | str]:
     for group in iterate_maps(_get(tree, "resourceSpans", "resource_spans")):
-        resource = _parse_attributes(as_map(group.get("resource")).get("attributes"))
-        resource_url = _parse_text(group, "schemaUrl", "schema_url")
+        resource = parse_resource(group)
         for part in iterate_maps(
             _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
         ):
-            scope = as_map(part.get("scope"))
-            source = Source(
-                resource=resource,
-                resource_schema_url=resource_url,
-                scope=_parse_text(scope, "name"),
-                scope_version=_parse_text(scope, "version"),
-                scope_attributes=_parse_attributes(scope.get("attributes")),
-                schema_url=_parse_text(part, "schemaUrl", "schema_url"),
-            )
+            source = make_source(group, part, resource)
             for span in iterate_maps(part.get("spans")):
-                yield _parse_span(span, source)
+                yield parse_span_map(span, source)
 
 
-def _parse_span(data: Mapping[str, Any], source: Source) -> Span | str:
+def parse_resource(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the resource of `ResourceSpans`."""
+    return _parse_attributes(as_map(group.get("resource")).get("attributes"))
+
+
+def make_source(group: Mapping[str, Any], part: Mapping[str, Any], resource: Mapping[str, Any]) -> Source:
+    """Return what the spans of a `ScopeSpans` share.
+
+    Args:
+        group: The `ResourceSpans` that it is in.
+        part: The `ScopeSpans`.
+        resource: The attributes of the resource of the group.
+    """
+    scope = as_map(part.get("scope"))
+    return Source(
+        resource=resource,
+        resource_schema_url=_parse_text(group, "schemaUrl", "schema_url"),
+        scope=_parse_text(scope, "name"),
+        scope_version=_parse_text(scope, "version"),
+        scope_attributes=_parse_attributes(scope.get("attributes")),
+        schema_url=_parse_text(part, "schemaUrl", "schema_url"),
+    )
+
+
+def parse_span_map(data: Mapping[str, Any], source: Source) -> Span | str:
+    """Return a span of JSON, or why it is none."""
     trace_id = _parse_id(_get(data, "traceId", "trace_id"), 16)
     span_id = _parse_id(_get(data, "spanId", "span_id"), 8)
     name = _parse_text(data, "name")

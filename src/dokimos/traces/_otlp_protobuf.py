@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dokimos._core.extras import require
 from dokimos.errors import TraceError
@@ -18,6 +18,11 @@ _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
 _SERVICES: Final[dict[Signal, tuple[str, str]]] = {
     "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
     "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
+}
+_PARTS: Final = {
+    "Span": "opentelemetry.proto.trace.v1.trace_pb2",
+    "Resource": "opentelemetry.proto.resource.v1.resource_pb2",
+    "InstrumentationScope": "opentelemetry.proto.common.v1.common_pb2",
 }
 
 
@@ -35,13 +40,14 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
         parts = ((signal, export),) if signal is not None else sort_by_signal(export)
         for kind, part in parts:
             if kind == "logs":
-                logs += _parse_logs(_parse_request(part, kind))
+                logs += _parse_logs(parse_request(part, kind))
             else:
-                spans += _parse_spans(_parse_request(part, kind))
+                spans += _parse_spans(parse_request(part, kind))
     return make_batch(spans, logs)
 
 
-def _parse_request(data: bytes, signal: Signal) -> Any:
+def parse_request(data: bytes, signal: Signal) -> Any:
+    """Return the message of an export of traces or of logs; raises `TraceError`."""
     module, name = _SERVICES[signal]
     request = getattr(require(module, extra="otel"), name)()
     try:
@@ -51,24 +57,43 @@ def _parse_request(data: bytes, signal: Signal) -> Any:
     return request
 
 
+def parse_message(name: Literal["Span", "Resource", "InstrumentationScope"], data: bytes) -> Any:
+    """Return a part of an export that was serialized by itself."""
+    message = getattr(require(_PARTS[name], extra="otel"), name)()
+    message.ParseFromString(data)
+    return message
+
+
 def _parse_spans(request: Any) -> Iterator[Span | str]:
     for group in request.resource_spans:
-        resource = _parse_attributes(group.resource.attributes)
+        resource = read_attributes(group.resource.attributes)
         for part in group.scope_spans:
-            scope = part.scope
-            source: Source = {
-                "resource": resource,
-                "resource_schema_url": group.schema_url,
-                "scope": scope.name,
-                "scope_version": scope.version,
-                "scope_attributes": _parse_attributes(scope.attributes),
-                "schema_url": part.schema_url,
-            }
+            source = read_source(group.schema_url, part.scope, part.schema_url, resource)
             for span in part.spans:
-                yield _parse_span(span, source)
+                yield parse_span_message(span, source)
 
 
-def _parse_span(span: Any, source: Source) -> Span | str:
+def read_source(resource_schema_url: str, scope: Any, schema_url: str, resource: Mapping[str, Any]) -> Source:
+    """Return what the spans of a `ScopeSpans` share.
+
+    Args:
+        resource_schema_url: That of the `ResourceSpans` that it is in.
+        scope: The message of the scope.
+        schema_url: That of the `ScopeSpans`.
+        resource: The attributes of the resource.
+    """
+    return {
+        "resource": resource,
+        "resource_schema_url": resource_schema_url,
+        "scope": scope.name,
+        "scope_version": scope.version,
+        "scope_attributes": read_attributes(scope.attributes),
+        "schema_url": schema_url,
+    }
+
+
+def parse_span_message(span: Any, source: Source) -> Span | str:
+    """Return a span of protobuf, or why it is none."""
     trace_id, span_id = _identity(span.trace_id), _identity(span.span_id)
     if not (trace_id and span_id and span.name.strip()):
         return find_reason(trace_id, span_id, span.name) or ""
@@ -82,11 +107,11 @@ def _parse_span(span: Any, source: Source) -> Span | str:
         end_ns=span.end_time_unix_nano or None,
         status=_STATUSES[span.status.code] if 0 <= span.status.code < len(_STATUSES) else "unset",
         status_message=span.status.message,
-        attributes=_parse_attributes(span.attributes),
+        attributes=read_attributes(span.attributes),
         events=tuple(
             SpanEvent(
                 event.name,
-                _parse_attributes(event.attributes),
+                read_attributes(event.attributes),
                 time_ns=event.time_unix_nano or None,
                 dropped_attributes=event.dropped_attributes_count,
             )
@@ -106,7 +131,7 @@ def _parse_link(link: Any) -> SpanLink:
     return SpanLink(
         _identity(link.trace_id),
         _identity(link.span_id),
-        _parse_attributes(link.attributes),
+        read_attributes(link.attributes),
         trace_state=link.trace_state,
         flags=link.flags,
         dropped_attributes=link.dropped_attributes_count,
@@ -117,7 +142,7 @@ def _parse_logs(request: Any) -> Iterator[LogRecord]:
     for group in request.resource_logs:
         for part in group.scope_logs:
             for record in part.log_records:
-                attributes = _parse_attributes(record.attributes)
+                attributes = read_attributes(record.attributes)
                 event = SpanEvent(
                     record.event_name or attributes.get("event.name") or "",
                     attributes,
@@ -132,7 +157,8 @@ def _identity(value: bytes) -> str:
     return value.hex() if value.strip(b"\0") else ""
 
 
-def _parse_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+def read_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    """Return attributes of a message as a map."""
     attributes = {}
     for pair in pairs:
         value = pair.value
@@ -150,4 +176,4 @@ def _parse_value(value: Any) -> Any:
     content = getattr(value, kind)
     if kind == "array_value":
         return [_parse_value(each) for each in content.values]
-    return _parse_attributes(content.values) if kind == "kvlist_value" else content
+    return read_attributes(content.values) if kind == "kvlist_value" else content

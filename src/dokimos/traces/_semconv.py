@@ -157,6 +157,13 @@ CONVERSATION: Final = Names(
     "langfuse.session.id",
     "ai.telemetry.metadata.sessionId",
 )
+USER: Final = Names(
+    "user.id",
+    "enduser.id",
+    "traceloop.association.properties.user_id",
+    "langfuse.user.id",
+    "ai.telemetry.metadata.userId",
+)
 # The model that answered before the one that was asked for, which may be an alias.
 MODEL_NAME: Final = Names(
     "gen_ai.response.model",

@@ -37,6 +37,7 @@ from dokimos.traces._semconv import (
     TOKENS_IN,
     TOKENS_OUT,
     TOOL_NAME,
+    USER,
     Names,
     SpanRole,
 )
@@ -92,6 +93,37 @@ def parse_span(span: Span, cache: MessageCache | None = None) -> SpanContent:
     source = SpanSource(span, cache)
     role = _role(source)
     return _PARSERS[role](source, role)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanDigest:
+    """What lists and searches need of a span."""
+
+    role: SpanRole
+    input_text: str | None
+    output_text: str | None
+    usage: CallMetrics
+    """That of the span itself, whatever its role."""
+    conversation_id: str | None
+    user_id: str | None
+    error: str | None
+
+
+def digest_span(span: Span, cache: MessageCache | None = None) -> SpanDigest:
+    """Return what lists need of a span: less than `parse_span` parses, and the texts of any role."""
+    source = SpanSource(span, cache)
+    role = _role(source)
+    input_text, output_text = _derive_text(source)
+    user = source.first(USER)
+    return SpanDigest(
+        role=role,
+        input_text=input_text,
+        output_text=output_text,
+        usage=_usage(source),
+        conversation_id=_conversation(source),
+        user_id=None if user is None else str(user),
+        error=_model_error(source) if role in (SpanRole.MODEL, SpanRole.AGENT) else _error(source),
+    )
 
 
 def derive_text(span: Span) -> tuple[str | None, str | None]:

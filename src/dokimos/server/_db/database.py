@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from dokimos.server._db.claims import Claims
+from dokimos.server._db.migrate import TRACE_MIGRATIONS
 from dokimos.server._db.outbox import Deliver
 from dokimos.server._settings import ServerSettings
 
@@ -133,6 +135,19 @@ def open_database(settings: ServerSettings) -> Database:
     from dokimos.server._db.sqlite_database import SqliteDatabase
 
     return SqliteDatabase(settings.sqlite_path, settings.read_timeout)
+
+
+def open_trace_database(settings: ServerSettings) -> Database:
+    """Return the database of the traces, not yet open: a file, a pool and a writer of its own."""
+    url = settings.traces.database_url or settings.database_url
+    if url is not None:
+        from dokimos.server._db.postgres_database import PostgresDatabase
+
+        own = replace(settings, database_url=url, pool_size=settings.traces.pool_size)
+        return PostgresDatabase(own, TRACE_MIGRATIONS)
+    from dokimos.server._db.sqlite_database import SqliteDatabase
+
+    return SqliteDatabase(settings.sqlite_trace_path, settings.read_timeout, TRACE_MIGRATIONS)
 
 
 def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:

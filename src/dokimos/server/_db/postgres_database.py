@@ -20,7 +20,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from dokimos.server._db import clock
 from dokimos.server._db.database import DatabaseUnavailable, Lane, Overtaken, ReadersBusy, ReadTooSlow
-from dokimos.server._db.migrate import migrate
+from dokimos.server._db.migrate import MIGRATIONS, Migrations, migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
 from dokimos.server._db.postgres_claims import PostgresClaims
 from dokimos.server._settings import ServerSettings
@@ -57,8 +57,9 @@ class PostgresDatabase:
 
     dialect = "postgresql"
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, migrations: Migrations = MIGRATIONS) -> None:
         self._settings = settings
+        self._migrations = migrations
         self._engine: AsyncEngine | None = None
         # Of the connections, searches and work may hold a third each, so that pages always find some.
         share = max(1, settings.pool_size // 3)
@@ -105,7 +106,7 @@ class PostgresDatabase:
                 raise DatabaseUnavailable(
                     f"PostgreSQL {version} is too old; the server needs {_MIN_VERSION} or newer."
                 )
-            await connection.run_sync(migrate)
+            await connection.run_sync(migrate, self._migrations)
         await self.follow_clock()
         if abs(clock.offset()) > _NOTABLE_SECONDS:
             _LOGGER.warning(

@@ -25,7 +25,7 @@ from sqlalchemy.pool import NullPool
 from dokimos.server._db import clock
 from dokimos.server._db.claims import LocalClaims
 from dokimos.server._db.database import DatabaseUnavailable, Lane
-from dokimos.server._db.migrate import migrate
+from dokimos.server._db.migrate import MIGRATIONS, Migrations, migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
 from dokimos.server._db.sqlite_errors import has_transaction, is_busy, is_outage
 from dokimos.server._db.sqlite_readers import SqliteReaders
@@ -52,8 +52,9 @@ class SqliteDatabase:
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path, read_timeout: float) -> None:
+    def __init__(self, path: Path, read_timeout: float, migrations: Migrations = MIGRATIONS) -> None:
         self._path = path
+        self._migrations = migrations
         self._read_timeout = read_timeout
         self._queue = _WriteQueue()
         self._writer: threading.Thread | None = None
@@ -125,9 +126,11 @@ class SqliteDatabase:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = _engine(self._path, begin="BEGIN IMMEDIATE").connect()
+            if self._migrations.reclaims_space:  # which a file decides on before its first table
+                _set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
             _use_wal(connection)
             with connection.begin():
-                migrate(connection)
+                migrate(connection, self._migrations)
         except (OSError, DatabaseError, DatabaseUnavailable) as error:
             reason = getattr(error, "orig", None) or error
             opened.set_exception(DatabaseUnavailable(f"{self._path}: {reason}"))

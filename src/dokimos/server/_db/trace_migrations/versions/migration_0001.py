@@ -1,0 +1,196 @@
+"""Traces, their spans, and what is counted of them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from dokimos.server._db.columns import LONG, NUMBER, Id
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Add the tables and indexes."""
+    _add_traces()
+    _add_spans()
+    _add_sources()
+    _add_hours()
+    _add_days()
+
+
+def _add_traces() -> None:
+    op.create_table(
+        "traces",
+        sa.Column("id", Id(), nullable=False),
+        sa.Column("tenant_key", sa.Text(), nullable=False),
+        sa.Column("trace_id", sa.Text(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=True),
+        sa.Column("project_id", Id(), nullable=True),
+        sa.Column("day", LONG, nullable=False),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.Column("updated_at", LONG, nullable=False),
+        sa.Column("expires_at", LONG, nullable=True),
+        sa.Column("span_count", LONG, nullable=False),
+        sa.Column("error_count", LONG, nullable=False),
+        sa.Column("byte_count", LONG, nullable=False),
+        sa.Column("start_ns", LONG, nullable=True),
+        sa.Column("end_ns", LONG, nullable=True),
+        sa.Column("duration_ns", LONG, nullable=True),
+        sa.Column("tokens_in", LONG, nullable=True),
+        sa.Column("tokens_out", LONG, nullable=True),
+        sa.Column("cost_usd", NUMBER, nullable=True),
+        sa.Column("first_chunk_ms", NUMBER, nullable=True),
+        sa.Column("root_name", sa.Text(), nullable=True),
+        sa.Column("root_status", sa.Text(), nullable=True),
+        sa.Column("session_id", sa.Text(), nullable=True),
+        sa.Column("user_id", sa.Text(), nullable=True),
+        sa.Column("model", sa.Text(), nullable=True),
+        sa.Column("input_text", sa.Text(), nullable=True),
+        sa.Column("output_text", sa.Text(), nullable=True),
+        sa.Column("summary", sa.Text(), nullable=False),
+        sa.Column("match_due_at", LONG, nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_traces")),
+        sa.UniqueConstraint("tenant_key", "trace_id", name=op.f("uq_traces_tenant_key_trace_id")),
+        sqlite_strict=True,
+    )
+    for name, columns in (
+        ("ix_traces_project_id_id", ["project_id", "id"]),
+        ("ix_traces_project_id_start_ns", ["project_id", "start_ns"]),
+        ("ix_traces_project_id_duration_ns", ["project_id", "duration_ns"]),
+        ("ix_traces_project_id_cost_usd", ["project_id", "cost_usd"]),
+        ("ix_traces_session", ["project_id", "session_id", "id"]),
+        ("ix_traces_user", ["project_id", "user_id", "id"]),
+        ("ix_traces_expires_at", ["expires_at"]),
+        ("ix_traces_day", ["day"]),
+    ):
+        op.create_index(name, "traces", columns)
+    has_errors, is_due = sa.text("error_count > 0"), sa.text("match_due_at IS NOT NULL")
+    op.create_index(
+        "ix_traces_errors",
+        "traces",
+        ["project_id", "id"],
+        sqlite_where=has_errors,
+        postgresql_where=has_errors,
+    )
+    op.create_index(
+        "ix_traces_match_due", "traces", ["match_due_at"], sqlite_where=is_due, postgresql_where=is_due
+    )
+
+
+_SPAN_COLUMNS = """
+    day {long} NOT NULL,
+    trace {id} NOT NULL,
+    span_id TEXT NOT NULL,
+    parent_id TEXT,
+    name TEXT NOT NULL,
+    kind TEXT,
+    status TEXT,
+    role TEXT NOT NULL,
+    start_ns {long},
+    end_ns {long},
+    tokens_in {long},
+    tokens_out {long},
+    cost_usd {number},
+    first_chunk_ms {number},
+    model TEXT,
+    input_text TEXT,
+    output_text TEXT,
+    error TEXT,
+    project_id {id},
+    source {long} NOT NULL,
+    encoding {long} NOT NULL,
+    body {bytes} NOT NULL,
+    received_at {long} NOT NULL,
+"""
+
+
+def _add_spans() -> None:
+    """Add the table in the words of each database: neither knows the other's means for removing a day."""
+    if op.get_bind().dialect.name == "postgresql":
+        columns = _SPAN_COLUMNS.format(long="BIGINT", id="UUID", number="DOUBLE PRECISION", bytes="BYTEA")
+        # The texts and attributes that searches look for: indexed, not read.
+        op.execute(
+            f"CREATE TABLE spans ({columns} search TSVECTOR, attribute_hashes BIGINT[],"
+            " CONSTRAINT uq_spans_day_trace_span_id UNIQUE (day, trace, span_id)) PARTITION BY RANGE (day)"
+        )
+        op.execute("CREATE INDEX ix_spans_search ON spans USING gin (search)")
+        op.execute("CREATE INDEX ix_spans_attribute_hashes ON spans USING gin (attribute_hashes)")
+        return
+    columns = _SPAN_COLUMNS.format(long="INTEGER", id="BLOB", number="REAL", bytes="BLOB")
+    op.execute(
+        f'CREATE TABLE spans ({columns} "row" INTEGER PRIMARY KEY AUTOINCREMENT,'
+        " CONSTRAINT uq_spans_trace_span_id UNIQUE (trace, span_id)) STRICT"
+    )
+
+
+def _add_sources() -> None:
+    op.create_table(
+        "trace_sources",
+        sa.Column("id", LONG, autoincrement=False, nullable=False),
+        sa.Column("encoding", LONG, nullable=False),
+        sa.Column("resource", sa.LargeBinary(), nullable=False),
+        sa.Column("resource_schema_url", sa.Text(), nullable=False),
+        sa.Column("scope", sa.LargeBinary(), nullable=False),
+        sa.Column("schema_url", sa.Text(), nullable=False),
+        sa.Column("last_day", LONG, nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_trace_sources")),
+        sqlite_strict=True,
+    )
+
+
+def _add_hours() -> None:
+    _add_hour_table(
+        "trace_hours",
+        (),
+        "trace_count",
+        "error_count",
+        "span_count",
+        "byte_count",
+        "tokens_in",
+        "tokens_out",
+        "cost_nano_usd",
+        "priced_count",
+    )
+    _add_hour_table("trace_latencies", (sa.Column("bin", LONG, nullable=False),), "trace_count")
+    _add_hour_table(
+        "trace_models",
+        (sa.Column("model", sa.Text(), nullable=False),),
+        "call_count",
+        "error_count",
+        "tokens_in",
+        "tokens_out",
+        "cost_nano_usd",
+    )
+
+
+def _add_hour_table(name: str, key: tuple[sa.Column[object], ...], *counts: str) -> None:
+    names = ("project_key", "tenant_key", "hour", "shard", *(column.name for column in key))
+    op.create_table(
+        name,
+        sa.Column("project_key", sa.Text(), nullable=False),
+        sa.Column("tenant_key", sa.Text(), nullable=False),
+        sa.Column("hour", LONG, nullable=False),
+        sa.Column("shard", LONG, nullable=False),
+        *key,
+        *(sa.Column(count, LONG, nullable=False) for count in counts),
+        sa.PrimaryKeyConstraint(*names, name=op.f(f"pk_{name}")),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+
+
+def _add_days() -> None:
+    op.create_table(
+        "trace_days",
+        sa.Column("project_key", sa.Text(), nullable=False),
+        sa.Column("tenant_key", sa.Text(), nullable=False),
+        sa.Column("day", LONG, nullable=False),
+        sa.Column("removed_traces", LONG, nullable=False),
+        sa.Column("removed_spans", LONG, nullable=False),
+        sa.Column("removed_at", LONG, nullable=False),
+        sa.PrimaryKeyConstraint("project_key", "tenant_key", "day", name=op.f("pk_trace_days")),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )

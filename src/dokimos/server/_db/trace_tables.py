@@ -1,0 +1,186 @@
+"""The tables of production traces, which are in a database of their own.
+
+A span is kept as it was sent (`body`) beside what lists and searches need of it. All spans of a trace have
+the day on which the server heard of that trace first: on PostgreSQL their table has a partition for each day,
+on SQLite the index of their texts has a table for each, so that a day is removed at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
+
+from dokimos.server._db.columns import LONG, NUMBER, TIME, Id
+from dokimos.server._db.metadata import METADATA
+
+TRACE_METADATA: Final = MetaData(naming_convention=METADATA.naming_convention)
+"""All tables of traces, apart from those of everything else."""
+
+TRACES: Final = Table(
+    "traces",
+    TRACE_METADATA,
+    Column("id", Id, primary_key=True),  # sorts by the time at which the server heard of the trace
+    Column("tenant_key", Text, nullable=False),  # the tenant, empty for none: unique also where there is none
+    Column("trace_id", Text, nullable=False),
+    Column("tenant_id", Text),
+    Column("project_id", Id),
+    Column("day", LONG, nullable=False),  # since 1970, of `created_at`
+    Column("created_at", TIME, nullable=False),
+    Column("updated_at", TIME, nullable=False),
+    Column("expires_at", TIME),  # None for never
+    Column("span_count", LONG, nullable=False),
+    Column("error_count", LONG, nullable=False),
+    Column("byte_count", LONG, nullable=False),
+    Column("start_ns", LONG),
+    Column("end_ns", LONG),
+    Column("duration_ns", LONG),
+    Column("tokens_in", LONG),
+    Column("tokens_out", LONG),
+    Column("cost_usd", NUMBER),
+    Column("first_chunk_ms", NUMBER),
+    Column("root_name", Text),
+    Column("root_status", Text),
+    Column("session_id", Text),
+    Column("user_id", Text),
+    Column("model", Text),
+    Column("input_text", Text),  # of the root, cut
+    Column("output_text", Text),
+    Column("summary", Text, nullable=False),  # JSON: `TraceSummary`, which more spans are merged into
+    Column("match_due_at", TIME),  # when the rules of the project are held against its spans
+    UniqueConstraint("tenant_key", "trace_id"),
+    Index(None, "project_id", "id"),
+    Index(None, "project_id", "start_ns"),
+    Index(None, "project_id", "duration_ns"),
+    Index(None, "project_id", "cost_usd"),
+    Index("ix_traces_session", "project_id", "session_id", "id"),
+    Index("ix_traces_user", "project_id", "user_id", "id"),
+    Index(
+        "ix_traces_errors",
+        "project_id",
+        "id",
+        sqlite_where=text("error_count > 0"),
+        postgresql_where=text("error_count > 0"),
+    ),
+    Index(None, "expires_at"),
+    Index(None, "day"),
+    Index(
+        "ix_traces_match_due",
+        "match_due_at",
+        sqlite_where=text("match_due_at IS NOT NULL"),
+        postgresql_where=text("match_due_at IS NOT NULL"),
+    ),
+    sqlite_strict=True,
+)
+
+SPANS: Final = Table(
+    "spans",
+    TRACE_METADATA,
+    Column("day", LONG, nullable=False),
+    Column("trace", Id, nullable=False),  # the id of the row of its trace
+    Column("span_id", Text, nullable=False),
+    Column("parent_id", Text),
+    Column("name", Text, nullable=False),
+    Column("kind", Text),
+    Column("status", Text),
+    Column("role", Text, nullable=False),
+    Column("start_ns", LONG),
+    Column("end_ns", LONG),
+    Column("tokens_in", LONG),
+    Column("tokens_out", LONG),
+    Column("cost_usd", NUMBER),
+    Column("first_chunk_ms", NUMBER),
+    Column("model", Text),
+    Column("input_text", Text),
+    Column("output_text", Text),
+    Column("error", Text),
+    Column("project_id", Id),  # that its resource names; the one of the trace is that of one of its spans
+    Column("source", LONG, nullable=False),  # the row of `trace_sources`
+    Column("encoding", LONG, nullable=False),  # of `body`: 0 for protobuf, 1 for JSON
+    Column("body", LargeBinary, nullable=False),  # the span of OTLP as it was sent
+    Column("received_at", TIME, nullable=False),
+    # SQLite alone: an alias of the rowid, which the index of texts names.
+    Column("row", LONG, primary_key=True),
+)
+
+TRACE_SOURCES: Final = Table(
+    "trace_sources",
+    TRACE_METADATA,
+    # What the spans of one instrumentation share, as it was sent: its resource and its scope.
+    Column("id", LONG, primary_key=True, autoincrement=False),  # a hash of the rest
+    Column("encoding", LONG, nullable=False),  # of the two bodies, as in `spans`
+    Column("resource", LargeBinary, nullable=False),
+    Column("resource_schema_url", Text, nullable=False),
+    Column("scope", LargeBinary, nullable=False),
+    Column("schema_url", Text, nullable=False),
+    Column("last_day", LONG, nullable=False),  # of a span that names it
+    sqlite_strict=True,
+)
+
+
+def _hour_columns() -> tuple[Column[Any], ...]:
+    """The key of an hour of a project: the shards, one of each server, are added up by readers.
+
+    A row that all servers changed would let them wait for each other.
+    """
+    return (
+        Column("project_key", Text, primary_key=True),  # its id, empty for traces of no project
+        Column("tenant_key", Text, primary_key=True),
+        Column("hour", LONG, primary_key=True),  # since 1970, in which the trace began
+        Column("shard", LONG, primary_key=True),
+    )
+
+
+TRACE_HOURS: Final = Table(
+    "trace_hours",
+    TRACE_METADATA,
+    *_hour_columns(),
+    Column("trace_count", LONG, nullable=False),
+    Column("error_count", LONG, nullable=False),  # traces with an error
+    Column("span_count", LONG, nullable=False),
+    Column("byte_count", LONG, nullable=False),
+    Column("tokens_in", LONG, nullable=False),
+    Column("tokens_out", LONG, nullable=False),
+    Column("cost_nano_usd", LONG, nullable=False),  # whole numbers: what is added is taken off again exactly
+    Column("priced_count", LONG, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+TRACE_LATENCIES: Final = Table(
+    "trace_latencies",
+    TRACE_METADATA,
+    *_hour_columns(),
+    Column("bin", LONG, primary_key=True),
+    Column("trace_count", LONG, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+TRACE_MODELS: Final = Table(
+    "trace_models",
+    TRACE_METADATA,
+    *_hour_columns(),
+    Column("model", Text, primary_key=True),
+    Column("call_count", LONG, nullable=False),
+    Column("error_count", LONG, nullable=False),
+    Column("tokens_in", LONG, nullable=False),
+    Column("tokens_out", LONG, nullable=False),
+    Column("cost_nano_usd", LONG, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+TRACE_DAYS: Final = Table(
+    "trace_days",
+    TRACE_METADATA,
+    # What retention has removed, for pages to say so.
+    Column("project_key", Text, primary_key=True),
+    Column("tenant_key", Text, primary_key=True),
+    Column("day", LONG, primary_key=True),
+    Column("removed_traces", LONG, nullable=False),
+    Column("removed_spans", LONG, nullable=False),
+    Column("removed_at", TIME, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)

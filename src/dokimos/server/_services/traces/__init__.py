@@ -1,0 +1,1 @@
+"""Production traces: taken in, listed, read, and how long they stay."""

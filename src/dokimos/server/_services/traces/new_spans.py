@@ -1,0 +1,179 @@
+"""A span as it is stored: how it was sent, and what lists and searches need of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+from dokimos.traces._otlp_records import SpanOrigin, SpanRecord
+from dokimos.traces._span import Span
+from dokimos.traces._span_content import digest_span
+from dokimos.traces._span_messages import MessageCache
+
+MAX_TEXT: Final = 32_768
+"""Characters of an input or output that lists and searches keep; the whole is in the span itself."""
+MAX_ID: Final = 64
+"""Characters of a trace id; those of OpenTelemetry have 32."""
+_MAX_SPAN_ID: Final = 64
+_MAX_NANOSECONDS: Final = 2**63 - 1
+_MAX_HASHED: Final = 128
+"""Attributes of a span that can be searched for."""
+_MAX_HASHED_LENGTH: Final = 256
+_KINDS: Final = {
+    name: f"SPAN_KIND_{name.upper()}" for name in ("internal", "server", "client", "producer", "consumer")
+}
+_STATUSES: Final = {"unset": None, "ok": "STATUS_CODE_OK", "error": "STATUS_CODE_ERROR"}
+ENCODINGS: Final = ("protobuf", "json")
+"""By the number that stands for them in the tables."""
+ERROR: Final = "STATUS_CODE_ERROR"
+PROJECT_KEYS: Final = ("dokimos.project", "dokimos.project.name")
+"""Attributes of a resource that name the project of its spans."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSpan:
+    """A span that is to be stored."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str | None
+    """As OTLP calls it, such as `SPAN_KIND_CLIENT`; likewise `status`, such as `STATUS_CODE_ERROR`."""
+    status: str | None
+    role: str
+    start_ns: int | None
+    end_ns: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+    cost_usd: float | None
+    first_chunk_ms: float | None
+    model: str | None
+    input_text: str | None
+    output_text: str | None
+    error: str | None
+    session_id: str | None
+    user_id: str | None
+    attribute_hashes: tuple[int, ...]
+    encoding: Literal["protobuf", "json"]
+    body: bytes
+    origin: SpanOrigin
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """Where it stands among the spans of its trace: by its start, then by its id."""
+        return (self.start_ns if self.start_ns is not None else _MAX_NANOSECONDS, self.span_id)
+
+    @property
+    def completeness(self) -> tuple[int, int, bytes]:
+        """Of two copies of a span that differ, the one with the higher value counts, whichever comes first.
+
+        One that was exported again once it had ended has a later end, or more in it.
+        """
+        return (self.end_ns or 0, len(self.body), self.body)
+
+
+def find_problem(span: Span) -> str | None:
+    """Return why a span cannot be stored, None where it can."""
+    if len(span.trace_id) > MAX_ID:
+        return f"a trace id of more than {MAX_ID} characters"
+    if len(span.span_id) > _MAX_SPAN_ID:
+        return f"a span id of more than {_MAX_SPAN_ID} characters"
+    return None
+
+
+def project_name_of(span: Span) -> str | None:
+    """Return the name of the project that the resource of a span names, None where it names none."""
+    for key in PROJECT_KEYS:
+        value = span.resource.get(key)
+        if isinstance(value, str) and value.strip():
+            return value
+    return None
+
+
+def digest_record(record: SpanRecord, cache: MessageCache | None = None) -> NewSpan:
+    """Return a span as it is stored; nothing raises, whatever it holds.
+
+    Args:
+        cache: For the spans of one trace, whose messages repeat.
+    """
+    span = record.span
+    digest = digest_span(span, cache)
+    usage = digest.usage
+    return NewSpan(
+        span.trace_id,
+        span.span_id,
+        span.parent_id,
+        clean(span.name),
+        None if span.kind is None else _KINDS.get(span.kind),
+        _STATUSES[span.status],
+        str(digest.role),
+        _nanoseconds(span.start_ns),
+        _nanoseconds(span.end_ns),
+        usage.tokens_in,
+        usage.tokens_out,
+        usage.cost_usd,
+        usage.first_chunk_ms,
+        None if usage.model is None else clean(usage.model[:MAX_TEXT]),
+        _cut(digest.input_text),
+        _cut(digest.output_text),
+        _cut(digest.error),
+        _cut(digest.conversation_id),
+        _cut(digest.user_id),
+        hash_attributes(span),
+        record.origin.encoding,
+        record.body,
+        record.origin,
+    )
+
+
+def clean(text: str) -> str:
+    """Return a text that every database holds: without NUL and half characters, which it shows as signs."""
+    if "\0" in text:
+        text = text.replace("\0", "\u2400")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def hash_attributes(span: Span) -> tuple[int, ...]:
+    """Return a number for each attribute of a span or of its resource that searches can ask for."""
+    hashes: list[int] = []
+    for attributes in (span.attributes, span.resource):
+        for key, value in attributes.items():
+            if isinstance(value, str | bool | int) and len(hashes) < _MAX_HASHED:
+                text = value if isinstance(value, str) else write_value(value)
+                if len(text) + len(key) <= _MAX_HASHED_LENGTH:
+                    hashes.append(hash_attribute(key, text))
+    return tuple(hashes)
+
+
+def write_value(value: object) -> str:
+    """Return the value of an attribute as the text that searches and rules compare."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+@lru_cache(maxsize=8192)
+def hash_attribute(key: str, value: str) -> int:
+    """Return the number of 63 bits by which an attribute is indexed."""
+    text = f"{key}\0{value}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest()) >> 1
+
+
+def _cut(text: Any) -> str | None:
+    return None if text is None else clean(str(text)[:MAX_TEXT])
+
+
+def _nanoseconds(value: int | None) -> int | None:
+    """Return a time that a column of 64 bits holds, None for one after the year 2262."""
+    return value if value is not None and value <= _MAX_NANOSECONDS else None
+
+
+def sort_by_trace(records: Iterable[SpanRecord]) -> dict[str, list[SpanRecord]]:
+    """Return the records by their trace ids."""
+    traces: dict[str, list[SpanRecord]] = {}
+    for record in records:
+        traces.setdefault(record.span.trace_id, []).append(record)
+    return traces

@@ -1,0 +1,487 @@
+"""Spans stored in one transaction: each once, whatever comes late, repeated or out of order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Row, bindparam, delete, select, tuple_, update
+
+from dokimos.server._db.batches import in_batches
+from dokimos.server._db.clock import DAY, now
+from dokimos.server._db.driver_statements import DriverStatement, driver_id, execute_many
+from dokimos.server._db.ids import new_ids
+from dokimos.server._db.inserts import INSERTS
+from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
+from dokimos.server._services.traces.new_spans import ENCODINGS, NewSpan, digest_record
+from dokimos.server._services.traces.stored_spans import read_record
+from dokimos.server._services.traces.trace_hours import HourChanges, HourKey, TraceCount, hour_of
+from dokimos.server._services.traces.trace_partitions import prepare_day
+from dokimos.server._services.traces.trace_sources import load_origin, origin_id, store_origins
+from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
+from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_text
+from dokimos.traces._span_messages import MessageCache
+
+_SHARDS: Final = 16
+_FOREVER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a span belongs: the tenant that it is stored for, and the project that its resource names."""
+
+    tenant: str | None = None
+    project: str | None = None
+    """The id of a project, None for none."""
+    retention_days: float = 30.0
+    has_rules: bool = False
+    """Whether rules of the project are to be held against its spans."""
+
+
+class PlacedSpan(NamedTuple):
+    """A span that is to be stored, and where."""
+
+    span: NewSpan
+    placement: Placement
+
+
+@dataclass(slots=True)
+class StoredSpans:
+    """What a batch has changed."""
+
+    traces: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """The traces concerned, by the ids of their rows, each with its tenant and its project."""
+    new_count: int = 0
+    """Spans that were not there before, or not in this form."""
+    origins: set[int] = field(default_factory=set)
+    day: int = 0
+
+
+class SpanStore:
+    """Stores spans; one instance for each server, which remembers what it need not ask the database for."""
+
+    def __init__(self) -> None:
+        self._shard = os.getpid() % _SHARDS
+        self._days: set[int] = set()
+        self._origins: dict[int, int] = {}
+
+    def store(self, connection: Connection, spans: Sequence[PlacedSpan]) -> StoredSpans:
+        """Store spans in the transaction of the connection.
+
+        Of two copies of a span that differ, the more complete one stays.
+        """
+        transaction = _Transaction(connection, self._shard, self._days, self._origins)
+        return transaction.store(spans)
+
+    def remember(self, stored: StoredSpans) -> None:
+        """Note what is on disk, once the transaction has ended."""
+        if len(self._origins) > 10_000:
+            self._origins.clear()
+        self._origins.update(dict.fromkeys(stored.origins, stored.day))
+        self._days.add(stored.day)
+
+    def forget(self) -> None:
+        """Know nothing any more, as after days were removed."""
+        self._days.clear()
+        self._origins.clear()
+
+
+@dataclass(slots=True)
+class _Trace:
+    """A trace that a batch has spans of."""
+
+    id: str
+    tenant_key: str
+    day: int
+    created_at: int
+    expires_at: int | None
+    match_due_at: int | None
+    summary: TraceSummary
+    is_new: bool
+    counted: TraceCount | None = None
+    """As the hours have it before the batch."""
+    retention_days: float = 0.0
+    added: list[tuple[NewSpan, Placement]] = field(default_factory=list)
+    has_replaced: bool = False
+
+    @property
+    def project(self) -> str | None:
+        project: str | None = self.summary.chosen("project")
+        return project
+
+    def count(self) -> TraceCount:
+        """Return what it adds to the hours now."""
+        key: HourKey = (self.project or "", self.tenant_key, hour_of(self.summary, self.created_at))
+        return TraceCount(key, TraceSummary.load(self.summary.dump()))
+
+
+class _Transaction:
+    """One batch of spans on its way into the tables."""
+
+    def __init__(
+        self, connection: Connection, shard: int, known_days: set[int], known_origins: Mapping[int, int]
+    ) -> None:
+        self._connection = connection
+        self._is_postgresql = connection.dialect.name == "postgresql"
+        self._shard = shard
+        self._known_days = known_days
+        self._known_origins = known_origins
+        self._moment = now()
+        self._today = self._moment // DAY
+
+    def store(self, spans: Sequence[PlacedSpan]) -> StoredSpans:
+        by_trace: dict[tuple[str, str], dict[str, PlacedSpan]] = {}
+        for each in spans:
+            group = by_trace.setdefault((each.placement.tenant or "", each.span.trace_id), {})
+            present = group.get(each.span.span_id)
+            if present is None or each.span.completeness > present.span.completeness:
+                group[each.span.span_id] = each
+        traces = self._find_traces(by_trace)
+        self._take_new(traces, by_trace)
+        changed = [trace for trace in traces.values() if trace.added or trace.is_new]
+        stored = StoredSpans(
+            {trace.id: (trace.tenant_key or None, trace.project) for trace in changed},
+            sum(len(trace.added) for trace in changed),
+            day=self._today,
+        )
+        if stored.new_count:
+            prepare_day(self._connection, self._today, self._known_days)
+            stored.origins = self._store_origins(changed)
+            self._insert_spans(changed)
+        self._update_traces(changed)
+        return stored
+
+    def _find_traces(
+        self, keys: Mapping[tuple[str, str], Mapping[str, PlacedSpan]]
+    ) -> dict[tuple[str, str], _Trace]:
+        """Return the rows of traces, inserted where there are none, and locked."""
+        ordered = sorted(keys)  # in one order in all servers, so that none waits for one that waits for it
+        traces = self._read_traces(ordered)
+        missing = [key for key in ordered if key not in traces]
+        new = dict(zip(missing, new_ids(len(missing)), strict=True))
+        if new:
+            self._insert_traces(new)
+            # Another server may have been quicker with some of them.
+            for key, trace in self._read_traces(missing).items():
+                trace.is_new = trace.id == new[key]
+                if trace.is_new:
+                    trace.counted = None
+                traces[key] = trace
+        return traces
+
+    def _read_traces(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], _Trace]:
+        traces: dict[tuple[str, str], _Trace] = {}
+        for batch in in_batches(keys):
+            query = (
+                select(*_TRACE_COLUMNS)
+                .where(tuple_(TRACES.c.tenant_key, TRACES.c.trace_id).in_(batch))
+                .order_by(TRACES.c.tenant_key, TRACES.c.trace_id)
+                .with_for_update()
+            )
+            for row in self._connection.execute(query):
+                trace = _Trace(
+                    row.id,
+                    row.tenant_key,
+                    row.day,
+                    row.created_at,
+                    row.expires_at,
+                    row.match_due_at,
+                    TraceSummary.load(row.summary),
+                    is_new=False,
+                )
+                trace.counted = trace.count()
+                traces[row.tenant_key, row.trace_id] = trace
+        return traces
+
+    def _insert_traces(self, new: Mapping[tuple[str, str], str]) -> None:
+        empty = TraceSummary().dump()
+        _INSERT_TRACES.execute_many(
+            self._connection,
+            [
+                {
+                    "id": driver_id(identifier, self._connection),
+                    "tenant_key": key[0],
+                    "trace_id": key[1],
+                    "tenant_id": key[0] or None,
+                    "day": self._today,
+                    "created_at": self._moment,
+                    "updated_at": self._moment,
+                    "span_count": 0,
+                    "error_count": 0,
+                    "byte_count": 0,
+                    "summary": empty,
+                }
+                for key, identifier in new.items()
+            ],
+        )
+
+    def _take_new(
+        self,
+        traces: Mapping[tuple[str, str], _Trace],
+        by_trace: Mapping[tuple[str, str], Mapping[str, PlacedSpan]],
+    ) -> None:
+        """Decide which spans of the batch are stored: those that are not there, or not so complete."""
+        present = self._read_present(
+            [(trace.id, list(by_trace[key])) for key, trace in traces.items() if not trace.is_new]
+        )
+        replaced: list[tuple[_Trace, str]] = []
+        for key, trace in traces.items():
+            for span_id, (span, placement) in by_trace[key].items():
+                stored = present.get((trace.id, span_id))
+                if stored is not None:
+                    earlier = (stored.end_ns or 0, len(stored.body), bytes(stored.body))
+                    if span.completeness <= earlier:
+                        continue
+                    replaced.append((trace, span_id))
+                    trace.has_replaced = True
+                trace.added.append((span, placement))
+                trace.retention_days = max(trace.retention_days, _days(placement.retention_days))
+        self._remove_spans(replaced)
+
+    def _read_present(self, traces: Sequence[tuple[str, list[str]]]) -> dict[tuple[str, str], Row[Any]]:
+        pairs = [(trace, span_id) for trace, span_ids in traces for span_id in span_ids]
+        rows: dict[tuple[str, str], Row[Any]] = {}
+        for batch in in_batches(pairs):
+            is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
+            query = select(SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body).where(is_asked)
+            rows |= {(row.trace, row.span_id): row for row in self._connection.execute(query)}
+        return rows
+
+    def _remove_spans(self, replaced: Sequence[tuple[_Trace, str]]) -> None:
+        pairs = [(trace.id, span_id) for trace, span_id in replaced]
+        for batch in in_batches(pairs):
+            self._connection.execute(delete(SPANS).where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)))
+
+    def _store_origins(self, traces: Iterable[_Trace]) -> set[int]:
+        origins = {}
+        for trace in traces:
+            for span, _ in trace.added:
+                origins[origin_id(span.origin)] = span.origin
+        unknown = {
+            key: origin
+            for key, origin in origins.items()
+            if self._known_origins.get(key, _FOREVER) < self._today
+        }
+        store_origins(self._connection, unknown, self._today)
+        return set(origins)
+
+    def _insert_spans(self, traces: Sequence[_Trace]) -> None:
+        added = [(trace, span, placement) for trace in traces for span, placement in trace.added]
+        rows = [self._span_row(trace, span, placement) for trace, span, placement in added]
+        if self._is_postgresql:
+            texts = [(searchable_text(span), list(span.attribute_hashes)) for _, span, _ in added]
+            execute_many(
+                self._connection,
+                _INSERT_POSTGRESQL,
+                [(*row, *text) for row, text in zip(rows, texts, strict=True)],
+            )
+            return
+        first = self._next_row()
+        execute_many(
+            self._connection, _INSERT_SQLITE, [(*row, first + place) for place, row in enumerate(rows)]
+        )
+        by_day: dict[int, list[tuple[int, NewSpan, str]]] = {}
+        for place, (trace, span, placement) in enumerate(added):
+            word = project_word(placement.project, trace.tenant_key)
+            by_day.setdefault(trace.day, []).append((first + place, span, word))
+        for day, texts_of_day in by_day.items():
+            index_texts(self._connection, day, texts_of_day, self._known_days)
+
+    def _next_row(self) -> int:
+        """Return the first row that no span has had: the index may still name one that was removed."""
+        last = self._connection.exec_driver_sql(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'spans'"
+        ).scalar()
+        return 1 + (last or 0)
+
+    def _span_row(self, trace: _Trace, span: NewSpan, placement: Placement) -> tuple[object, ...]:
+        return (
+            trace.day,
+            driver_id(trace.id, self._connection),
+            span.span_id,
+            span.parent_id,
+            span.name,
+            span.kind,
+            span.status,
+            span.role,
+            span.start_ns,
+            span.end_ns,
+            span.tokens_in,
+            span.tokens_out,
+            span.cost_usd,
+            span.first_chunk_ms,
+            span.model,
+            span.input_text,
+            span.output_text,
+            span.error,
+            driver_id(placement.project, self._connection),
+            origin_id(span.origin),
+            ENCODINGS.index(span.encoding),
+            span.body,
+            self._moment,
+        )
+
+    def _update_traces(self, traces: Sequence[_Trace]) -> None:
+        hours = HourChanges()
+        for trace in traces:
+            if trace.has_replaced:
+                trace.summary = self._summarize(trace)
+            else:
+                trace.summary.merge(
+                    TraceSummary.of((span, placement.project) for span, placement in trace.added)
+                )
+            if trace.counted is not None and trace.counted.summary.span_count:
+                hours.add(trace.counted, -1)
+            hours.add(trace.count())
+        rows = [self._trace_row(trace) for trace in traces]
+        if rows:
+            _UPDATE_TRACES.execute_many(self._connection, rows)
+        hours.store(self._connection, self._shard)
+
+    def _summarize(self, trace: _Trace) -> TraceSummary:
+        """Return the summary of a trace from all of its spans: a sum cannot say what a replaced one added."""
+        query = (
+            select(
+                SPANS.c.project_id,
+                SPANS.c.encoding,
+                SPANS.c.body,
+                *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in _SOURCE_COLUMNS),
+            )
+            .join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
+            .where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
+        )
+        summary, cache = TraceSummary(), MessageCache()
+        for row in self._connection.execute(query):
+            origin = load_origin(*(getattr(row, f"source_{name}") for name in _SOURCE_COLUMNS))
+            summary.add_span(digest_record(read_record(bytes(row.body), origin), cache), row.project_id)
+        return summary
+
+    def _trace_row(self, trace: _Trace) -> dict[str, object]:
+        summary, usage = trace.summary, trace.summary.usage
+        root = summary.chosen("root") or [None] * 4
+        models = sorted(name for name in summary.models if name)
+        return {
+            "row": driver_id(trace.id, self._connection),
+            "project_id": driver_id(trace.project, self._connection),
+            "updated_at": self._moment,
+            "expires_at": self._expiry(trace),
+            "span_count": summary.span_count,
+            "error_count": summary.error_count,
+            "byte_count": summary.byte_count,
+            "start_ns": summary.start_ns,
+            "end_ns": summary.end_ns,
+            "duration_ns": summary.duration_ns,
+            "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out,
+            "cost_usd": None if usage.cost_nano_usd is None else usage.cost_nano_usd / NANO,
+            "first_chunk_ms": summary.first_chunk_ms,
+            "root_name": root[0],
+            "root_status": root[1],
+            "input_text": root[2],
+            "output_text": root[3],
+            "session_id": summary.chosen("session"),
+            "user_id": summary.chosen("user"),
+            "model": models[0] if models else None,
+            "summary": summary.dump(),
+            "match_due_at": self._match_due_at(trace),
+        }
+
+    def _expiry(self, trace: _Trace) -> int | None:
+        if not trace.added:
+            return trace.expires_at
+        days = trace.retention_days
+        return None if days == float("inf") else self._moment + round(days * DAY)
+
+    def _match_due_at(self, trace: _Trace) -> int | None:
+        has_rules = any(placement.has_rules for _, placement in trace.added)
+        return self._moment if has_rules else trace.match_due_at
+
+
+def _days(days: float) -> float:
+    return float("inf") if days == _FOREVER else days
+
+
+_SOURCE_COLUMNS: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
+_TRACE_COLUMNS: Final = tuple(
+    TRACES.c[name]
+    for name in (
+        "id",
+        "tenant_key",
+        "trace_id",
+        "day",
+        "created_at",
+        "expires_at",
+        "match_due_at",
+        "summary",
+    )
+)
+_NEW_COLUMNS: Final = (
+    "id",
+    "tenant_key",
+    "trace_id",
+    "tenant_id",
+    "day",
+    "created_at",
+    "updated_at",
+    "span_count",
+    "error_count",
+    "byte_count",
+    "summary",
+)
+_CHANGING_COLUMNS: Final = (
+    "project_id",
+    "updated_at",
+    "expires_at",
+    "span_count",
+    "error_count",
+    "byte_count",
+    "start_ns",
+    "end_ns",
+    "duration_ns",
+    "tokens_in",
+    "tokens_out",
+    "cost_usd",
+    "first_chunk_ms",
+    "root_name",
+    "root_status",
+    "input_text",
+    "output_text",
+    "session_id",
+    "user_id",
+    "model",
+    "summary",
+    "match_due_at",
+)
+_INSERT_TRACES: Final = DriverStatement(
+    lambda dialect: (
+        INSERTS[dialect](TRACES)
+        .values({name: bindparam(name) for name in _NEW_COLUMNS})
+        .on_conflict_do_nothing()
+    )
+)
+_UPDATE_TRACES: Final = DriverStatement(
+    lambda _: (
+        update(TRACES)
+        .where(TRACES.c.id == bindparam("row"))
+        .values({name: bindparam(name) for name in _CHANGING_COLUMNS})
+    )
+)
+_SPAN_COLUMNS: Final = tuple(column.name for column in SPANS.c if column.name != "row")
+
+
+def _insert_spans(more: str, values: Sequence[str]) -> str:
+    columns = ", ".join((*_SPAN_COLUMNS, more))
+    return f"INSERT INTO spans ({columns}) VALUES ({', '.join(values)})"
+
+
+_INSERT_SQLITE: Final = _insert_spans('"row"', ["?"] * (len(_SPAN_COLUMNS) + 1))
+_INSERT_POSTGRESQL: Final = _insert_spans(
+    "search, attribute_hashes",
+    [
+        *(f"${place}" for place in range(1, len(_SPAN_COLUMNS) + 1)),
+        f"to_tsvector('simple', ${len(_SPAN_COLUMNS) + 1})",
+        f"${len(_SPAN_COLUMNS) + 2}",
+    ],
+)

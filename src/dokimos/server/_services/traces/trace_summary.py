@@ -1,0 +1,221 @@
+"""What is known of a trace from its spans: in parts that can be merged in any order.
+
+Spans come in batches that are late, repeated, out of order and stored by several servers. Whatever is kept of
+a trace is therefore a sum, a smallest or a largest value over the set of its spans, and the summaries of two
+sets merge into that of both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeAlias
+
+from dokimos.server._services.traces.new_spans import ERROR, NewSpan
+
+NANO: Final = 1_000_000_000
+_MAX_MODELS: Final = 50
+"""Models of one trace that are counted apart; the others are counted together, as `OTHER_MODELS`."""
+_MAX_NAME: Final = 200
+OTHER_MODELS: Final = "(others)"
+_MAX_CHOICE: Final = 2000
+"""Characters of a text that a list shows of a trace."""
+_Rank: TypeAlias = tuple[int, int, str]
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens and cost, None where no span says anything."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_nano_usd: int | None = None
+
+    def add(self, other: Usage) -> None:
+        """Add what another set of spans has used."""
+        self.tokens_in = _add(self.tokens_in, other.tokens_in)
+        self.tokens_out = _add(self.tokens_out, other.tokens_out)
+        self.cost_nano_usd = _add(self.cost_nano_usd, other.cost_nano_usd)
+
+    def keep_larger(self, other: Usage) -> None:
+        """Keep the larger value of each: that of the outermost of several that count the same again."""
+        self.tokens_in = _larger(self.tokens_in, other.tokens_in)
+        self.tokens_out = _larger(self.tokens_out, other.tokens_out)
+        self.cost_nano_usd = _larger(self.cost_nano_usd, other.cost_nano_usd)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any span says something."""
+        return not (self.tokens_in is self.tokens_out is self.cost_nano_usd is None)
+
+
+@dataclass(slots=True)
+class ModelUsage(Usage):
+    """What the calls of one model have used."""
+
+    call_count: int = 0
+    error_count: int = 0
+
+    def add_calls(self, other: ModelUsage) -> None:
+        """Add other calls of the model."""
+        self.add(other)
+        self.call_count += other.call_count
+        self.error_count += other.error_count
+
+
+@dataclass(slots=True)
+class Choice:
+    """A value that one span of a trace gives: the first that has one, by rank."""
+
+    rank: _Rank
+    value: Any
+
+
+@dataclass(slots=True)
+class TraceSummary:
+    """What is known of a set of spans of one trace."""
+
+    span_count: int = 0
+    error_count: int = 0
+    byte_count: int = 0
+    start_ns: int | None = None
+    end_ns: int | None = None
+    first_chunk_ms: float | None = None
+    models: dict[str, ModelUsage] = field(default_factory=dict)
+    """By the name of the model, empty where it has none."""
+    agents: Usage = field(default_factory=Usage)
+    """What agents say they used, which counts where no model says anything."""
+    choices: dict[str, Choice] = field(default_factory=dict)
+    """By what is chosen: `root`, `session`, `user`, `project`."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the trace has used."""
+        total = Usage()
+        for each in self.models.values():
+            total.add(each)
+        return total if total.is_known else self.agents
+
+    @property
+    def duration_ns(self) -> int | None:
+        """From the first start to the last end, None where one is unknown or they are in the wrong order."""
+        if self.start_ns is None or self.end_ns is None or self.end_ns < self.start_ns:
+            return None
+        return self.end_ns - self.start_ns
+
+    def chosen(self, name: str) -> Any:
+        """Return a value that was chosen, None where no span has it."""
+        choice = self.choices.get(name)
+        return None if choice is None else choice.value
+
+    def add_span(self, span: NewSpan, project: str | None = None) -> None:
+        """Add a span that is not among these yet.
+
+        Args:
+            project: The id of the project that it belongs to, None where that is unknown.
+        """
+        self.span_count += 1
+        self.error_count += span.status == ERROR
+        self.byte_count += len(span.body)
+        self.start_ns = _smaller(self.start_ns, span.start_ns)
+        self.end_ns = _larger(self.end_ns, span.end_ns)
+        self.first_chunk_ms = _smaller(self.first_chunk_ms, span.first_chunk_ms)
+        self._add_usage(span)
+        start, span_id = span.rank
+        rank = (0 if span.parent_id is None else 1, start, span_id)
+        root = [span.name, span.status, _cut(span.input_text), _cut(span.output_text)]
+        self._choose("root", rank, root)
+        for name, value in (("session", span.session_id), ("user", span.user_id), ("project", project)):
+            if value is not None:
+                self._choose(name, (0, start, span_id), value)
+
+    def merge(self, other: TraceSummary) -> None:
+        """Add the spans of another summary, none of which are among these."""
+        self.span_count += other.span_count
+        self.error_count += other.error_count
+        self.byte_count += other.byte_count
+        self.start_ns = _smaller(self.start_ns, other.start_ns)
+        self.end_ns = _larger(self.end_ns, other.end_ns)
+        self.first_chunk_ms = _smaller(self.first_chunk_ms, other.first_chunk_ms)
+        for name, usage in other.models.items():
+            self._add_calls(name, usage)
+        self.agents.keep_larger(other.agents)
+        for name, choice in other.choices.items():
+            self._choose(name, choice.rank, choice.value)
+
+    def dump(self) -> str:
+        """Return it as JSON."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NESTED}
+        parts["models"] = {
+            name: [each.tokens_in, each.tokens_out, each.cost_nano_usd, each.call_count, each.error_count]
+            for name, each in self.models.items()
+        }
+        parts["agents"] = [self.agents.tokens_in, self.agents.tokens_out, self.agents.cost_nano_usd]
+        parts["choices"] = {name: [each.rank, each.value] for name, each in self.choices.items()}
+        return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def load(cls, text: str) -> TraceSummary:
+        """Read what `dump` wrote."""
+        parts = json.loads(text)
+        return cls(
+            **{name: parts[name] for name in _PLAIN},
+            models={name: ModelUsage(*values) for name, values in parts["models"].items()},
+            agents=Usage(*parts["agents"]),
+            choices={name: Choice(tuple(rank), value) for name, (rank, value) in parts["choices"].items()},
+        )
+
+    @classmethod
+    def of(cls, spans: Iterable[tuple[NewSpan, str | None]]) -> TraceSummary:
+        """Return the summary of spans, each with the id of its project."""
+        summary = cls()
+        for span, project in spans:
+            summary.add_span(span, project)
+        return summary
+
+    def _add_usage(self, span: NewSpan) -> None:
+        cost = None if span.cost_usd is None else round(span.cost_usd * NANO)
+        if span.role == "model":
+            own = ModelUsage(span.tokens_in, span.tokens_out, cost, 1, int(span.status == ERROR))
+            self._add_calls((span.model or "")[:_MAX_NAME], own)
+        elif span.role == "agent":
+            self.agents.keep_larger(Usage(span.tokens_in, span.tokens_out, cost))
+
+    def _add_calls(self, name: str, usage: ModelUsage) -> None:
+        self.models.setdefault(name, ModelUsage()).add_calls(usage)
+        if len(self.models) > _MAX_MODELS:
+            # The last by name: one that is among the first of all is so in each part, and is never cut up.
+            last = max(each for each in self.models if each != OTHER_MODELS)
+            self.models.setdefault(OTHER_MODELS, ModelUsage()).add_calls(self.models.pop(last))
+
+    def _choose(self, name: str, rank: _Rank, value: Any) -> None:
+        present = self.choices.get(name)
+        if present is None or rank < present.rank:
+            self.choices[name] = Choice(rank, value)
+
+
+_NESTED: Final = ("models", "agents", "choices")
+_PLAIN: Final = tuple(each.name for each in fields(TraceSummary) if each.name not in _NESTED)
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:_MAX_CHOICE]
+
+
+def _add(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)

@@ -1,0 +1,103 @@
+"""The index of texts and attributes that searches of traces use.
+
+On SQLite it is a table of FTS5 for each day, without contents, which is dropped with its day; on PostgreSQL
+two columns of the spans with GIN indexes, in the partition of the day.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+
+from sqlalchemy import Connection
+
+from dokimos.server._db.driver_statements import execute_many
+from dokimos.server._services.traces.new_spans import NewSpan
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+MAX_INDEXED: Final = 100_000
+"""Characters of a span that are indexed; PostgreSQL refuses an index of more than 1 MB."""
+_WORD: Final = re.compile(r"\w+")
+
+
+def searchable_text(span: NewSpan) -> str:
+    """Return what a search for a text looks at."""
+    parts = (span.name, span.input_text, span.output_text, span.error)
+    return "\n".join(part for part in parts if part)[:MAX_INDEXED]
+
+
+def text_table(day: int) -> str:
+    """Return the name of the index of a day on SQLite."""
+    return f"span_texts_{day}"
+
+
+def attribute_word(number: int) -> str:
+    """Return the word that stands for an attribute in the index of SQLite."""
+    return f"a{number:x}"
+
+
+def project_word(project_id: str | None, tenant_key: str) -> str:
+    """Return the word that all spans of one project and tenant have in the index of SQLite."""
+    return f"p{(project_id or '').replace('-', '')}t{tenant_key.encode().hex()}"
+
+
+@cache
+def has_full_text_search(connection_library: str) -> bool:
+    """Whether SQLite was built with FTS5; without it, searches read the texts of the spans."""
+    import sqlite3
+
+    with sqlite3.connect(":memory:") as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
+        except sqlite3.OperationalError:
+            _LOGGER.warning("SQLite %s has no FTS5: searches of traces read all texts.", connection_library)
+            return False
+    return True
+
+
+def index_texts(
+    connection: Connection, day: int, spans: Sequence[tuple[int, NewSpan, str]], known_days: set[int]
+) -> None:
+    """Add spans to the index of SQLite.
+
+    Args:
+        spans: With their rows, and the word of their project.
+        known_days: Days whose table is known to be there.
+    """
+    import sqlite3
+
+    if not has_full_text_search(sqlite3.sqlite_version):
+        return
+    table = text_table(day)
+    if day not in known_days:
+        connection.exec_driver_sql(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5(text, words, content='', detail=none)"
+        )
+    execute_many(
+        connection,
+        f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)",
+        [
+            (row, searchable_text(span), " ".join([project, *map(attribute_word, span.attribute_hashes)]))
+            for row, span, project in spans
+        ],
+    )
+
+
+def match_expression(
+    text: str | None, attributes: Sequence[int] = (), project: str | None = None
+) -> str | None:
+    """Return a query of FTS5 for all words of a text, the last of which may be the beginning of one.
+
+    None where nothing of it can be looked for.
+    """
+    words = [] if text is None else _WORD.findall(text)
+    parts = [f'text:"{word}"' for word in words[:-1]] + [f'text:"{word}"*' for word in words[-1:]]
+    parts += [f'words:"{attribute_word(number)}"' for number in attributes]
+    if not parts:
+        return None
+    if project is not None:
+        parts.append(f'words:"{project}"')
+    return " AND ".join(parts)
