@@ -17,7 +17,7 @@ pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
 import asyncpg
 from starlette.testclient import TestClient
-from tests.server.server_process import Process
+from tests.server.server_process import PATIENT, Process
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._db.database import open_database
@@ -142,7 +142,7 @@ def serve(database_settings):
     clients = []
 
     def start(**settings):
-        settings = {"host": "127.0.0.1", **database_settings, **settings}
+        settings = {"host": "127.0.0.1", **PATIENT, **database_settings, **settings}
         client = TestClient(create_app(ServerSettings(**settings)), raise_server_exceptions=False)
         client.__enter__()
         clients.append(client)
@@ -198,7 +198,7 @@ def port(listen_on_database):
 
 @contextmanager
 def _listening_server(**settings):
-    settings = ServerSettings(**{"host": "127.0.0.1", "port": 0, **settings})
+    settings = ServerSettings(**{"host": "127.0.0.1", "port": 0, **PATIENT, **settings})
     app = create_app(settings)
     started = threading.Event()
     with listen(settings) as listener:
@@ -222,7 +222,7 @@ def shared_server(request, tmp_path_factory):
         else:
             address = stack.enter_context(_new_database(request.getfixturevalue("postgres")))
             settings = {"database_url": address}
-        app = create_app(ServerSettings(host="127.0.0.1", **settings))
+        app = create_app(ServerSettings(**{"host": "127.0.0.1", **PATIENT, **settings}))
         yield stack.enter_context(TestClient(app, raise_server_exceptions=False))
 
 

@@ -5,7 +5,7 @@ import json
 import re
 
 from starlette.testclient import TestClient
-from tests.server.server_process import wait_until
+from tests.server.server_process import PATIENT, wait_until
 
 from dokimos._cli.main import run_command
 from dokimos.server import ServerSettings, create_app
@@ -57,7 +57,7 @@ def variables_of(settings):
 
 def open_server(settings, **others):
     """A client of a server on a database, as a context."""
-    values = {"host": "127.0.0.1", **settings, **others}
+    values = {"host": "127.0.0.1", **PATIENT, **settings, **others}
     return TestClient(create_app(ServerSettings(**values)), raise_server_exceptions=False)
 
 

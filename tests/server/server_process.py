@@ -13,6 +13,8 @@ import urllib.request
 from contextlib import closing
 
 PATIENCE = 60
+PATIENT = {"read_timeout": 600.0, "pool_timeout": 300.0}
+"""Settings of servers in tests: a loaded machine may take long, and only tests of time limits end reads."""
 
 
 class Process:
@@ -32,7 +34,7 @@ class Process:
             "judging and settings.update(judging=JudgeSettings(**judging)); "
             "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
         )
-        settings = {"host": "127.0.0.1", "port": 0, **settings}
+        settings = {"host": "127.0.0.1", "port": 0, **PATIENT, **settings}
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, json.dumps(settings, default=str)],
             stdout=subprocess.PIPE,

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from tests.server import shapes
 from tests.server.event_watcher import Watcher
-from tests.server.server_process import Process, execute
+from tests.server.server_process import PATIENT, Process, execute
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._api import event_stream
@@ -54,8 +54,10 @@ def servers(database_settings):
     with ExitStack() as stack:
 
         def start(**settings):
-            chosen = ServerSettings(**{"host": "127.0.0.1", "port": 0, **database_settings, **settings})
-            return stack.enter_context(ThreadedServer(chosen))
+            chosen = ServerSettings(
+                **{"host": "127.0.0.1", "port": 0, **PATIENT, **database_settings, **settings}
+            )
+            return stack.enter_context(ThreadedServer(ServerSettings(**chosen)))
 
         yield start
 

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.server.event_watcher import Watcher
 from tests.server.gate_runs import diff, end, gate, items_of, run_of, send, start
-from tests.server.server_process import Process, execute, wait_until
+from tests.server.server_process import PATIENT, Process, execute, wait_until
 from tests.server.test_comparisons import CountingComparer, engine_of, use, wait_for_verdicts
 
 from dokimos.server import ServerSettings, create_app
@@ -42,7 +42,7 @@ def replicas(settings):
     with ExitStack() as stack:
 
         def begin(count=2, **more):
-            apps = [create_app(ServerSettings(**settings, **more)) for _ in range(count)]
+            apps = [create_app(ServerSettings(**{**PATIENT, **settings, **more})) for _ in range(count)]
             clients = [stack.enter_context(TestClient(app, raise_server_exceptions=False)) for app in apps]
             for client in clients:  # what the framework builds at the first request, two threads cannot build
                 client.get("/api/v1/projects")

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from dokimos.server._api.http.json_text import encode_json
+
 ITEM = {
     "inputs": {"question": "What is the capital of France?"},
     "expectedOutputs": {"answer": "Paris"},
@@ -303,7 +305,6 @@ def test_odd_data_comes_back_as_it_was(api):
     run = start(api)
     odd = {
         "nul": "a\0b",
-        "half": "\ud800",
         "large": 2**80,
         "negative": -(2**70),
         "text": 'שלום \u202e % / \\ "',
@@ -368,6 +369,66 @@ def test_lists_of_projects_experiments_runs_and_trends(api):
     assert trends["experimentName"] == "first"
     assert trends["projectName"] == "chat"
     assert [point["passRate"] for point in trends["runs"]] == [0.5, 1 / 3]
+
+
+ODD_TEXTS = [
+    "",
+    r"""a "quoted" \\ text""",
+    "line\nbreak\ttab",
+    "\x7f\u2028 \u200fא é 😀",
+    "</script>",
+    "null",
+]
+
+
+def test_a_list_of_runs_says_the_same_whole_in_pages_and_run_by_run(api):
+    """A list is put together as text, from the texts of the tables."""
+    odd = {
+        "large": 2**80,
+        "small": 1e-7,
+        "nul": "\0",
+        "nested": [{}, [None, True, ODD_TEXTS]],
+    }
+
+    def tag_of(text):
+        return f"m{''.join(filter(str.isprintable, text))}"
+
+    bare = start(api)
+    runs = [
+        start(
+            api, name=text, notes=text, gitSha=text, gitBranch=text, triggeredBy=text, pullRequest=text,
+            metadata={**odd, "text": text}, provenance=odd, tags=["z", "a", tag_of(text)], plannedItems=3,
+        )
+        for text in ODD_TEXTS
+    ]  # fmt: skip
+    priced = {**ITEM, "costUsd": 0.1, "latencyMs": 7, "tokensIn": 2, "tokensOut": 3}
+    send(api, runs[1], ITEM, priced, {**priced, "evalResults": [], "error": "no answer"})
+    api.patch(f"/api/v1/runs/{runs[1]}", json={"status": "FAILED"})
+    experiment = read(api, bare)["experimentId"]
+    api.put(f"/api/v1/experiments/{experiment}/baseline", json={"runId": runs[1]})
+
+    path = f"/api/v1/experiments/{experiment}/runs"
+    answer = api.get(path)
+    listed = answer.json()
+    assert [run["id"] for run in listed] == [*reversed(runs), bare]
+    assert answer.content == encode_json(listed)
+    assert api.get(path, params={"limit": 100}).content == answer.content
+    for run in listed:
+        details = read(api, run["id"])
+        assert (run.pop("itemCount"), run.pop("passedCount")) == (
+            details["totalItems"],
+            details["passedItems"],
+        )
+        assert run == {name: details[name] for name in run}
+    details = read(api, runs[1])
+    assert (details["name"], details["notes"], details["gitSha"]) == (ODD_TEXTS[1],) * 3
+    assert (details["config"], details["provenance"]) == ({**odd, "text": ODD_TEXTS[1]}, odd)
+    assert details["tags"] == ["a", tag_of(ODD_TEXTS[1]), "z"]
+    assert [run["isBaseline"] for run in listed] == [run["id"] == runs[1] for run in listed]
+    assert (details["totalCostUsd"], details["avgLatencyMs"]) == (0.2, 7.0)
+    assert [
+        read(api, bare)[name] for name in ("config", "provenance", "completedAt", "passRate", "name")
+    ] == ([None] * 5)
 
 
 def test_deleted_things_are_gone(api):

@@ -11,7 +11,7 @@ from dokimos.server import ServerSettings, create_app
 @contextlib.contextmanager
 def serving(**settings):
     """Start a server with these settings and yield its address."""
-    settings = ServerSettings(**{"host": "127.0.0.1", "port": 0, **settings})
+    settings = ServerSettings(**{"host": "127.0.0.1", "port": 0, "read_timeout": 600.0, **settings})
     config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_config=None, ws="none")
     server = _Server(config)
     thread = threading.Thread(target=server.run, name="live-server", daemon=True)

@@ -36,6 +36,7 @@ from dokimos.server._api.http.error_responses import add_error_handlers
 from dokimos.server._api.http.middleware import GuardMiddleware
 from dokimos.server._api.http.observation import ObservationMiddleware
 from dokimos.server._api.http.proxy import ProxyMiddleware
+from dokimos.server._api.http.query_parameters import check_query
 from dokimos.server._api.judging import judge_routes
 from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.models import connection_routes
@@ -121,7 +122,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app = FastAPI(
         title="dokimos",
         version=__version__,
-        dependencies=[Depends(authorize)],
+        dependencies=[Depends(authorize), Depends(check_query)],
         lifespan=_lifespan,
         # Served below, with a rule: the framework's own routes for these have none.
         openapi_url=None,

@@ -93,7 +93,9 @@ def format_time(microseconds: int | None) -> str | None:
     """Return a time as ISO 8601 in UTC, such as `2026-11-22T09:30:00.000123Z`."""
     if microseconds is None:
         return None
-    return f"{(_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec='microseconds')}Z"
+    text = (_EPOCH + timedelta(0, 0, microseconds)).isoformat()
+    # With `timespec`, which would write the zeros too, it takes twice as long; a list has thousands of times.
+    return f"{text}Z" if microseconds % SECOND else f"{text}.000000Z"
 
 
 def _steady() -> int:

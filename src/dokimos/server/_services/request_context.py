@@ -7,7 +7,7 @@ threads of the database, which run each change and each read in the context of w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,6 +36,8 @@ class RequestContext:
     """The status of the answer; until there is one, that of the route's success."""
     reason: str | None = None
     """Why it was refused, in a word, such as `role`."""
+    ignored_parameters: Sequence[str] = ()
+    """Names in its query that the route does not know; any texts."""
     begins_session: bool = False
     """Whether somebody signs in: the identity provider leads the browser here with a GET."""
     is_recorded: bool = False
@@ -80,6 +82,13 @@ def note_principal(principal: Principal) -> None:
     context = _CURRENT.get()
     if context is not None:
         context.principal = principal
+
+
+def note_ignored_parameters(names: Sequence[str]) -> None:
+    """Note which parameters of the current request mean nothing to its route."""
+    context = _CURRENT.get()
+    if context is not None:
+        context.ignored_parameters = names
 
 
 def note_sign_in() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Iterator
 from typing import Final
+from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -51,10 +53,7 @@ class ObservationMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    (b"x-request-id", context.request_id.encode()),
-                ]
+                message["headers"] = [*message.get("headers", ()), *_headers_of(context)]
             await send(message)
 
         self._under_way += 1
@@ -71,6 +70,13 @@ class ObservationMiddleware:
         self._trail.note_answer(context, context.status)
         if not route.startswith(_HEALTH):
             _log(context, path, seconds)
+
+
+def _headers_of(context: RequestContext) -> Iterator[tuple[bytes, bytes]]:
+    yield b"x-request-id", context.request_id.encode()
+    if context.ignored_parameters:  # any text of the client: percent-encoded, it stays inside its header
+        names = (quote(name, safe="[]") for name in context.ignored_parameters)
+        yield b"x-ignored-parameters", ", ".join(names).encode()
 
 
 def _log(context: RequestContext, path: bytes, seconds: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
@@ -14,7 +14,7 @@ from dokimos.server._api.answer_schemas import RunDetails
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.idempotency import IdempotencyKey, hash_body
 from dokimos.server._api.http.json_body import describe_body, json_body
-from dokimos.server._api.http.json_text import dump_json, encode_json
+from dokimos.server._api.http.json_text import dump_json
 from dokimos.server._api.http.list_parameters import cursor_request, list_request
 from dokimos.server._api.http.paging import PageRequest, continue_page, page_request
 from dokimos.server._api.http.parameters import Engine, ExperimentId, PathName, RunId, Search, Store, lane_of
@@ -22,7 +22,7 @@ from dokimos.server._api.http.spliced_json import JsonText, json_response, splic
 from dokimos.server._api.runs.item_answers import items_json
 from dokimos.server._api.runs.item_bodies import ITEMS_BODY
 from dokimos.server._api.runs.items_endpoint import store_items
-from dokimos.server._api.runs.run_answers import evaluator_of_run, run_details, run_summary
+from dokimos.server._api.runs.run_answers import run_json, runs_json
 from dokimos.server._api.runs.run_schemas import (
     ChangeStatusBody,
     CreatedRun,
@@ -99,13 +99,12 @@ async def get_runs(
 
     With `limit` it is a page; `after` continues behind its last run.
     """
-
-    def read(connection: Connection) -> list[dict[str, Any]]:
-        rows = list_runs(connection, caller, experiment_id, chosen, page)
-        tags = tags_of_runs(connection, [row.id for row in rows])
-        return [run_summary(row, tags[row.id]) for row in rows]
-
-    return json_response(encode_json(await store.read(read, lane_of(chosen.search))))
+    return json_response(
+        await store.read(
+            lambda connection: runs_json(list_runs(connection, caller, experiment_id, chosen, page)),
+            lane_of(chosen.search),
+        )
+    )
 
 
 async def _read_item_filter(
@@ -212,15 +211,15 @@ def _run_page(
         page = PageRequest(0, page.size)
     items = read_item_page(connection, run_id, chosen, cursor, offset=page.offset, limit=page.size)
     total = count_items(connection, run, chosen)
-    evaluators = [evaluator_of_run(row) for row in evaluators_of_run(connection, run_id)]
-    details = run_details(run, tags_of_runs(connection, [run_id])[run_id], evaluators)
+    evaluators = evaluators_of_run(connection, run_id)
+    tags = tags_of_runs(connection, [run_id])[run_id]
     envelope = page.envelope(total, len(items.items))
     if cursor.after is not None:
         envelope |= continue_page(page, len(items.items))
     annotations = visible_annotations(connection, caller, run.project_id, [item.id for item in items.items])
     failures = errors_of_items(connection, caller, run_id, [item.id for item in items.items])
     content = JsonText(items_json(items, annotations, failures).encode())
-    return splice_json({**details, "items": JsonText(splice_json({"content": content, **envelope}))})
+    return run_json(run, tags, evaluators, splice_json({"content": content, **envelope}))
 
 
 def _new_run(body: CreateRunBody, key: str | None) -> NewRun:

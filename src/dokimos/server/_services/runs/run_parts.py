@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.tables import RUN_EVALUATORS, RUN_TAGS
+from dokimos.server._db.tables import RUN_EVALUATORS, RUN_TAGS, RUNS
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.projects.names import check_name
 
@@ -34,6 +35,16 @@ def tags_of_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, li
         query = select(RUN_TAGS).where(RUN_TAGS.c.run_id.in_(batch)).order_by(RUN_TAGS.c.tag)
         for row in connection.execute(query):
             tags[row.run_id].append(row.tag)
+    return tags
+
+
+def tags_of_experiment(connection: Connection, experiment_id: str) -> dict[str, list[str]]:
+    """Return the tags of all runs of an experiment that have some, in alphabetical order."""
+    tags: dict[str, list[str]] = defaultdict(list)
+    query = select(RUN_TAGS).join(RUNS, RUNS.c.id == RUN_TAGS.c.run_id)
+    of_experiment = query.where(RUNS.c.experiment_id == experiment_id, RUNS.c.deleted_at.is_(None))
+    for run_id, tag in connection.execute(of_experiment.order_by(RUN_TAGS.c.tag)):
+        tags[run_id].append(tag)
     return tags
 
 
