@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -15,13 +15,19 @@ from dokimos.server._db.driver_statements import DriverStatement, driver_id, exe
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
-from dokimos.server._services.traces.new_spans import ENCODINGS, NewSpan, digest_record
+from dokimos.server._services.traces.new_spans import (
+    ENCODINGS,
+    NewSpan,
+    digest_record,
+    measure_completeness,
+)
+from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_hours import HourChanges, HourKey, TraceCount, hour_of
 from dokimos.server._services.traces.trace_partitions import prepare_day
-from dokimos.server._services.traces.trace_sources import load_origin, origin_id, store_origins
+from dokimos.server._services.traces.trace_sources import load_origin, store_origins
 from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
-from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_text
+from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_words
 from dokimos.traces._span_messages import MessageCache
 
 _SHARDS: Final = 16
@@ -63,7 +69,7 @@ class SpanStore:
     """Stores spans; one instance for each server, which remembers what it need not ask the database for."""
 
     def __init__(self) -> None:
-        self._shard = os.getpid() % _SHARDS
+        self._shard = secrets.randbelow(_SHARDS)  # in containers, all servers have the same process id
         self._days: set[int] = set()
         self._origins: dict[int, int] = {}
 
@@ -231,7 +237,7 @@ class _Transaction:
             for span_id, (span, placement) in by_trace[key].items():
                 stored = present.get((trace.id, span_id))
                 if stored is not None:
-                    earlier = (stored.end_ns or 0, len(stored.body), bytes(stored.body))
+                    earlier = measure_completeness(stored.end_ns, bytes(stored.body), stored.source)
                     if span.completeness <= earlier:
                         continue
                     replaced.append((trace, span_id))
@@ -245,7 +251,9 @@ class _Transaction:
         rows: dict[tuple[str, str], Row[Any]] = {}
         for batch in in_batches(pairs):
             is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
-            query = select(SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body).where(is_asked)
+            query = select(
+                SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body, SPANS.c.source
+            ).where(is_asked)
             rows |= {(row.trace, row.span_id): row for row in self._connection.execute(query)}
         return rows
 
@@ -271,7 +279,7 @@ class _Transaction:
         added = [(trace, span, placement) for trace in traces for span, placement in trace.added]
         rows = [self._span_row(trace, span, placement) for trace, span, placement in added]
         if self._is_postgresql:
-            texts = [(searchable_text(span), list(span.attribute_hashes)) for _, span, _ in added]
+            texts = [(searchable_words(span), list(span.attribute_hashes)) for _, span, _ in added]
             execute_many(
                 self._connection,
                 _INSERT_POSTGRESQL,

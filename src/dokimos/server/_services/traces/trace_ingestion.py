@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from sqlalchemy.exc import DBAPIError
 
 from dokimos.errors import TraceError
 from dokimos.server._db.database import Database
@@ -26,12 +30,15 @@ from dokimos.server._services.traces.span_store import PlacedSpan, SpanStore
 from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._trace_settings import TraceSettings
 from dokimos.traces._otlp import Encoding
-from dokimos.traces._otlp_records import RecordBatch, read_records
+from dokimos.traces._otlp_records import SpanRecord, iterate_records
 from dokimos.traces._span_messages import MessageCache
 
 T = TypeVar("T")
+_LOGGER: Final = logging.getLogger("dokimos.server")
 _SPANS_AT_ONCE: Final = 1000
 """Spans of one transaction, which others wait for."""
+_PARSED_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of exports that are parsed and stored at once, beyond the first one."""
 _SMALL: Final = 16_384
 """Bytes of an export that is parsed where it arrives: another thread would take longer to begin."""
 
@@ -50,11 +57,18 @@ class Ingested:
 
 
 class IngestionQueue:
-    """Counts the bytes of exports that are not on disk yet, and refuses more than there may be."""
+    """Bounds the exports that are not on disk yet.
 
-    def __init__(self, limit: int) -> None:
+    It counts the bytes of those that are received, and refuses more than there may be. Parsed, an export
+    takes many times its size, so only some bytes are parsed at a time; the others wait as they were sent.
+    """
+
+    def __init__(self, limit: int, parsed_limit: int = _PARSED_BYTES) -> None:
         self._limit = limit
+        self._parsed_limit = parsed_limit
         self._bytes = 0
+        self._parsed = 0
+        self._turns: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
     def waiting_bytes(self) -> int:
@@ -71,7 +85,8 @@ class IngestionQueue:
 
         def add(size: int) -> None:
             nonlocal held
-            if self._bytes and self._bytes + size > self._limit:
+            # One alone is taken however large it is: the limit of a body says how large.
+            if self._bytes > held and self._bytes + size > self._limit:
                 raise UnavailableError(
                     "The server stores as many traces as it can at the moment; send this export again.",
                     retry_seconds=2,
@@ -83,6 +98,47 @@ class IngestionQueue:
             yield add
         finally:
             self._bytes -= held
+
+    @asynccontextmanager
+    async def take_turn(self, size: int) -> AsyncIterator[None]:
+        """Wait until an export of a size may be parsed, in the order of arrival; it may until the end."""
+        if self._turns or not self._has_room(size):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._turns.append((size, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():  # its turn came at this moment
+                    self._end_turn(size)
+                raise
+        else:
+            self._parsed += size
+        try:
+            yield
+        finally:
+            self._end_turn(size)
+
+    def _has_room(self, size: int) -> bool:
+        return self._parsed == 0 or self._parsed + size <= self._parsed_limit
+
+    def _end_turn(self, size: int) -> None:
+        self._parsed -= size
+        while self._turns and (self._turns[0][1].done() or self._has_room(self._turns[0][0])):
+            following, turn = self._turns.popleft()
+            if not turn.done():  # else its client has hung up
+                self._parsed += following
+                turn.set_result(None)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What has become of the spans of an export so far."""
+
+    accepted: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    traces: set[tuple[str | None, str]] = field(default_factory=set)
+    refusal: str | None = None
+    """Why the caller may not store some of them."""
 
 
 class TraceIngestion:
@@ -102,33 +158,52 @@ class TraceIngestion:
             InvalidRequestError: It is not an export.
             RoleError: The caller may store none of its spans.
         """
-        batch = await self._parse(data, lambda: read_records(data, encoding))
-        reasons = Counter(batch.reasons)
-        names = {project_name_of(record.span) for record in batch.records}
-        placements = await self.projects.place(principal, names) if names else {}
-        spans: list[PlacedSpan] = []
-        for span, name in await self._parse(data, lambda: _digest(batch, reasons)):
-            placement = placements[name]
-            if isinstance(placement, str):
-                reasons[placement] += 1
-            else:
-                spans.append(PlacedSpan(span, placement))
-        refusals = [each for each in placements.values() if isinstance(each, str)]
-        if refusals and not spans:
-            raise RoleError(refusals[0])
-        await self._store(spans)
-        traces = len({(each.placement.tenant, each.span.trace_id) for each in spans})
-        return Ingested(len(spans), reasons.total(), traces, dict(reasons))
+        outcome = _Outcome()
+        async with self.queue.take_turn(len(data)):
+            records = iterate_records(data, encoding)
+            # Some at a time: parsed, the spans of a large export take many times its bytes.
+            while part := await self._parse(data, lambda: _digest(records, outcome.reasons)):
+                await self._store(await self._place(principal, part, outcome), outcome)
+        if outcome.refusal is not None and not outcome.accepted:
+            raise RoleError(outcome.refusal)
+        return Ingested(outcome.accepted, outcome.reasons.total(), len(outcome.traces), dict(outcome.reasons))
 
     def close(self) -> None:
         """End the thread that parses."""
         self._parser.shutdown()
 
-    async def _store(self, spans: list[PlacedSpan]) -> None:
-        for start in range(0, len(spans), _SPANS_AT_ONCE):
-            part = tuple(spans[start : start + _SPANS_AT_ONCE])
-            stored = await self._traces.write(partial(self.store.store, spans=part))
-            self.store.remember(stored)
+    async def _place(
+        self, principal: Principal, part: list[_DigestedSpan], outcome: _Outcome
+    ) -> list[PlacedSpan]:
+        placements = await self.projects.place(principal, {each.project for each in part})
+        spans: list[PlacedSpan] = []
+        for span, name in part:
+            placement = placements[name]
+            if isinstance(placement, str):
+                outcome.reasons[placement] += 1
+                outcome.refusal = placement
+            else:
+                spans.append(PlacedSpan(span, placement))
+        return spans
+
+    async def _store(self, spans: list[PlacedSpan], outcome: _Outcome) -> None:
+        """Store spans in one transaction; those that the database does not take are found and rejected."""
+        if not spans:
+            return
+        try:
+            stored = await self._traces.write(partial(self.store.store, spans=tuple(spans)))
+        except (DBAPIError, ValueError, OverflowError, TypeError) as error:
+            if len(spans) > 1:
+                middle = len(spans) // 2
+                await self._store(spans[:middle], outcome)
+                await self._store(spans[middle:], outcome)
+                return
+            _LOGGER.error("A span of trace %s cannot be stored.", spans[0].span.trace_id, exc_info=error)
+            outcome.reasons["a value that the database does not take"] += 1
+            return
+        self.store.remember(stored)
+        outcome.accepted += len(spans)
+        outcome.traces.update((each.placement.tenant, each.span.trace_id) for each in spans)
 
     async def _parse(self, data: bytes, parse: Callable[[], T]) -> T:
         try:
@@ -139,17 +214,29 @@ class TraceIngestion:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
 
 
-def _digest(batch: RecordBatch, reasons: Counter[str]) -> list[tuple[NewSpan, str | None]]:
-    """Return the spans that can be stored, each with the name of its project; count the reasons of others."""
-    spans: list[tuple[NewSpan, str | None]] = []
-    for records in sort_by_trace(batch.records).values():
-        cache = MessageCache()
-        for record in records:
-            problem = find_problem(record.span)
-            if problem is None:
-                spans.append((digest_record(record, cache), project_name_of(record.span)))
-            else:
-                reasons[problem] += 1
+class _DigestedSpan(NamedTuple):
+    """A span, and the name of the project that it names."""
+
+    span: NewSpan
+    project: str | None
+
+
+def _digest(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> list[_DigestedSpan]:
+    """Return the next spans that can be stored, none at the end; count the reasons of others."""
+    spans: list[_DigestedSpan] = []
+    while not spans:
+        part = list(islice(records, _SPANS_AT_ONCE))
+        if not part:
+            break
+        reasons.update(each for each in part if isinstance(each, str))
+        for group in sort_by_trace(each for each in part if not isinstance(each, str)).values():
+            cache = MessageCache()
+            for record in group:
+                problem = find_problem(record.span)
+                if problem is None:
+                    spans.append(_DigestedSpan(digest_record(record, cache), project_name_of(record.span)))
+                else:
+                    reasons[problem] += 1
     return spans
 
 
