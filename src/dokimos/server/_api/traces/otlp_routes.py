@@ -18,7 +18,7 @@ from dokimos.server._services.errors import UnsupportedMediaError
 from dokimos.server._services.traces.trace_ingestion import Ingested, TraceIngestion, first_reason
 from dokimos.traces._otlp import Encoding
 
-ROUTER: Final = APIRouter(tags=["traces"])
+ROUTER: Final = APIRouter(tags=["Traces"])
 _PROTOBUF: Final = ("application/x-protobuf", "application/protobuf")
 
 

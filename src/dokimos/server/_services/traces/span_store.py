@@ -21,7 +21,7 @@ from dokimos.server._services.traces.trace_hours import HourChanges, HourKey, Tr
 from dokimos.server._services.traces.trace_partitions import prepare_day
 from dokimos.server._services.traces.trace_sources import load_origin, origin_id, store_origins
 from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
-from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_text
+from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_words
 from dokimos.traces._span_messages import MessageCache
 
 _SHARDS: Final = 16
@@ -271,7 +271,7 @@ class _Transaction:
         added = [(trace, span, placement) for trace in traces for span, placement in trace.added]
         rows = [self._span_row(trace, span, placement) for trace, span, placement in added]
         if self._is_postgresql:
-            texts = [(searchable_text(span), list(span.attribute_hashes)) for _, span, _ in added]
+            texts = [(searchable_words(span), list(span.attribute_hashes)) for _, span, _ in added]
             execute_many(
                 self._connection,
                 _INSERT_POSTGRESQL,
