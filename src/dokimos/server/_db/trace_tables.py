@@ -7,6 +7,7 @@ on SQLite the index of their texts has a table for each, so that a day is remove
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
@@ -16,6 +17,16 @@ from dokimos.server._db.metadata import METADATA
 
 TRACE_METADATA: Final = MetaData(naming_convention=METADATA.naming_convention)
 """All tables of traces, apart from those of everything else."""
+
+TOKENS: Final = "coalesce(tokens_in, 0) + coalesce(tokens_out, 0)"
+"""All tokens of a trace; an index has it in these words."""
+
+
+def _partial_indexes(condition: str, **columns: tuple[str, ...]) -> Iterator[Index]:
+    """Yield indexes, by their names, of the rows that fulfil a condition."""
+    for name, each in columns.items():
+        yield Index(name, *each, sqlite_where=text(condition), postgresql_where=text(condition))
+
 
 TRACES: Final = Table(
     "traces",
@@ -49,27 +60,21 @@ TRACES: Final = Table(
     Column("summary", Text, nullable=False),  # JSON: `TraceSummary`, which more spans are merged into
     Column("match_due_at", TIME),  # when the rules of the project are held against its spans
     UniqueConstraint("tenant_key", "trace_id"),
+    # Each ends with the id, so that a page of a list is read from one place of one of them.
+    Index(None, "tenant_key", "id"),
     Index(None, "project_id", "id"),
-    Index(None, "project_id", "start_ns"),
-    Index(None, "project_id", "duration_ns"),
-    Index(None, "project_id", "cost_usd"),
-    Index("ix_traces_session", "project_id", "session_id", "id"),
-    Index("ix_traces_user", "project_id", "user_id", "id"),
-    Index(
-        "ix_traces_errors",
-        "project_id",
-        "id",
-        sqlite_where=text("error_count > 0"),
-        postgresql_where=text("error_count > 0"),
-    ),
+    Index(None, "start_ns", "id"),
+    Index(None, "project_id", "start_ns", "id"),
+    Index(None, "project_id", "duration_ns", "id"),
+    Index(None, "project_id", "cost_usd", "id"),
+    Index("ix_traces_tokens", "project_id", text(f"({TOKENS})"), "id"),
+    *_partial_indexes("session_id IS NOT NULL", ix_traces_session=("session_id", "id")),
+    *_partial_indexes("session_id IS NOT NULL", ix_traces_in_session=("project_id", "id")),
+    *_partial_indexes("user_id IS NOT NULL", ix_traces_user=("user_id", "id")),
+    *_partial_indexes("error_count > 0", ix_traces_errors=("project_id", "id"), ix_traces_any_error=("id",)),
     Index(None, "expires_at"),
-    Index(None, "day"),
-    Index(
-        "ix_traces_match_due",
-        "match_due_at",
-        sqlite_where=text("match_due_at IS NOT NULL"),
-        postgresql_where=text("match_due_at IS NOT NULL"),
-    ),
+    Index(None, "day", "id"),
+    *_partial_indexes("match_due_at IS NOT NULL", ix_traces_match_due=("match_due_at",)),
     sqlite_strict=True,
 )
 

@@ -24,6 +24,7 @@ from dokimos.server._services.errors import (
     UnauthorizedError,
 )
 from dokimos.server._services.request_context import enter_route, note_principal
+from dokimos.server._settings import ServerSettings
 
 SESSION_COOKIE: Final = "dokimos_session"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +40,8 @@ class Access(Enum):
     """Anybody, also where reading needs a key: health checks, signing in."""
     READ = "read"
     """Anybody, unless reading needs a key."""
+    TRACE_READ = "trace read"
+    """Any key, where keys exist; anybody, where the settings make traces public."""
     PRIVATE_READ = "private read"
     """Any key, where keys exist."""
     KNOWN = "known"
@@ -99,7 +102,9 @@ async def authorize_rule(request: Request, rule: Access) -> Principal:
     if rule is Access.PUBLIC:
         return ANONYMOUS  # without the database, which a health check must not depend on
     state = request.app.state
-    is_open = rule is Access.READ and not state.settings.require_auth_for_reads
+    settings: ServerSettings = state.settings
+    is_public = rule is Access.READ or (rule is Access.TRACE_READ and settings.public_traces)
+    is_open = is_public and not settings.require_auth_for_reads
     try:
         principal = await identify_caller(request)
     except TooManyFailuresError:

@@ -19,7 +19,7 @@ from dokimos.server._services.errors import UnsupportedMediaError
 from dokimos.server._services.traces.trace_ingestion import Ingested, TraceIngestion, first_reason
 from dokimos.traces._otlp import Encoding
 
-ROUTER: Final = APIRouter(tags=["traces"])
+ROUTER: Final = APIRouter(tags=["Traces"])
 
 
 @ROUTER.post("/api/v1/traces", summary="Take in traces of OpenTelemetry, as JSON or protobuf")

@@ -30,7 +30,8 @@ _MAX_COST: Final = 10_000.0
 _MAX_NANOSECONDS: Final = 2**63 - 1
 _MAX_HASHED: Final = 128
 """Attributes of a span that can be searched for."""
-_MAX_HASHED_LENGTH: Final = 256
+MAX_HASHED_LENGTH: Final = 256
+"""Characters of a key and its value together; longer ones are not searched for."""
 _KINDS: Final = {
     name: f"SPAN_KIND_{name.upper()}" for name in ("internal", "server", "client", "producer", "consumer")
 }
@@ -169,7 +170,7 @@ def hash_attributes(span: Span) -> tuple[int, ...]:
         for key, value in attributes.items():
             if isinstance(value, str | bool | int) and len(hashes) < _MAX_HASHED:
                 text = value if isinstance(value, str) else write_value(value)
-                if len(text) + len(key) <= _MAX_HASHED_LENGTH:
+                if len(text) + len(key) <= MAX_HASHED_LENGTH:
                     hashes.append(hash_attribute(key, text))
     return tuple(hashes)
 

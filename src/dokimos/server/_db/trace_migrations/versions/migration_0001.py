@@ -56,29 +56,30 @@ def _add_traces() -> None:
         sqlite_strict=True,
     )
     for name, columns in (
+        ("ix_traces_tenant_key_id", ["tenant_key", "id"]),
         ("ix_traces_project_id_id", ["project_id", "id"]),
-        ("ix_traces_project_id_start_ns", ["project_id", "start_ns"]),
-        ("ix_traces_project_id_duration_ns", ["project_id", "duration_ns"]),
-        ("ix_traces_project_id_cost_usd", ["project_id", "cost_usd"]),
-        ("ix_traces_session", ["project_id", "session_id", "id"]),
-        ("ix_traces_user", ["project_id", "user_id", "id"]),
+        ("ix_traces_start_ns_id", ["start_ns", "id"]),
+        ("ix_traces_project_id_start_ns_id", ["project_id", "start_ns", "id"]),
+        ("ix_traces_project_id_duration_ns_id", ["project_id", "duration_ns", "id"]),
+        ("ix_traces_project_id_cost_usd_id", ["project_id", "cost_usd", "id"]),
+        ("ix_traces_tokens", ["project_id", sa.text(_TOKENS), "id"]),
         ("ix_traces_expires_at", ["expires_at"]),
-        ("ix_traces_day", ["day"]),
+        ("ix_traces_day_id", ["day", "id"]),
     ):
         op.create_index(name, "traces", columns)
-    has_errors, is_due = sa.text("error_count > 0"), sa.text("match_due_at IS NOT NULL")
-    op.create_index(
-        "ix_traces_errors",
-        "traces",
-        ["project_id", "id"],
-        sqlite_where=has_errors,
-        postgresql_where=has_errors,
-    )
-    op.create_index(
-        "ix_traces_match_due", "traces", ["match_due_at"], sqlite_where=is_due, postgresql_where=is_due
-    )
+    for name, columns, condition in (
+        ("ix_traces_session", ["session_id", "id"], "session_id IS NOT NULL"),
+        ("ix_traces_in_session", ["project_id", "id"], "session_id IS NOT NULL"),
+        ("ix_traces_user", ["user_id", "id"], "user_id IS NOT NULL"),
+        ("ix_traces_errors", ["project_id", "id"], "error_count > 0"),
+        ("ix_traces_any_error", ["id"], "error_count > 0"),
+        ("ix_traces_match_due", ["match_due_at"], "match_due_at IS NOT NULL"),
+    ):
+        is_in = sa.text(condition)
+        op.create_index(name, "traces", columns, sqlite_where=is_in, postgresql_where=is_in)
 
 
+_TOKENS = "(coalesce(tokens_in, 0) + coalesce(tokens_out, 0))"
 _SPAN_COLUMNS = """
     day {long} NOT NULL,
     trace {id} NOT NULL,

@@ -1,0 +1,189 @@
+"""One trace: its row, its spans in parts, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
+
+from dokimos.server._db.clock import DAY
+from dokimos.server._db.trace_tables import SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
+from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.errors import InvalidRequestError, NotFoundError
+from dokimos.server._services.traces.stored_spans import read_record
+from dokimos.server._services.traces.trace_lists import visible_keys
+from dokimos.server._services.traces.trace_sources import load_origin
+from dokimos.traces._otlp_records import SpanRecord
+
+_NAMESPACE: Final = uuid5(NAMESPACE_URL, "dokimos:spans")
+_FOREVER: Final = 2**63 - 1
+_START: Final[ColumnElement[int]] = func.coalesce(SPANS.c.start_ns, _FOREVER)
+SHOWN_TEXT: Final = 500
+"""Characters of a text that the list of spans shows."""
+_LIGHT: Final = tuple(
+    SPANS.c[name]
+    for name in (
+        "span_id", "parent_id", "name", "kind", "status", "role", "start_ns", "end_ns", "tokens_in",
+        "tokens_out", "cost_usd", "first_chunk_ms", "model",
+    )
+)  # fmt: skip
+_CUT: Final = tuple(
+    func.substr(SPANS.c[name], 1, SHOWN_TEXT + 1).label(name)
+    for name in ("input_text", "output_text", "error")
+)
+_SOURCE: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
+_BODY: Final = (
+    SPANS.c.input_text,
+    SPANS.c.output_text,
+    SPANS.c.error,
+    SPANS.c.received_at,
+    SPANS.c.body,
+    *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in _SOURCE),
+)
+_ROWS_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpan:
+    """A span as it is stored, and as it was sent."""
+
+    row: Row[Any]
+    record: SpanRecord
+
+
+def span_key(trace_id: str, span_id: str) -> str:
+    """Return the id of a span on the wire, which is the same wherever and whenever it is stored."""
+    return str(uuid5(_NAMESPACE, f"{trace_id}/{span_id}"))
+
+
+def find_trace(connection: Connection, principal: Principal, identifier: UUID) -> Row[Any]:
+    """Return a trace by the id of its row, or by its trace id, which often has the form of a UUID.
+
+    Raises:
+        NotFoundError: There is none that the caller sees; the message says where it was removed.
+    """
+    query = select(TRACES).where(principal.sees(TRACES))
+    row = connection.execute(query.where(TRACES.c.id == str(identifier))).first()
+    if row is None:
+        by_trace_id = query.where(TRACES.c.trace_id == identifier.hex).order_by(TRACES.c.id.desc())
+        row = connection.execute(by_trace_id.limit(1)).first()
+    if row is not None:
+        return row
+    if _was_removed(connection, principal, identifier):
+        raise NotFoundError(
+            f"Trace not found: {identifier}; traces of its day were deleted by retention, perhaps this one."
+        )
+    raise NotFoundError(f"Trace not found: {identifier}")
+
+
+def _was_removed(connection: Connection, principal: Principal, identifier: UUID) -> bool:
+    """Whether retention has removed traces of the day on which an id was made, of what the caller sees."""
+    if identifier.version != 7:
+        return False
+    day = (identifier.int >> 80) * 1000 // DAY
+    conditions = (*visible_keys(principal, TRACE_DAYS, None), TRACE_DAYS.c.removed_traces > 0)
+    query = select(TRACE_DAYS.c.day).where(*conditions, TRACE_DAYS.c.day == day)
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def list_spans(
+    connection: Connection, trace: Row[Any], *, after: str | None, limit: int
+) -> tuple[Sequence[Row[Any]], bool]:
+    """Return spans of a trace in the order of their starts, without what they hold, and whether more follow.
+
+    Raises:
+        InvalidRequestError: `after` is not the id of a span of the trace.
+    """
+    query = _ordered(select(*_LIGHT, *_CUT).where(*_is_of(trace)))
+    if after is not None:
+        query = query.where(_is_behind(connection, trace, after))
+    rows = connection.execute(query.limit(limit + 1)).all()
+    return rows[:limit], len(rows) > limit
+
+
+def _is_behind(connection: Connection, trace: Row[Any], after: str) -> ColumnElement[bool]:
+    place = connection.execute(select(_START).where(*_is_of(trace), SPANS.c.span_id == after)).scalar()
+    if place is None:
+        raise InvalidRequestError("is not the id of a span of this trace", field="after")
+    start = _START
+    is_same: ColumnElement[bool] = start == place
+    is_behind: ColumnElement[bool] = or_(start > place, and_(is_same, SPANS.c.span_id > after))
+    return is_behind
+
+
+def find_span(connection: Connection, trace: Row[Any], span_id: str) -> StoredSpan:
+    """Return a span with all that it holds, by its own id or by the one that `span_key` gives it.
+
+    Raises:
+        NotFoundError: The trace has none of that id.
+    """
+    query = _with_body().where(*_is_of(trace))
+    row = connection.execute(query.where(SPANS.c.span_id == span_id)).first()
+    if row is None and len(span_id) == len(str(_NAMESPACE)):
+        ids = connection.execute(select(SPANS.c.span_id).where(*_is_of(trace))).scalars()
+        named = next((each for each in ids if span_key(trace.trace_id, each) == span_id.lower()), None)
+        if named is not None:
+            row = connection.execute(query.where(SPANS.c.span_id == named)).first()
+    if row is None:
+        raise NotFoundError(f"Span not found: {span_id}")
+    return _load(row)
+
+
+def read_spans(
+    connection: Connection, trace: Row[Any], *, most: int, most_bytes: int
+) -> tuple[list[StoredSpan], bool]:
+    """Return the first spans of a trace with all that they hold, and whether these are all of them.
+
+    Args:
+        most: Spans at most.
+        most_bytes: Bytes of spans, after which no more are read.
+    """
+    chosen = _ordered(select(SPANS.c.span_id, func.length(SPANS.c.body).label("size")).where(*_is_of(trace)))
+    ids: list[str] = []
+    size = 0
+    is_whole = True
+    for row in connection.execute(chosen.limit(most + 1)):
+        size += row.size
+        if ids and (len(ids) == most or size > most_bytes):
+            is_whole = False
+            break
+        ids.append(row.span_id)
+    return list(_read_by_id(connection, trace, ids)), is_whole
+
+
+def read_spans_by_id(
+    connection: Connection, trace: Row[Any], *, after: str | None, limit: int
+) -> list[StoredSpan]:
+    """Return spans of a trace in the order of their ids, for whoever wants all of them."""
+    query = _with_body().where(*_is_of(trace)).order_by(SPANS.c.span_id).limit(limit)
+    if after is not None:
+        query = query.where(SPANS.c.span_id > after)
+    return [_load(row) for row in connection.execute(query)]
+
+
+def _read_by_id(connection: Connection, trace: Row[Any], ids: Sequence[str]) -> Iterator[StoredSpan]:
+    for start in range(0, len(ids), _ROWS_AT_ONCE):
+        part = ids[start : start + _ROWS_AT_ONCE]
+        query = _with_body().where(*_is_of(trace), SPANS.c.span_id.in_(part))
+        rows = {row.span_id: row for row in connection.execute(query)}
+        yield from (_load(rows[each]) for each in part)
+
+
+def _is_of(trace: Row[Any]) -> tuple[ColumnElement[bool], ...]:
+    return SPANS.c.trace == trace.id, SPANS.c.day == trace.day
+
+
+def _ordered(query: Select[Any]) -> Select[Any]:
+    return query.order_by(_START, SPANS.c.span_id)
+
+
+def _with_body() -> Select[Any]:
+    return select(*_LIGHT, *_BODY).join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
+
+
+def _load(row: Row[Any]) -> StoredSpan:
+    origin = load_origin(*(getattr(row, f"source_{name}") for name in _SOURCE))
+    return StoredSpan(row, read_record(bytes(row.body), origin))

@@ -1,0 +1,152 @@
+"""Which traces a list is asked for, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from sqlalchemy import ColumnElement, Integer, func, literal_column
+
+from dokimos.server._db.trace_tables import TOKENS, TRACES
+from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.list_pages import Order, SortKeys
+
+TraceStatus: TypeAlias = Literal["ok", "error"]
+_TOKENS: Final[ColumnElement[int]] = literal_column(TOKENS, Integer)
+HAS_ERROR: Final[ColumnElement[bool]] = literal_column("error_count > 0")  # as the partial index says it
+BY_START: Final = "startTime,desc"
+"""The order of a list of which a period is asked for."""
+TRACE_ORDERS: Final = SortKeys(
+    {
+        "createdAt": TRACES.c.id,
+        "startTime": TRACES.c.start_ns,
+        "duration": TRACES.c.duration_ns,
+        "cost": TRACES.c.cost_usd,
+        "tokens": _TOKENS,
+    },
+    ties=(TRACES.c.id,),
+    default="createdAt,desc",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFilter:
+    """Which traces are asked for; None says nothing."""
+
+    project_id: str | None = None
+    trace_id: str | None = None
+    start_from: int | None = None
+    """Nanoseconds since 1970 at which a trace begins at the earliest."""
+    start_to: int | None = None
+    """Those before which it begins."""
+    min_duration_ns: int | None = None
+    max_duration_ns: int | None = None
+    status: TraceStatus | None = None
+    min_cost: float | None = None
+    max_cost: float | None = None
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    model: str | None = None
+    root_name: str | None = None
+    words: tuple[str, ...] = ()
+    """Words that one span of it has, the last of which may be the beginning of one."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Keys and values, all of which the same span has."""
+
+    def merge(self, other: TraceFilter) -> TraceFilter:
+        """Return a filter that asks for what both ask for; where both do, the other one counts."""
+        default = TraceFilter()
+        values = {each.name: getattr(other, each.name) for each in fields(self)}
+        return replace(
+            self, **{name: value for name, value in values.items() if value != getattr(default, name)}
+        )
+
+    @property
+    def is_search(self) -> bool:
+        """Whether spans have to be searched."""
+        return bool(self.words or self.attributes)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether anything but the project is asked for."""
+        return self != TraceFilter(project_id=self.project_id)
+
+    def indexed(self) -> list[ColumnElement[bool]]:
+        """Return the conditions by which an index leads to the rows in the order of their ids.
+
+        One at most: an index that the database chose for another would not lead to them.
+        """
+        columns = TRACES.c
+        for column, value in (
+            (columns.trace_id, self.trace_id),
+            (columns.session_id, self.session_id),
+            (columns.user_id, self.user_id),
+        ):
+            if value is not None:
+                return [column == value]
+        project = [] if self.project_id is None else [columns.project_id == self.project_id]
+        return [*project, HAS_ERROR] if self.status == "error" else project
+
+    def conditions(self, order: Order) -> list[ColumnElement[bool]]:
+        """Return all conditions but those on spans.
+
+        Args:
+            order: Of the list: what has no value to sort by is not in it.
+        """
+        conditions = [*self._compare()]
+        if not is_by_id(order) and order.values[0] is not _TOKENS:
+            conditions.append(order.values[0].is_not(None))
+        return conditions
+
+    def _compare(self) -> Iterator[ColumnElement[bool]]:
+        columns = TRACES.c
+        if self.project_id is not None:
+            pinned = (self.trace_id, self.session_id, self.user_id)
+            # A few traces share a session: an expression keeps the database from reading all of the project.
+            is_pinned = any(value is not None for value in pinned)
+            column = (
+                func.coalesce(columns.project_id, columns.project_id) if is_pinned else columns.project_id
+            )
+            yield column == self.project_id
+        equal = (
+            (columns.trace_id, self.trace_id),
+            (columns.session_id, self.session_id),
+            (columns.user_id, self.user_id),
+            (columns.model, self.model),
+            (columns.root_name, self.root_name),
+        )
+        yield from (each == value for each, value in equal if value is not None)
+        ranges: tuple[tuple[ColumnElement[Any], float | None, float | None], ...] = (
+            (columns.duration_ns, self.min_duration_ns, self.max_duration_ns),
+            (columns.cost_usd, self.min_cost, self.max_cost),
+            (_TOKENS, self.min_tokens, self.max_tokens),
+        )
+        for measure, low, high in ranges:
+            if low is not None:
+                yield measure >= low
+            if high is not None:
+                yield measure <= high
+        if self.start_from is not None:
+            yield columns.start_ns >= self.start_from
+        if self.start_to is not None:
+            yield columns.start_ns < self.start_to
+        if self.status is not None:
+            yield HAS_ERROR if self.status == "error" else columns.error_count == 0
+
+
+def is_by_id(order: Order) -> bool:
+    """Whether a list is in the order of ids, which is that in which the server heard of the traces."""
+    return order.values[0] is TRACES.c.id
+
+
+def check_order(chosen: TraceFilter, order: Order) -> None:
+    """Raise `InvalidRequestError` for an order in which no index has the traces that are asked for."""
+    if is_by_id(order):
+        return
+    if chosen.is_search:
+        raise InvalidRequestError("a search is sorted by createdAt", field="sort")
+    if chosen.project_id is None and order.values[0] is not TRACES.c.start_ns:
+        raise InvalidRequestError("needs a project, unless it is createdAt or startTime", field="sort")

@@ -1,0 +1,231 @@
+"""Lists of traces: pages that cost the same however many traces there are.
+
+A condition that no index answers is looked at for so many traces at most: a page with fewer rows than asked
+for then says behind which trace to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, not_, select
+
+from dokimos.server._db.trace_tables import TRACE_DAYS, TRACE_HOURS, TRACES
+from dokimos.server._services.accounts.principal import Principal, Role
+from dokimos.server._services.list_pages import ListPage, Order, find_place
+from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id
+from dokimos.server._services.traces.trace_search import TraceScope, find_candidates
+
+WINDOW: Final = 10_000
+"""Traces that are looked at for one page."""
+_LISTED: Final = tuple(
+    column for column in TRACES.c if column.name not in ("summary", "tenant_key", "match_due_at")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage:
+    """A page of traces."""
+
+    rows: Sequence[Row[Any]]
+    next_after: str | None
+    """The trace behind which the list goes on, None at its end; it may be one that is not on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one stream of rows has for a page."""
+
+    keys: list[tuple[Any, ...]]
+    """The values of the order of each row, the last of which is its id."""
+    end: tuple[Any, ...] | None
+    """The row up to which the stream was looked at, None for its end."""
+
+
+def list_traces(
+    connection: Connection,
+    principal: Principal,
+    chosen: TraceFilter,
+    page: ListPage,
+    *,
+    limit: int,
+    offset: int = 0,
+) -> TracePage:
+    """Return a page of the traces that the caller sees.
+
+    Raises:
+        InvalidRequestError: The list cannot be sorted so, or `page.after` is not a trace of it.
+    """
+    check_order(chosen, page.order)
+    place = _find_place(connection, principal, page)
+    if chosen.is_search:
+        return _search(connection, principal, chosen, page, limit, offset)
+    streams = visible_parts(principal, chosen.project_id)
+    wanted = limit + offset + 1
+    parts = [_read_part(connection, seen, chosen, page.order, place, wanted) for seen in streams]
+    keys, end = _merge(parts, page.order, wanted)
+    shown = [key[-1] for key in keys[offset : offset + limit]]
+    last = shown[-1] if len(keys) > offset + limit else None
+    return TracePage(_read_rows(connection, shown), last or (None if end is None else end[-1]))
+
+
+def _find_place(connection: Connection, principal: Principal, page: ListPage) -> Sequence[Any] | None:
+    if page.after is None:
+        return None
+    if is_by_id(page.order):
+        return (page.after,)  # also where it has been removed meanwhile
+    return find_place(connection, select(TRACES).where(principal.sees(TRACES)), page, TRACES.c.id)
+
+
+def visible_parts(principal: Principal, project_id: str | None) -> list[ColumnElement[bool]]:
+    """Return what the caller sees as conditions for each of which an index has the rows in order."""
+    columns = TRACES.c
+    if principal.role is Role.NONE and project_id is None:
+        own = [columns.project_id == each for each in sorted(principal.project_roles)]
+        return [and_(principal.sees(TRACES), each) for each in own] or [false()]
+    if principal.is_restricted and project_id is None:
+        tenants = dict.fromkeys((principal.tenant or "", ""))
+        return [columns.tenant_key == tenant for tenant in tenants]
+    return [principal.sees(TRACES)]
+
+
+def _read_part(
+    connection: Connection,
+    seen: ColumnElement[bool],
+    chosen: TraceFilter,
+    order: Order,
+    place: Sequence[Any] | None,
+    wanted: int,
+) -> _Part:
+    by_id = is_by_id(order)
+    bounds = [seen, *(chosen.indexed() if by_id else _project(chosen))]
+    if place is not None:
+        bounds.append(order.is_behind(place))
+    if not by_id:
+        bounds += _bounds_of_order(chosen, order)
+    end = None
+    if chosen.is_narrow:
+        query = order.apply(select(*order.values).where(*bounds)).offset(WINDOW - 1).limit(1)
+        row = connection.execute(query).first()
+        end = None if row is None else tuple(row)
+    if end is not None:
+        bounds += _up_to(order, end)
+    query = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
+    keys = [tuple(row) for row in connection.execute(query.limit(wanted))]
+    return _Part(keys, None if len(keys) == wanted else end)
+
+
+def _project(chosen: TraceFilter) -> list[ColumnElement[bool]]:
+    return [] if chosen.project_id is None else [TRACES.c.project_id == chosen.project_id]
+
+
+def _bounds_of_order(chosen: TraceFilter, order: Order) -> list[ColumnElement[bool]]:
+    """The conditions on the value that the list is sorted by: the index begins and ends there."""
+    names = _BOUNDS.get(_name_of(order))
+    if names is None:
+        return []
+    return TraceFilter(**{name: getattr(chosen, name) for name in names}).conditions(order)
+
+
+def _name_of(order: Order) -> str:
+    return getattr(order.values[0], "name", "")
+
+
+_BOUNDS: Final = {
+    "start_ns": ("start_from", "start_to"),
+    "duration_ns": ("min_duration_ns", "max_duration_ns"),
+    "cost_usd": ("min_cost", "max_cost"),
+}
+
+
+def _up_to(order: Order, end: Sequence[Any]) -> list[ColumnElement[bool]]:
+    first = order.values[0]
+    within: ColumnElement[bool] = first >= end[0] if order.is_descending else first <= end[0]
+    return [within] if len(end) == 1 else [within, not_(order.is_behind(end))]
+
+
+def _merge(
+    parts: Sequence[_Part], order: Order, wanted: int
+) -> tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]:
+    """Return the first rows of all streams, and up to where they are all of them if there are too few."""
+    sign = -1 if order.is_descending else 1
+
+    def compare_keys(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+        return sign * ((a > b) - (a < b))
+
+    compare = cmp_to_key(compare_keys)
+    ends = [part.end for part in parts if part.end is not None]
+    end = min(ends, key=compare) if ends else None
+    keys = sorted((key for part in parts for key in part.keys), key=compare)
+    if end is not None:
+        bound = compare(end)
+        keys = [key for key in keys if not bound < compare(key)]
+    return keys[:wanted], None if len(keys) >= wanted else end
+
+
+def _read_rows(connection: Connection, ids: Sequence[str]) -> list[Row[Any]]:
+    if not ids:
+        return []
+    rows = {row.id: row for row in connection.execute(select(*_LISTED).where(TRACES.c.id.in_(ids)))}
+    return [rows[each] for each in ids if each in rows]
+
+
+def _search(
+    connection: Connection,
+    principal: Principal,
+    chosen: TraceFilter,
+    page: ListPage,
+    limit: int,
+    offset: int,
+) -> TracePage:
+    is_inside = and_(principal.sees(TRACES), *_project(chosen))
+    scope = TraceScope(is_inside, page.order.is_descending, page.after, chosen.start_from)
+    conditions = (principal.sees(TRACES), *chosen.conditions(page.order))
+    query: Select[Any] = page.order.apply(select(TRACES.c.id).where(*conditions))
+    found: list[str] = []
+    seen, end = 0, None
+    for batch in find_candidates(connection, chosen.words, chosen.attributes, scope):
+        found += connection.execute(query.where(TRACES.c.id.in_(batch))).scalars()
+        seen += len(batch)
+        end = batch[-1] if seen >= WINDOW else None
+        if len(found) > offset + limit or end is not None:
+            break
+    shown = found[offset : offset + limit]
+    last = shown[-1] if len(found) > offset + limit else end
+    return TracePage(_read_rows(connection, shown), last)
+
+
+def count_traces(connection: Connection, principal: Principal, project_id: str | None) -> int:
+    """Return how many traces the caller sees, of one project or of all, from what is counted by the hour.
+
+    What retention has removed stays in the hours, for the dashboards, and is subtracted.
+    """
+    counted = _sum(connection, principal, project_id, TRACE_HOURS, TRACE_HOURS.c.trace_count)
+    removed = _sum(connection, principal, project_id, TRACE_DAYS, TRACE_DAYS.c.removed_traces)
+    return max(0, counted - removed)
+
+
+def _sum(
+    connection: Connection,
+    principal: Principal,
+    project_id: str | None,
+    table: Any,
+    column: ColumnElement[int],
+) -> int:
+    conditions = visible_keys(principal, table, project_id)
+    return int(connection.execute(select(func.coalesce(func.sum(column), 0)).where(*conditions)).scalar_one())
+
+
+def visible_keys(principal: Principal, table: Any, project_id: str | None) -> list[ColumnElement[bool]]:
+    """Return which rows of a table of counts are of traces that the caller sees, of one project or of all."""
+    conditions: list[ColumnElement[bool]] = []
+    if project_id is not None:
+        conditions.append(table.c.project_key == project_id)
+    if principal.is_restricted:
+        conditions.append(table.c.tenant_key.in_({"", principal.tenant or ""}))
+    if principal.role is Role.NONE:
+        conditions.append(table.c.project_key.in_(sorted(principal.project_roles)))
+    return conditions
