@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dokimos._core.extras import require
-from dokimos.errors import TraceError
+from dokimos.errors import DokimosError, TraceError
+from dokimos.traces._protobuf_parsers import TraceParsers, load_log_parsers, load_trace_parsers
+from dokimos.traces._protobuf_values import parse_attributes, parse_value
 from dokimos.traces._protobuf_wire import Signal, sort_by_signal, split_exports
-from dokimos.traces._span import LogRecord, Span, SpanEvent, SpanLink, SpanStatus, find_reason
+from dokimos.traces._span import (
+    LogRecord,
+    Span,
+    SpanEvent,
+    SpanLink,
+    SpanOrigin,
+    SpanStatus,
+    close_span,
+    find_reason,
+    open_span,
+)
 
 if TYPE_CHECKING:
-    from dokimos.traces._otlp import Source, SpanBatch
+    from dokimos.traces._otlp import SpanBatch
 
 _KINDS: Final = (None, "internal", "server", "client", "producer", "consumer")
 _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
-_SERVICES: Final[dict[Signal, tuple[str, str]]] = {
-    "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
-    "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
-}
-_PARTS: Final = {
-    "ResourceSpans": "opentelemetry.proto.trace.v1.trace_pb2",
-    "ScopeSpans": "opentelemetry.proto.trace.v1.trace_pb2",
-    "Span": "opentelemetry.proto.trace.v1.trace_pb2",
-    "Resource": "opentelemetry.proto.resource.v1.resource_pb2",
-    "InstrumentationScope": "opentelemetry.proto.common.v1.common_pb2",
-}
+_DAMAGED: Final = "damaged"
+"""Why a span is rejected whose bytes are not a message."""
 
 
 def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
@@ -41,120 +44,138 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
     for export in split_exports(data):
         parts = ((signal, export),) if signal is not None else sort_by_signal(export)
         for kind, part in parts:
-            if kind == "logs":
-                logs += _parse_logs(parse_request(part, kind))
-            else:
-                spans += _parse_spans(parse_request(part, kind))
+            with as_trace_error():
+                if kind == "logs":
+                    logs += _parse_logs(part)
+                else:
+                    spans += _parse_spans(part)
     return make_batch(spans, logs)
 
 
-def parse_request(data: bytes, signal: Signal) -> Any:
-    """Return the message of an export of traces or of logs; raises `TraceError`."""
-    module, name = _SERVICES[signal]
-    request = getattr(require(module, extra="otel"), name)()
+@contextlib.contextmanager
+def as_trace_error() -> Iterator[None]:
+    """Raise what is wrong with protobuf as a `TraceError`."""
     try:
-        request.ParseFromString(data)
+        yield
+    except DokimosError:
+        raise
     except Exception as error:  # protobuf's own, which differs between its implementations
         raise TraceError(f"The export is not protobuf of OTLP: {error}.") from error
-    return request
 
 
-def parse_message(
-    name: Literal["ResourceSpans", "ScopeSpans", "Span", "Resource", "InstrumentationScope"], data: bytes
-) -> Any:
-    """Return a part of an export that was serialized by itself; raises `TraceError`."""
-    message = getattr(require(_PARTS[name], extra="otel"), name)()
-    try:
-        message.ParseFromString(data)
-    except Exception as error:  # protobuf's own, which differs between its implementations
-        raise TraceError(f"This is not a {name} of OTLP: {error}.") from error
-    return message
+def _parse_spans(data: bytes) -> Iterator[Span | str]:
+    parsers = load_trace_parsers()
+    for group in read_groups(data, parsers):
+        origin = parse_origin(group, parsers)
+        for span in group.spans:
+            yield parse_span(span, origin, parsers)
 
 
-def _parse_spans(request: Any) -> Iterator[Span | str]:
-    for group in request.resource_spans:
-        resource = read_attributes(group.resource.attributes)
+class SentGroup(NamedTuple):
+    """What an export holds of one instrumentation, each message in bytes as it was sent."""
+
+    resource: bytes
+    resource_schema_url: str
+    scope: bytes
+    schema_url: str
+    spans: Sequence[bytes] = ()
+
+
+def read_groups(data: bytes, parsers: TraceParsers) -> Iterator[SentGroup]:
+    """Yield the groups of an export; raises an error of protobuf for other bytes."""
+    for group in parsers.parse_request(data).resource_spans:
+        resource = b"".join(group.resource)
         for part in group.scope_spans:
-            source = read_source(group.schema_url, part.scope, part.schema_url, resource)
-            for span in part.spans:
-                yield parse_span_message(span, source)
+            yield SentGroup(resource, group.schema_url, b"".join(part.scope), part.schema_url, part.spans)
 
 
-def read_source(resource_schema_url: str, scope: Any, schema_url: str, resource: Mapping[str, Any]) -> Source:
-    """Return what the spans of a `ScopeSpans` share.
-
-    Args:
-        resource_schema_url: That of the `ResourceSpans` that it is in.
-        scope: The message of the scope.
-        schema_url: That of the `ScopeSpans`.
-        resource: The attributes of the resource.
-    """
-    return {
-        "resource": resource,
-        "resource_schema_url": resource_schema_url,
-        "scope": scope.name,
-        "scope_version": scope.version,
-        "scope_attributes": read_attributes(scope.attributes),
-        "schema_url": schema_url,
-    }
-
-
-def parse_span_message(span: Any, source: Source) -> Span | str:
-    """Return a span of protobuf, or why it is none."""
-    trace_id, span_id = _identity(span.trace_id), _identity(span.span_id)
-    if not (trace_id and span_id and span.name.strip()):
-        return find_reason(trace_id, span_id, span.name) or ""
-    return Span(
-        trace_id,
-        span_id,
-        name=span.name,
-        parent_id=_identity(span.parent_span_id) or None,
-        kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else None,
-        start_ns=span.start_time_unix_nano or None,
-        end_ns=span.end_time_unix_nano or None,
-        status=_STATUSES[span.status.code] if 0 <= span.status.code < len(_STATUSES) else "unset",
-        status_message=span.status.message,
-        attributes=read_attributes(span.attributes),
-        events=tuple(
-            SpanEvent(
-                event.name,
-                read_attributes(event.attributes),
-                time_ns=event.time_unix_nano or None,
-                dropped_attributes=event.dropped_attributes_count,
-            )
-            for event in span.events
-        ),
-        links=tuple(map(_parse_link, span.links)),
-        trace_state=span.trace_state,
-        flags=span.flags,
-        dropped_attributes=span.dropped_attributes_count,
-        dropped_events=span.dropped_events_count,
-        dropped_links=span.dropped_links_count,
-        **source,
+def parse_origin(group: SentGroup, parsers: TraceParsers) -> SpanOrigin:
+    """Return what the spans of a group share; raises an error of protobuf for other bytes."""
+    resource, scope = parsers.parse_resource(group.resource), parsers.parse_scope(group.scope)
+    return SpanOrigin(
+        parse_attributes(resource.attributes),
+        group.resource_schema_url,
+        scope.name,
+        scope.version,
+        parse_attributes(scope.attributes),
+        group.schema_url,
     )
 
 
-def _parse_link(link: Any) -> SpanLink:
+def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span | str:
+    """Parse a span; return why it is none where it is not. What is wrong with it costs no other span."""
+    try:
+        span = parsers.parse_span(data)
+        trace_id, span_id, name = _identity(span.trace_id), _identity(span.span_id), span.name
+        reason = find_reason(trace_id, span_id, name)
+        if reason is not None:
+            return reason
+        kind, events, links = span.kind, span.events, span.links
+        status, message = _parse_status(b"".join(span.status), parsers)
+        opened = open_span(origin)
+        opened.trace_id = trace_id
+        opened.span_id = span_id
+        opened.name = name
+        opened.parent_id = _identity(span.parent_span_id) or None
+        opened.kind = _KINDS[kind] if 0 <= kind < len(_KINDS) else None
+        opened.start_ns = span.start_time_unix_nano or None
+        opened.end_ns = span.end_time_unix_nano or None
+        opened.status = status
+        opened.status_message = message
+        opened.attributes = parse_attributes(span.attributes[:])
+        opened.events = tuple(_parse_event(event, parsers) for event in events) if events else ()
+        opened.links = tuple(_parse_link(link, parsers) for link in links) if links else ()
+        opened.trace_state = span.trace_state
+        opened.flags = span.flags
+        opened.dropped_attributes = span.dropped_attributes_count
+        opened.dropped_events = span.dropped_events_count
+        opened.dropped_links = span.dropped_links_count
+        return close_span(opened)
+    except Exception:  # protobuf's own
+        return _DAMAGED
+
+
+def _parse_status(data: bytes, parsers: TraceParsers) -> tuple[SpanStatus, str]:
+    if not data:
+        return "unset", ""
+    status = parsers.parse_status(data)
+    return _STATUSES[status.code] if 0 <= status.code < len(_STATUSES) else "unset", status.message
+
+
+def _parse_event(data: bytes, parsers: TraceParsers) -> SpanEvent:
+    event = parsers.parse_event(data)
+    return SpanEvent(
+        event.name,
+        parse_attributes(event.attributes),
+        time_ns=event.time_unix_nano or None,
+        dropped_attributes=event.dropped_attributes_count,
+    )
+
+
+def _parse_link(data: bytes, parsers: TraceParsers) -> SpanLink:
+    link = parsers.parse_link(data)
     return SpanLink(
         _identity(link.trace_id),
         _identity(link.span_id),
-        read_attributes(link.attributes),
+        parse_attributes(link.attributes),
         trace_state=link.trace_state,
         flags=link.flags,
         dropped_attributes=link.dropped_attributes_count,
     )
 
 
-def _parse_logs(request: Any) -> Iterator[LogRecord]:
-    for group in request.resource_logs:
+def _parse_logs(data: bytes) -> Iterator[LogRecord]:
+    parsers = load_log_parsers()
+    for group in parsers.parse_request(data).resource_logs:
         for part in group.scope_logs:
-            for record in part.log_records:
-                attributes = read_attributes(record.attributes)
+            for each in part.log_records:
+                record = parsers.parse_record(each)
+                attributes = parse_attributes(record.attributes)
                 event = SpanEvent(
                     record.event_name or attributes.get("event.name") or "",
                     attributes,
                     time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
-                    body=_parse_value(record.body),
+                    body=parse_value(b"".join(record.body)),
                     dropped_attributes=record.dropped_attributes_count,
                 )
                 yield LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
@@ -162,25 +183,3 @@ def _parse_logs(request: Any) -> Iterator[LogRecord]:
 
 def _identity(value: bytes) -> str:
     return value.hex() if value.strip(b"\0") else ""
-
-
-def read_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    """Return attributes of a message as a map."""
-    attributes = {}
-    for pair in pairs:
-        value = pair.value
-        # Most are texts, and asking which kind a value is costs as much as reading it.
-        attributes[pair.key] = value.string_value or _parse_value(value)
-    return attributes
-
-
-def _parse_value(value: Any) -> Any:
-    kind = value.WhichOneof("value")
-    if kind is None:
-        return None
-    if kind == "string_value":
-        return value.string_value
-    content = getattr(value, kind)
-    if kind == "array_value":
-        return [_parse_value(each) for each in content.values]
-    return read_attributes(content.values) if kind == "kvlist_value" else content

@@ -10,21 +10,16 @@ from functools import lru_cache
 from typing import Any
 
 from dokimos.errors import TraceError
-from dokimos.traces._json_tree import as_map, iterate_maps
-from dokimos.traces._otlp import Encoding, Source, make_source, parse_resource, parse_span_map
-from dokimos.traces._otlp_protobuf import (
-    parse_message,
-    parse_request,
-    parse_span_message,
-    read_attributes,
-    read_source,
-)
-from dokimos.traces._protobuf_wire import split_spans
-from dokimos.traces._span import Span
+from dokimos.traces import _otlp_json as from_json
+from dokimos.traces import _otlp_protobuf as from_protobuf
+from dokimos.traces._json_tree import iterate_maps
+from dokimos.traces._otlp import Encoding
+from dokimos.traces._protobuf_parsers import load_trace_parsers
+from dokimos.traces._span import Span, SpanOrigin
 
 
 @dataclass(frozen=True, slots=True)
-class SpanOrigin:
+class RecordOrigin:
     """What the spans of one instrumentation share, as it was sent."""
 
     encoding: Encoding
@@ -42,7 +37,7 @@ class SpanRecord:
     span: Span
     body: bytes
     """A `Span` of OTLP, in the encoding of its origin."""
-    origin: SpanOrigin
+    origin: RecordOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,53 +76,19 @@ def _make_batch(parsed: Iterable[SpanRecord | str]) -> RecordBatch:
 
 
 def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
-    try:
-        request = parse_request(data, "traces")
-    except TraceError:
-        yield from _salvage(data)
-        return
-    for group in request.resource_spans:
-        resource = group.resource.SerializeToString()
-        attributes = read_attributes(group.resource.attributes)
-        for part in group.scope_spans:
-            source = read_source(group.schema_url, part.scope, part.schema_url, attributes)
-            scope = part.scope.SerializeToString()
-            origin = SpanOrigin("protobuf", resource, group.schema_url, scope, part.schema_url)
-            for message in part.spans:
-                span = parse_span_message(message, source)
-                yield (
-                    span if isinstance(span, str) else SpanRecord(span, message.SerializeToString(), origin)
-                )
-
-
-def _salvage(data: bytes) -> Iterator[SpanRecord | str]:
-    """Parse each span by itself where the export as a whole cannot be parsed: one bad span costs no other."""
-    parsed: list[SpanRecord | str] = []
-    for group_shell, scopes in split_spans(data):
-        for scope_shell, spans in scopes:
-            try:
-                group = parse_message("ResourceSpans", group_shell)
-                part = parse_message("ScopeSpans", scope_shell)
-            except TraceError:
-                parsed += ["a resource or scope that is not protobuf of OTLP"] * len(spans)
-                continue
-            attributes = read_attributes(group.resource.attributes)
-            source = read_source(group.schema_url, part.scope, part.schema_url, attributes)
-            resource, scope = group.resource.SerializeToString(), part.scope.SerializeToString()
-            origin = SpanOrigin("protobuf", resource, group.schema_url, scope, part.schema_url)
-            parsed += [_salvage_span(body, source, origin) for body in spans]
-    if all(isinstance(each, str) for each in parsed):
-        parse_request(data, "traces")  # raises: it is not an export at all
-    yield from parsed
-
-
-def _salvage_span(body: bytes, source: Source, origin: SpanOrigin) -> SpanRecord | str:
-    try:
-        message = parse_message("Span", body)
-    except TraceError:
-        return "content that is not protobuf of OTLP"
-    span = parse_span_message(message, source)
-    return span if isinstance(span, str) else SpanRecord(span, message.SerializeToString(), origin)
+    parsers = load_trace_parsers()
+    with from_protobuf.as_trace_error():
+        groups = list(from_protobuf.read_groups(data, parsers))
+    for group in groups:
+        sent = RecordOrigin("protobuf", *group[:4])
+        try:
+            origin = from_protobuf.parse_origin(group, parsers)
+        except Exception:  # protobuf's own
+            yield from ["damaged resource or scope"] * len(group.spans)
+            continue
+        for body in group.spans:
+            span = from_protobuf.parse_span(body, origin, parsers)
+            yield span if isinstance(span, str) else SpanRecord(span, body, sent)
 
 
 def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
@@ -137,16 +98,14 @@ def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
         raise TraceError(f"The export is not JSON: {error}.") from error
     if not isinstance(tree, dict):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    for group in iterate_maps(_get(tree, "resourceSpans", "resource_spans")):
-        resource, attributes = _dump(as_map(group.get("resource"))), parse_resource(group)
-        parts = _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
-        for part in iterate_maps(parts):
-            source = make_source(group, part, attributes)
-            scope = _dump(as_map(part.get("scope")))
-            origin = SpanOrigin("json", resource, source["resource_schema_url"], scope, source["schema_url"])
-            for each in iterate_maps(part.get("spans")):
-                span = parse_span_map(each, source)
-                yield span if isinstance(span, str) else SpanRecord(span, _dump(each), origin)
+    for group in from_json.read_groups(tree):
+        sent = RecordOrigin(
+            "json", _dump(group.resource), group.resource_schema_url, _dump(group.scope), group.schema_url
+        )
+        origin = from_json.parse_origin(group)
+        for each in iterate_maps(group.spans):
+            span = from_json.parse_span(each, origin)
+            yield span if isinstance(span, str) else SpanRecord(span, _dump(each), sent)
 
 
 def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
@@ -154,40 +113,34 @@ def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
     return _load_with_headroom(data, frames - 1) if frames else json.loads(data)
 
 
-def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
-    value = tree.get(name)
-    return tree.get(other) if value is None else value
-
-
 def _dump(tree: Mapping[str, Any]) -> bytes:
     # Escaped: half a character of UTF-16, which JSON may hold, is none in UTF-8.
     return json.dumps(tree, separators=(",", ":")).encode()
 
 
-def parse_record(body: bytes, origin: SpanOrigin) -> SpanRecord:
+def parse_record(body: bytes, origin: RecordOrigin) -> SpanRecord:
     """Parse a span that `read_records` returned, from how it was sent.
 
     Raises:
         TraceError: It is not one.
     """
-    source = _read_origin(origin)
+    shared = _parse_origin(origin)
     if origin.encoding == "protobuf":
-        span = parse_span_message(parse_message("Span", body), source)
+        span = from_protobuf.parse_span(body, shared, load_trace_parsers())
     else:
-        span = parse_span_map(json.loads(body), source)
+        span = from_json.parse_span(json.loads(body), shared)
     if isinstance(span, str):
         raise TraceError(f"The stored span has {span}.")
     return SpanRecord(span, body, origin)
 
 
 @lru_cache(maxsize=256)
-def _read_origin(origin: SpanOrigin) -> Source:
+def _parse_origin(origin: RecordOrigin) -> SpanOrigin:
     if origin.encoding == "protobuf":
-        resource = parse_message("Resource", origin.resource)
-        scope = parse_message("InstrumentationScope", origin.scope)
-        return read_source(
-            origin.resource_schema_url, scope, origin.schema_url, read_attributes(resource.attributes)
-        )
-    map_group = {"resource": json.loads(origin.resource), "schemaUrl": origin.resource_schema_url}
-    map_part = {"scope": json.loads(origin.scope), "schemaUrl": origin.schema_url}
-    return make_source(map_group, map_part, parse_resource(map_group))
+        parts = (origin.resource, origin.resource_schema_url, origin.scope, origin.schema_url)
+        with from_protobuf.as_trace_error():
+            return from_protobuf.parse_origin(from_protobuf.SentGroup(*parts), load_trace_parsers())
+    resource, scope = json.loads(origin.resource), json.loads(origin.scope)
+    return from_json.parse_origin(
+        from_json.SentGroup(resource, origin.resource_schema_url, scope, origin.schema_url)
+    )

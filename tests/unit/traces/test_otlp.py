@@ -24,6 +24,7 @@ from opentelemetry.trace import (
 
 from dokimos.errors import TraceError
 from dokimos.traces import (
+    Span,
     SpanEvent,
     SpanLink,
     SpanTree,
@@ -766,3 +767,55 @@ def test_values_of_the_wrong_type_are_nested_no_deeper_than_allowed(attributes):
     span = {"name": "a", "traceId": "1" * 32, "spanId": "2" * 16, "attributes": attributes}
     [parsed] = read_otlp(export(span)).spans
     assert measure_depth(parsed.attributes["deep"]) <= MAX_DEPTH + 1
+
+
+def test_a_damaged_span_costs_no_other(story):
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    ids = {"trace_id": bytes.fromhex(TRACE_ID), "span_id": bytes.fromhex(SPAN_ID)}
+    for name in ("whole", "broken"):
+        spans.add(name=name, **ids).attributes.add(key="k").value.string_value = "text"
+    body = request.SerializeToString()
+    place = body.rindex(b"text")
+    batch = read_otlp(body[:place] + b"\xff\xff\xff\xff", encoding="protobuf", signal="traces")
+
+    assert [span.name for span in batch.spans] == ["whole"]
+    assert (batch.rejected, batch.reasons) == (1, {"damaged": 1})
+
+
+def test_parts_of_one_message_are_joined_as_protobuf_says():
+    parts = [
+        {"resourceSpans": [{"resource": {"attributes": texts(a="1")}, "scopeSpans": []}]},
+        {"resourceSpans": [{"resource": {"attributes": texts(b="2")}}]},
+    ]
+    groups = [ParseDict(part, ExportTraceServiceRequest()).resource_spans[0] for part in parts]
+    span = trace_pb2.Span(trace_id=b"t" * 16, span_id=b"s" * 8, name="n", status={"code": 2})
+    span = trace_pb2.Span.FromString(span.SerializeToString())
+    halves = span.SerializeToString() + trace_pb2.Span(status={"message": "m"}).SerializeToString()
+    scope = b"\x12" + bytes([len(halves)]) + halves
+    content = b"".join(group.SerializeToString() for group in groups) + b"\x12" + bytes([len(scope)]) + scope
+    (read,) = read_otlp(b"\n" + bytes([len(content)]) + content, encoding="protobuf", signal="traces").spans
+
+    assert read.resource == {"a": "1", "b": "2"}
+    assert (read.status, read.status_message) == ("error", "m")
+
+
+def test_a_span_that_was_read_is_as_one_that_was_made(story):
+    for body in (story.otlp("genai-json"), as_protobuf(story, story.otlp("genai-json"))[0]):
+        for span in read_otlp(body).spans:
+            assert type(span) is Span
+            made = replace(span)
+            assert (made, repr(made), hash(made.trace_id)) == (span, repr(span), hash(span.trace_id))
+            with pytest.raises(AttributeError):
+                span.name = "other"
+
+
+@pytest.mark.parametrize("text", ['{"resourceSpans": [], "x": NaN}', '{"a": "\\ud800"}', "{" * 3 + "}" * 3])
+def test_json_that_the_fast_parser_refuses_is_parsed_as_before(text):
+    try:
+        json.loads(text)
+    except ValueError:
+        with pytest.raises(TraceError):
+            read_otlp(text)
+    else:
+        assert read_otlp(text).spans == ()

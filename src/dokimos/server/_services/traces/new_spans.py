@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from dokimos.server._services.traces.span_origins import origin_id
-from dokimos.traces._otlp_records import SpanOrigin, SpanRecord
+from dokimos.traces._otlp_records import RecordOrigin, SpanRecord
 from dokimos.traces._span import Span
 from dokimos.traces._span_content import digest_span
 from dokimos.traces._span_messages import MessageCache
@@ -71,7 +71,7 @@ class NewSpan:
     attribute_hashes: tuple[int, ...]
     encoding: Literal["protobuf", "json"]
     body: bytes
-    origin: SpanOrigin
+    origin: RecordOrigin
 
     @property
     def rank(self) -> tuple[int, str]:

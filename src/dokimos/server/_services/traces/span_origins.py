@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 
-from dokimos.traces._otlp_records import SpanOrigin
+from dokimos.traces._otlp_records import RecordOrigin
 
 
 @lru_cache(maxsize=1024)
-def origin_id(origin: SpanOrigin) -> int:
+def origin_id(origin: RecordOrigin) -> int:
     """Return the id of the row of an origin: a hash, so that finding it needs no query."""
     parts = (
         origin.encoding.encode(),

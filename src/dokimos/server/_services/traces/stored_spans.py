@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dokimos.traces._otlp_records import SpanOrigin, SpanRecord, parse_record
+from dokimos.traces._otlp_records import RecordOrigin, SpanRecord, parse_record
 
 
-def read_record(body: bytes, origin: SpanOrigin) -> SpanRecord:
+def read_record(body: bytes, origin: RecordOrigin) -> SpanRecord:
     """Return a stored span."""
     return parse_record(body, origin)

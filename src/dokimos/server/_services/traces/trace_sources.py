@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import TRACE_SOURCES
 from dokimos.server._services.traces.new_spans import ENCODINGS, is_text
-from dokimos.traces._otlp_records import SpanOrigin
+from dokimos.traces._otlp_records import RecordOrigin
 
 
-def store_origins(connection: Connection, origins: Mapping[int, SpanOrigin], day: int) -> None:
+def store_origins(connection: Connection, origins: Mapping[int, RecordOrigin], day: int) -> None:
     """Insert the rows of origins that are not there yet.
 
     Args:
@@ -42,9 +42,9 @@ def store_origins(connection: Connection, origins: Mapping[int, SpanOrigin], day
 
 def load_origin(
     encoding: int, resource: bytes, resource_schema_url: str, scope: bytes, schema_url: str
-) -> SpanOrigin:
+) -> RecordOrigin:
     """Return the origin of a row."""
-    return SpanOrigin(
+    return RecordOrigin(
         "json" if encoding else "protobuf",
         bytes(resource),
         _unescape(resource_schema_url),
