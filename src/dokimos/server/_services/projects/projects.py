@@ -30,6 +30,7 @@ from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import ConflictError, NotFoundError, RoleError
 from dokimos.server._services.events import Event, EventData, EventKind, announce
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
+from dokimos.server._services.online.rule_removal import remove_rules_of_project
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.visible_counts import activity_at, select_counted, visible_activity
 
@@ -229,6 +230,7 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         )
     for table in (PROJECT_MEMBERS, PROJECT_DATASETS):  # nobody sees anything through it any more
         connection.execute(delete(table).where(table.c.project_id == project.id))
+    remove_rules_of_project(connection, project.id)  # nothing is scored any more, and connections are free
     announce_project(connection, EventKind.PROJECT_DELETED, project)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from dokimos.server._db.columns import LONG, NUMBER, Id
+from dokimos.server._db.columns import LONG, NUMBER, Flag, Id
 
 revision = "0001"
 down_revision = None
@@ -18,6 +18,7 @@ def upgrade() -> None:
     _add_sources()
     _add_hours()
     _add_days()
+    _add_jobs()
 
 
 def _add_traces() -> None:
@@ -51,6 +52,7 @@ def _add_traces() -> None:
         sa.Column("output_text", sa.Text(), nullable=True),
         sa.Column("summary", sa.Text(), nullable=False),
         sa.Column("match_due_at", LONG, nullable=True),
+        sa.Column("quiet_due_at", LONG, nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_traces")),
         sa.UniqueConstraint("tenant_key", "trace_id", name=op.f("uq_traces_tenant_key_trace_id")),
         sqlite_strict=True,
@@ -76,6 +78,10 @@ def _add_traces() -> None:
     )
     op.create_index(
         "ix_traces_match_due", "traces", ["match_due_at"], sqlite_where=is_due, postgresql_where=is_due
+    )
+    is_quiet = sa.text("quiet_due_at IS NOT NULL")
+    op.create_index(
+        "ix_traces_quiet_due", "traces", ["quiet_due_at"], sqlite_where=is_quiet, postgresql_where=is_quiet
     )
 
 
@@ -194,3 +200,60 @@ def _add_days() -> None:
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )
+
+
+def _add_jobs() -> None:
+    op.create_table(
+        "trace_eval_configs",
+        sa.Column("id", LONG, autoincrement=False, nullable=False),
+        sa.Column("config", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_eval_configs"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "trace_eval_jobs",
+        sa.Column("id", Id(), nullable=False),
+        sa.Column("rule_id", Id(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("trace", Id(), nullable=False),
+        sa.Column("span_id", sa.Text(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=True),
+        sa.Column("project_id", Id(), nullable=True),
+        sa.Column("evaluator_name", sa.Text(), nullable=False),
+        sa.Column("config", LONG, nullable=False),
+        sa.Column("probability", NUMBER, nullable=False),
+        sa.Column("stratum", sa.Text(), nullable=True),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("score", NUMBER, nullable=True),
+        sa.Column("success", Flag(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("label", sa.Text(), nullable=True),
+        sa.Column("error_kind", sa.Text(), nullable=True),
+        sa.Column("attempt_count", LONG, nullable=False),
+        sa.Column("last_error", sa.Text(), nullable=True),
+        sa.Column("observed_at", LONG, nullable=False),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.Column("completed_at", LONG, nullable=True),
+        sa.Column("batch", Id(), nullable=True),
+        sa.Column("lease", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_eval_jobs"),
+        sa.ForeignKeyConstraint(
+            ["trace"], ["traces.id"], name="fk_trace_eval_jobs_trace", ondelete="CASCADE"
+        ),
+        sa.UniqueConstraint("rule_id", "target", name="uq_trace_eval_jobs_rule_id_target"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_trace_eval_jobs_trace", "trace_eval_jobs", ["trace"])
+    op.create_index("ix_trace_eval_jobs_rule_id_observed_at", "trace_eval_jobs", ["rule_id", "observed_at"])
+    for name, columns, text in (
+        ("queued", ["rule_id", "id"], "status = 'PENDING' AND batch IS NULL"),
+        ("batch", ["batch"], "batch IS NOT NULL"),
+    ):
+        condition = sa.text(text)
+        op.create_index(
+            f"ix_trace_eval_jobs_{name}",
+            "trace_eval_jobs",
+            columns,
+            sqlite_where=condition,
+            postgresql_where=condition,
+        )
