@@ -96,12 +96,34 @@ def read_jobs(api):
     return api.portal.call(api.app.state.traces.read, read)
 
 
+def wait_until(is_so):
+    limit = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < limit, "it did not come about"
+        time.sleep(0.02)  # between two looks
+
+
+def wait_until_matched(api):
+    """Wait until rules were held against all spans."""
+    from sqlalchemy import or_, select
+
+    from dokimos.server._db.trace_tables import TRACES
+
+    is_due = or_(TRACES.c.match_due_at.is_not(None), TRACES.c.quiet_due_at.is_not(None))
+
+    def is_matched(connection):
+        return connection.execute(select(TRACES.c.id).where(is_due).limit(1)).first() is None
+
+    wait_until(lambda: api.portal.call(api.app.state.traces.read, is_matched))
+
+
 def wait_for_jobs(api, number, *statuses):
     """The jobs, once there are so many with one of these statuses; by default, ended ones."""
-    limit = time.monotonic() + PATIENCE
-    while True:
-        jobs = read_jobs(api)
-        if sum(job["status"] in (statuses or ("SUCCEEDED", "FAILED")) for job in jobs) >= number:
-            return jobs
-        assert time.monotonic() < limit, f"the jobs are still {jobs}"
-        time.sleep(0.02)  # between two looks
+    jobs = []
+
+    def are_there():
+        jobs[:] = read_jobs(api)
+        return sum(job["status"] in (statuses or ("SUCCEEDED", "FAILED")) for job in jobs) >= number
+
+    wait_until(are_there)
+    return jobs

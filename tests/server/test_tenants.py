@@ -188,7 +188,9 @@ class World:
             await self.make(caller, f"post /api/v1/projects/{project}/alert-webhooks")
             hook = f"/api/v1/projects/{project}/alert-webhooks/{self.ids['alert_webhooks'][-1]}"
             await self.make(caller, f"post {hook}/test")
-            await self.make(caller, f"post /api/v1/projects/{project}/trace-eval-rules")
+            rules = f"post /api/v1/projects/{project}/trace-eval-rules"
+            judge = {"type": "contains", "params": {"values": ["a"]}}
+            await self.make(caller, rules, evaluator=judge, connectionId=None, criteria=None)
         for caller in self.callers:
             if caller.role <= VIEWER and caller.key_id is not None:
                 owner = next(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -68,16 +68,12 @@ def has_rules(connection: Connection, project_id: str) -> bool:
     return bool(connection.execute(select(exists().where(*is_enabled))).scalar())
 
 
-def read_enabled_rules(connection: Connection, project_ids: Iterable[str]) -> list[EvalRule]:
-    """Return the enabled rules of projects."""
+def read_enabled_rules(connection: Connection) -> list[EvalRule]:
+    """Return the enabled rules of all projects."""
     query = (
         select(TRACE_EVAL_RULES)
         .join(PROJECTS, PROJECTS.c.id == _RULE.project_id)
-        .where(
-            _RULE.project_id.in_(list(project_ids)),
-            _RULE.enabled.is_(true()),
-            PROJECTS.c.deleted_at.is_(None),
-        )
+        .where(_RULE.enabled.is_(true()), PROJECTS.c.deleted_at.is_(None))
         .order_by(_RULE.id)
     )
     return [make_rule(row) for row in connection.execute(query)]

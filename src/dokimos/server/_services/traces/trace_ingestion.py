@@ -92,6 +92,8 @@ class TraceIngestion:
         self.queue = IngestionQueue(settings.max_waiting_bytes)
         self.projects = projects
         self.store = SpanStore()
+        self.match_soon: Callable[[], None] = _do_nothing
+        """Tells this server's worker that rules are to be held against new spans."""
         self._traces = traces
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
 
@@ -129,6 +131,8 @@ class TraceIngestion:
             part = tuple(spans[start : start + _SPANS_AT_ONCE])
             stored = await self._traces.write(partial(self.store.store, spans=part))
             self.store.remember(stored)
+        if any(placement.has_rules for _, placement in spans):
+            self.match_soon()
 
     async def _parse(self, data: bytes, parse: Callable[[], T]) -> T:
         try:
@@ -137,6 +141,10 @@ class TraceIngestion:
             return await asyncio.get_running_loop().run_in_executor(self._parser, parse)
         except TraceError as error:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _digest(batch: RecordBatch, reasons: Counter[str]) -> list[tuple[NewSpan, str | None]]:
