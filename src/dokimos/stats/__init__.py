@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from dokimos.stats._bootstrap import bootstrap_interval as bootstrap_interval
     from dokimos.stats._bootstrap import bootstrap_mean_interval as bootstrap_mean_interval
     from dokimos.stats._bootstrap import percentile as percentile
+    from dokimos.stats._chance_alerts import ChanceAlerts as ChanceAlerts
+    from dokimos.stats._chance_alerts import chance_alerts as chance_alerts
+    from dokimos.stats._chance_alerts import chance_alerts_of_rate as chance_alerts_of_rate
+    from dokimos.stats._change_alarm import ChangeAlarm as ChangeAlarm
+    from dokimos.stats._change_detector import ChangeDetector as ChangeDetector
     from dokimos.stats._corrected_rate import CorrectedRate as CorrectedRate
     from dokimos.stats._corrected_rate import LabelsApart as LabelsApart
     from dokimos.stats._corrected_rate import VerdictCounts as VerdictCounts
@@ -81,14 +86,24 @@ if TYPE_CHECKING:
     from dokimos.stats._thresholds import best_threshold as best_threshold
     from dokimos.stats._thresholds import cross_validated_accuracy as cross_validated_accuracy
     from dokimos.stats._thresholds import stratified_folds as stratified_folds
+    from dokimos.stats._trace_values import WeightedValue as WeightedValue
+    from dokimos.stats._trace_values import merge_trace as merge_trace
+    from dokimos.stats._trace_values import split_false_alarms as split_false_alarms
+    from dokimos.stats._trace_values import squash as squash
+    from dokimos.stats._trace_values import unsquash as unsquash
     from dokimos.stats._uneven_power import UnevenDrop as UnevenDrop
     from dokimos.stats._uneven_power import uneven_power as uneven_power
     from dokimos.stats._verdict_power import VerdictDesign as VerdictDesign
     from dokimos.stats._verdict_power import detectable_verdict_drop as detectable_verdict_drop
     from dokimos.stats._verdict_power import verdict_items_needed as verdict_items_needed
     from dokimos.stats._verdict_power import verdict_power as verdict_power
+    from dokimos.stats._weighted_mean import WeightedEstimate as WeightedEstimate
+    from dokimos.stats._weighted_mean import weighted_mean_estimate as weighted_mean_estimate
 
 _MODULE_OF: Final = {
+    "ChanceAlerts": "dokimos.stats._chance_alerts",
+    "ChangeAlarm": "dokimos.stats._change_alarm",
+    "ChangeDetector": "dokimos.stats._change_detector",
     "CorrectedRate": "dokimos.stats._corrected_rate",
     "EDetector": "dokimos.stats._e_process",
     "EProcess": "dokimos.stats._e_process",
@@ -109,6 +124,8 @@ _MODULE_OF: Final = {
     "UnevenDrop": "dokimos.stats._uneven_power",
     "VerdictCounts": "dokimos.stats._corrected_rate",
     "VerdictDesign": "dokimos.stats._verdict_power",
+    "WeightedEstimate": "dokimos.stats._weighted_mean",
+    "WeightedValue": "dokimos.stats._trace_values",
     "agreement": "dokimos.stats._agreement",
     "anytime_interval": "dokimos.stats._sequential",
     "anytime_p": "dokimos.stats._sequential",
@@ -119,6 +136,8 @@ _MODULE_OF: Final = {
     "beta_quantile": "dokimos.stats._intervals",
     "bootstrap_interval": "dokimos.stats._bootstrap",
     "bootstrap_mean_interval": "dokimos.stats._bootstrap",
+    "chance_alerts": "dokimos.stats._chance_alerts",
+    "chance_alerts_of_rate": "dokimos.stats._chance_alerts",
     "clopper_pearson_interval": "dokimos.stats._intervals",
     "clustered_mean_estimate": "dokimos.stats._paired_estimates",
     "cohen_kappa": "dokimos.stats._agreement",
@@ -149,6 +168,7 @@ _MODULE_OF: Final = {
     "mcnemar_power": "dokimos.stats._power",
     "mcnemar_test": "dokimos.stats._mcnemar",
     "mean_estimate": "dokimos.stats._paired_estimates",
+    "merge_trace": "dokimos.stats._trace_values",
     "mid_p_interval": "dokimos.stats._intervals",
     "paired_deltas": "dokimos.stats._permutation",
     "paired_estimate": "dokimos.stats._paired_estimates",
@@ -161,16 +181,23 @@ _MODULE_OF: Final = {
     "rank_biserial": "dokimos.stats._effect",
     "sidak_level": "dokimos.stats._multiplicity",
     "sign_flip_test": "dokimos.stats._permutation",
+    "split_false_alarms": "dokimos.stats._trace_values",
+    "squash": "dokimos.stats._trace_values",
     "standardised_mean_difference": "dokimos.stats._effect",
     "stratified_counts": "dokimos.stats._power",
     "stratified_folds": "dokimos.stats._thresholds",
     "to_fixed_point": "dokimos.stats._permutation",
     "uneven_power": "dokimos.stats._uneven_power",
+    "unsquash": "dokimos.stats._trace_values",
     "verdict_items_needed": "dokimos.stats._verdict_power",
     "verdict_power": "dokimos.stats._verdict_power",
+    "weighted_mean_estimate": "dokimos.stats._weighted_mean",
     "wilson_interval": "dokimos.stats._intervals",
 }
 __all__ = [
+    "ChanceAlerts",
+    "ChangeAlarm",
+    "ChangeDetector",
     "CorrectedRate",
     "EDetector",
     "EProcess",
@@ -191,6 +218,8 @@ __all__ = [
     "UnevenDrop",
     "VerdictCounts",
     "VerdictDesign",
+    "WeightedEstimate",
+    "WeightedValue",
     "agreement",
     "anytime_interval",
     "anytime_p",
@@ -201,6 +230,8 @@ __all__ = [
     "beta_quantile",
     "bootstrap_interval",
     "bootstrap_mean_interval",
+    "chance_alerts",
+    "chance_alerts_of_rate",
     "clopper_pearson_interval",
     "clustered_mean_estimate",
     "cohen_kappa",
@@ -231,6 +262,7 @@ __all__ = [
     "mcnemar_power",
     "mcnemar_test",
     "mean_estimate",
+    "merge_trace",
     "mid_p_interval",
     "paired_deltas",
     "paired_estimate",
@@ -243,13 +275,17 @@ __all__ = [
     "rank_biserial",
     "sidak_level",
     "sign_flip_test",
+    "split_false_alarms",
+    "squash",
     "standardised_mean_difference",
     "stratified_counts",
     "stratified_folds",
     "to_fixed_point",
     "uneven_power",
+    "unsquash",
     "verdict_items_needed",
     "verdict_power",
+    "weighted_mean_estimate",
     "wilson_interval",
 ]
 

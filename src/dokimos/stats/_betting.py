@@ -53,7 +53,7 @@ class Game:
             raise ValueError(f"tolerance must be 0 or more, not {self.tolerance}.")
         if self.largest_weight <= 0:
             raise ValueError(f"largest_weight must be greater than 0, not {self.largest_weight}.")
-        if not all(_NEAREST_TO_AN_END <= bound <= 1 - _NEAREST_TO_AN_END for bound in self._bounds):
+        if not all(_NEAREST_TO_AN_END <= bound <= 1 - _NEAREST_TO_AN_END for bound in self.bounds):
             raise ValueError(
                 f"target ({self.target}) must lie between low ({self.low}) and high ({self.high}), at "
                 f"neither end, and so must the target with its tolerance ({self.tolerance})."
@@ -64,7 +64,7 @@ class Game:
         return ("greater", "less") if self.alternative == "two-sided" else (self.alternative,)
 
     @cached_property
-    def _bounds(self) -> tuple[float, ...]:
+    def bounds(self) -> tuple[float, ...]:
         """The mean that the players of each side bet against, as they see it: a share of the range."""
         span = self.high - self.low
         seen = {
@@ -75,9 +75,9 @@ class Game:
 
     def log_payoffs(self, value: float, weight: float) -> list[float]:
         """Return by what logarithm one observation changes the capital of each player."""
-        stake = self._stake(weight)
+        stake = self.stake(weight)
         payoffs: list[float] = []
-        for share, bound in zip(self._shares(value), self._bounds, strict=True):
+        for share, bound in zip(self._shares(value), self.bounds, strict=True):
             # With a stake of at most 1 a payoff cannot fall below 0. A weight above 1 could make it negative,
             # and capital would no longer be evidence; so weights are divided by the largest one that can
             # occur.
@@ -91,9 +91,9 @@ class Game:
         A payoff's logarithm is concave in the observation. Among all values of one mean it is therefore least
         for values at the two ends of the range, where verdicts always are.
         """
-        stake = self._stake(weight)
+        stake = self.stake(weight)
         payoffs: list[float] = []
-        for share, bound in zip(self._shares(mean), self._bounds, strict=True):
+        for share, bound in zip(self._shares(mean), self.bounds, strict=True):
             # As if a share of the n values were at the top of the range and the rest at the bottom.
             best = stake * (1 / bound - 1)
             payoffs += [
@@ -102,19 +102,24 @@ class Game:
             ]
         return payoffs
 
-    def _shares(self, value: float) -> tuple[float, ...]:
-        """Return a value as the players of each side see it: a share of the range from their end."""
+    def clip(self, value: float) -> float:
+        """Return a value that may be outside of the range by rounding. Raises `TypeError` or `ValueError`."""
         number = finite("An observation", value)
         span = self.high - self.low
         if not self.low - _DUST * span <= number <= self.high + _DUST * span:
             raise ValueError(f"An observation must be in {self.low}..{self.high}, not {number}.")
-        number = min(max(number, self.low), self.high)
+        return min(max(number, self.low), self.high)
+
+    def _shares(self, value: float) -> tuple[float, ...]:
+        """Return a value as the players of each side see it: a share of the range from their end."""
+        number, span = self.clip(value), self.high - self.low
         return tuple(
             (number - self.low) / span if side == "greater" else (self.high - number) / span
             for side in self.sides
         )
 
-    def _stake(self, weight: float) -> float:
+    def stake(self, weight: float) -> float:
+        """Return a weight as a share of the largest one. Raises `TypeError` or `ValueError`."""
         number = finite("A weight", weight)
         if not 0 <= number <= self.largest_weight:
             raise ValueError(f"A weight must be in 0..{self.largest_weight} (largest_weight), not {number}.")

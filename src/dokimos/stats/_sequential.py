@@ -20,7 +20,13 @@ BETS: Final = (0.03, 0.1, 0.3, 0.6, 0.95)
 
 
 def anytime_interval(
-    values: Sequence[float], *, low: float = 0.0, high: float = 1.0, confidence: float = 0.95
+    values: Sequence[float],
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    confidence: float = 0.95,
+    weights: Sequence[float] | None = None,
+    largest_weight: float | None = None,
 ) -> Interval:
     """Return an interval of the mean that holds it at all times at once, with at least the stated confidence.
 
@@ -33,15 +39,40 @@ def anytime_interval(
         low: The smallest possible value.
         high: The largest possible value.
         confidence: Chance that all intervals of the sequence hold the mean.
+        weights: One over the chance with which each value was sampled; the mean is then that of all, sampled
+            or not. 1 each if None.
+        largest_weight: The largest weight that can occur, known beforehand. Needed with weights; the further
+            it is above the usual one, the wider the interval is.
+
+    Raises:
+        ValueError: There are not as many weights as values, one is not in 0..`largest_weight`, or
+            `largest_weight` is missing.
     """
     if not values:
         return Interval(low, high)
     scale = high - low
-    shares = Counter((value - low) / scale for value in values)
-    mirrored = Counter((high - value) / scale for value in values)
+    stakes = _stakes(len(values), weights, largest_weight)
+    shares = Counter(((value - low) / scale, stake) for value, stake in zip(values, stakes, strict=True))
+    mirrored = Counter(((high - value) / scale, stake) for value, stake in zip(values, stakes, strict=True))
+    if not any(stakes):
+        return Interval(low, high)
     # Each side has half of what may go wrong.
     needed = math.log(2 / (1 - confidence))
     return Interval(low + scale * _lower_limit(shares, needed), high - scale * _lower_limit(mirrored, needed))
+
+
+def _stakes(n: int, weights: Sequence[float] | None, largest_weight: float | None) -> Sequence[float]:
+    """Return each weight as a share of the largest."""
+    if weights is None:
+        return [1.0] * n
+    if len(weights) != n:
+        raise ValueError(f"There are {n} values and {len(weights)} weights.")
+    # The largest one of the sample will not do: it would depend on what was sampled.
+    if largest_weight is None or not 0 < largest_weight < math.inf:
+        raise ValueError(f"With weights, largest_weight must be greater than 0, not {largest_weight}.")
+    if not all(0 <= weight <= largest_weight for weight in weights):
+        raise ValueError(f"Weights must be in 0..{largest_weight} (largest_weight).")
+    return [weight / largest_weight for weight in weights]
 
 
 class SequentialTest:
@@ -81,10 +112,11 @@ def anytime_p(deltas: Iterable[float], *, largest: float = 1.0) -> float:
     return test.p
 
 
-def _lower_limit(shares: Mapping[float, int], needed: float) -> float:
+def _lower_limit(shares: Mapping[tuple[float, float], int], needed: float) -> float:
     """Return the smallest mean at which betting that the true one is higher did not pay enough."""
-    n = sum(shares.values())
-    rejected, accepted = 0.0, sum(share * count for share, count in shares.items()) / n
+    total = sum(stake * count for (_, stake), count in shares.items())
+    mean = sum(share * stake * count for (share, stake), count in shares.items()) / total
+    rejected, accepted = 0.0, mean
     # The mean of what was seen is never rejected: no bet against it pays.
     while accepted - rejected > 1e-9:
         middle = (rejected + accepted) / 2
@@ -95,10 +127,12 @@ def _lower_limit(shares: Mapping[float, int], needed: float) -> float:
     return rejected
 
 
-def _log_wealth(shares: Mapping[float, int], mean: float) -> float:
+def _log_wealth(shares: Mapping[tuple[float, float], int], mean: float) -> float:
     """Return the logarithm of the mean wealth of the players who bet on values above `mean`."""
     players = [
-        math.fsum(count * math.log1p(bet * (share / mean - 1)) for share, count in shares.items())
+        math.fsum(
+            count * math.log1p(bet * stake * (share / mean - 1)) for (share, stake), count in shares.items()
+        )
         for bet in BETS
     ]
     # Taken out first, so that no power overflows (log-sum-exp).
