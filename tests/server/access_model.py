@@ -91,6 +91,9 @@ PLACES = {
     "judge_errors": _of_run_of_job,
     "judge_scores": _of_run_of_job,
     "encryption_keys": lambda model, row: Place(kind="key"),
+    "trace_eval_rules": lambda model, row: Place(row["tenant_id"], row["project_id"]),
+    "trace_eval_batches": lambda model, row: Place(row["tenant_id"], row["project_id"]),
+    "trace_eval_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "judge_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "judge_budgets": lambda model, row: Place(project=row["project_id"]),
     "llm_connections": lambda model, row: Place(row["tenant_id"]),
@@ -111,7 +114,7 @@ REFERENCES = {
     "baseline_run_id", "verdict_run_id", "latest_run_id", "candidate_run_id", "source_item_id",
     "source_run_id", "run_id", "item_id", "experiment_id", "project_id", "dataset_id", "dataset_item_id",
     "dataset_version_id", "version_id", "comparison_id", "api_key_id", "content_hash", "inputs_hash",
-    "webhook_id", "payload", "lease", "job_id", "connection_id",
+    "webhook_id", "payload", "lease", "job_id", "connection_id", "rule_id",
 }  # fmt: skip
 """Columns that name other rows: seeing one of them entitles to nothing."""
 

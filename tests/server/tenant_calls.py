@@ -30,6 +30,7 @@ ITEM = "/api/v1/runs/{runId}/items/{itemId}"
 JOBS = "/api/v1/runs/{runId}/judge-jobs"
 WEBHOOKS = "/api/v1/projects/{projectId}/alert-webhooks"
 CONNECTIONS = "/api/v1/llm-connections"
+RULES = "/api/v1/projects/{projectId}/trace-eval-rules"
 
 
 def bodies_of(world, caller):
@@ -70,6 +71,14 @@ def bodies_of(world, caller):
             "maxOutputTokens": pick([None, 7]),
         }  # fmt: skip
 
+    def rule():
+        evaluator = {"evaluator": {"type": "contains", "params": {"values": [text]}}}
+        judge = {"connectionId": part("connectionId"), "criteria": text, "maxScore": 1}
+        return {
+            "name": pick([text, "name-a"]), "matchType": "SPAN_NAME", "matchValue": text,
+            "evaluatorName": text, **pick([evaluator, judge]),
+        }  # fmt: skip
+
     versions = {"items": [pick([named, {"inputs": {"q": text}}])], "description": text}
     return {
         "post /api/v1/projects/{name}/runs": lambda: {
@@ -91,6 +100,9 @@ def bodies_of(world, caller):
         f"delete {WEBHOOKS}/{{webhookId}}": lambda: None,
         f"post {WEBHOOKS}/{{webhookId}}/test": lambda: {},
         f"post {WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}/redeliver": lambda: {},
+        f"post {RULES}": rule,
+        f"put {RULES}/{{ruleId}}": rule,
+        f"delete {RULES}/{{ruleId}}": lambda: None,
         f"post {CONNECTIONS}": connection,
         f"put {CONNECTIONS}/{{connectionId}}": connection,
         f"delete {CONNECTIONS}/{{connectionId}}": lambda: None,

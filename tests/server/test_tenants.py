@@ -38,7 +38,7 @@ TABLES = {
     "datasetItemId": "dataset_items", "lineageId": "dataset_items", "viewId": "saved_views",
     "projectId": "projects", "webhookId": "alert_webhooks", "deliveryId": "alert_deliveries",
     "connectionId": "llm_connections",
-    "jobId": "judge_jobs",
+    "jobId": "judge_jobs", "ruleId": "trace_eval_rules",
 }  # fmt: skip
 """Whose ids stand in a part of a path or of a body. A new kind of id is added here."""
 
@@ -188,6 +188,9 @@ class World:
             await self.make(caller, f"post /api/v1/projects/{project}/alert-webhooks")
             hook = f"/api/v1/projects/{project}/alert-webhooks/{self.ids['alert_webhooks'][-1]}"
             await self.make(caller, f"post {hook}/test")
+            rules = f"post /api/v1/projects/{project}/trace-eval-rules"
+            judge = {"type": "contains", "params": {"values": ["a"]}}
+            await self.make(caller, rules, evaluator=judge, connectionId=None, criteria=None)
         for caller in self.callers:
             if caller.role <= VIEWER and caller.key_id is not None:
                 owner = next(
@@ -376,6 +379,8 @@ class World:
         delivery = rows["alert_deliveries"].get(values.get("deliveryId"))
         if delivery is not None:
             values["webhookId"] = delivery["webhook_id"]
+        if values.get("ruleId") in rows["trace_eval_rules"]:
+            values["projectId"] = rows["trace_eval_rules"][values["ruleId"]]["project_id"]
         if values.get("webhookId") in rows["alert_webhooks"]:
             values["projectId"] = rows["alert_webhooks"][values["webhookId"]]["project_id"]
         return values

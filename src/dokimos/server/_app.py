@@ -40,6 +40,7 @@ from dokimos.server._api.http.query_parameters import check_query
 from dokimos.server._api.judging import judge_routes
 from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.models import connection_routes
+from dokimos.server._api.online import rule_routes
 from dokimos.server._api.projects import project_routes, project_settings_routes, view_routes
 from dokimos.server._api.reviews import (
     alignment_routes,
@@ -61,10 +62,12 @@ from dokimos.server._services.audit.audited_database import AuditedDatabase
 from dokimos.server._services.comparisons.comparisons import Comparisons
 from dokimos.server._services.encryption.secret_vault import SecretVault
 from dokimos.server._services.event_hub import EventHub
+from dokimos.server._services.events import EventKind
 from dokimos.server._services.judging.judge_jobs import JobsChanged
 from dokimos.server._services.measured_database import MeasuredDatabase
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.models.model_check import ModelChecks
+from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.start_warnings import warn_of_access, warn_of_ignored_variables
 from dokimos.server._services.traces.trace_ingestion import TraceIngestion
 from dokimos.server._services.traces.trace_projects import TraceProjects
@@ -76,6 +79,8 @@ from dokimos.server._workers.event_relay import relay_events
 from dokimos.server._workers.judge_models import JobModels
 from dokimos.server._workers.judging import JudgeWorker, judge_runs
 from dokimos.server._workers.maintenance import maintain
+from dokimos.server._workers.online_matching import OnlineMatching
+from dokimos.server._workers.online_scoring import OnlineScoring, score_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
@@ -94,6 +99,7 @@ _ROUTERS: Final = (
     alert_routes.ROUTER,
     connection_routes.ROUTER,
     judge_routes.ROUTER,
+    rule_routes.ROUTER,
     otlp_routes.ROUTER,
     trace_routes.ROUTER,
     event_routes.ROUTER,
@@ -108,6 +114,13 @@ _ROUTERS: Final = (
     user_routes.ROUTER,
     health_routes.ROUTER,
 )
+
+_RULE_EVENTS: Final = (
+    EventKind.TRACE_EVAL_RULE_CHANGED,
+    EventKind.TRACE_EVAL_RULE_DELETED,
+    EventKind.PROJECT_DELETED,
+)
+"""After which no server may go on with the rules that it knows."""
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
@@ -187,6 +200,11 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
         metrics,
         state.comparisons.judge_soon,
     )
+    state.scoring = OnlineScoring(
+        state.database, state.traces, settings, JobModels(state.database, settings, state.vault), metrics
+    )
+    state.matching = OnlineMatching(state.database, state.traces, settings.online, state.scoring.wake)
+    state.trace_ingestion.match_soon = state.matching.wake_for_spans
     state.is_draining = False
 
 
@@ -195,6 +213,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     state = app.state
     for warning in warn_of_ignored_variables(state.settings):  # also where the database cannot be opened
         _LOGGER.warning("%s", warning)
+
+    def forget_rules() -> None:
+        state.trace_ingestion.projects.forget()
+        state.matching.wake_for_rules()
+        state.scoring.wake()
+
     await state.database.open()
     try:
         await state.traces.open()
@@ -214,11 +238,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
                 state.settings,
                 state.events,
                 state.keys.expire,
-                {AlertsQueued: state.alerts.wake, JobsChanged: state.judging.wake},
+                {
+                    AlertsQueued: state.alerts.wake,
+                    JobsChanged: state.judging.wake,
+                    RulesChanged: forget_rules,
+                },
+                dict.fromkeys(_RULE_EVENTS, forget_rules),
             ) as relay,
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),
             judge_runs(state.judging),
+            score_traces(state.matching, state.scoring),
         ):
             state.keys.announce_to(relay.announce_access)
             yield

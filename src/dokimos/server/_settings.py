@@ -13,6 +13,7 @@ from dokimos._http.address_policy import ALLOWED_HOSTS, AddressPolicy
 from dokimos.errors import ConfigurationError
 from dokimos.server._environment import Variables
 from dokimos.server._judge_settings import JudgeSettings, read_judge_settings
+from dokimos.server._online_settings import OnlineSettings, read_online_settings
 from dokimos.server._sign_in_settings import (
     OidcSettings,
     TrustedHeader,
@@ -132,6 +133,8 @@ class ServerSettings:
     """How stored runs are scored."""
     traces: TraceSettings = field(default_factory=TraceSettings)
     """How production traces are taken in and kept."""
+    online: OnlineSettings = field(default_factory=OnlineSettings)
+    """How production traces are scored."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     sql_log_level: str = "WARNING"
@@ -195,6 +198,7 @@ class ServerSettings:
             alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever="for ever"),
             judging=read_judge_settings(variables),
             traces=read_trace_settings(variables, _trace_database_url(variables)),
+            online=read_online_settings(variables),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),
             ignored_variables=variables.list_ignored(),

@@ -67,6 +67,10 @@ CONTENTS: Final[dict[str, Content]] = {
     "judge_jobs": Content.OPERATION,
     "judge_errors": Content.OPERATION,
     "judge_scores": Content.OPERATION,
+    # The same for online evaluation, whose results are with the traces.
+    "trace_eval_rules": Content.OPERATION,
+    "trace_eval_batches": Content.OPERATION,
+    "trace_eval_calls": Content.OPERATION,
     # Its key can be read with the passphrase of this server only, and its address may be of this network.
     "llm_connections": Content.OPERATION,
     "audit_log": Content.OPERATION,

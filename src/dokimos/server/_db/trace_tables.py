@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
+from sqlalchemy import Column, ForeignKey, Index, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
 
-from dokimos.server._db.columns import LONG, NUMBER, TIME, Id
+from dokimos.server._db.columns import LONG, NUMBER, TIME, Flag, Id
 from dokimos.server._db.metadata import METADATA
 
 TRACE_METADATA: Final = MetaData(naming_convention=METADATA.naming_convention)
@@ -59,6 +59,7 @@ TRACES: Final = Table(
     Column("output_text", Text),
     Column("summary", Text, nullable=False),  # JSON: `TraceSummary`, which more spans are merged into
     Column("match_due_at", TIME),  # when the rules of the project are held against its spans
+    Column("quiet_due_at", TIME),  # when those rules are that wait until nothing more comes
     UniqueConstraint("tenant_key", "trace_id"),
     # Each ends with the id, so that a page of a list is read from one place of one of them.
     Index(None, "tenant_key", "id"),
@@ -75,6 +76,7 @@ TRACES: Final = Table(
     Index(None, "expires_at"),
     Index(None, "day", "id"),
     *_partial_indexes("match_due_at IS NOT NULL", ix_traces_match_due=("match_due_at",)),
+    *_partial_indexes("quiet_due_at IS NOT NULL", ix_traces_quiet_due=("quiet_due_at",)),
     sqlite_strict=True,
 )
 
@@ -188,4 +190,59 @@ TRACE_DAYS: Final = Table(
     Column("removed_at", TIME, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
+)
+
+TRACE_EVAL_CONFIGS: Final = Table(
+    "trace_eval_configs",
+    TRACE_METADATA,
+    # What jobs were made with, each once: a change to a rule does not change its earlier jobs.
+    Column("id", LONG, primary_key=True, autoincrement=False),  # a hash of the rest
+    Column("config", Text, nullable=False),  # JSON: `JobConfig`
+    sqlite_strict=True,
+)
+
+TRACE_EVAL_JOBS: Final = Table(
+    "trace_eval_jobs",
+    TRACE_METADATA,
+    Column("id", Id, primary_key=True),
+    Column("rule_id", Id, nullable=False),
+    Column("target", Text, nullable=False),  # what is scored, which a rule scores once
+    Column("trace", Id, ForeignKey("traces.id", ondelete="CASCADE"), nullable=False),
+    Column("span_id", Text, nullable=False),  # below which the result stands
+    Column("tenant_id", Text),
+    Column("project_id", Id),
+    Column("evaluator_name", Text, nullable=False),
+    Column("config", LONG, nullable=False),  # the row of `trace_eval_configs`
+    Column("probability", NUMBER, nullable=False),  # with which it was sampled
+    Column("stratum", Text),
+    Column("status", Text, nullable=False),
+    Column("score", NUMBER),
+    Column("success", Flag),
+    Column("reason", Text),
+    Column("label", Text),
+    Column("error_kind", Text),
+    Column("attempt_count", LONG, nullable=False),
+    Column("last_error", Text),
+    Column("observed_at", TIME, nullable=False),  # when its span was received
+    Column("created_at", TIME, nullable=False),
+    Column("completed_at", TIME),
+    Column("batch", Id),  # in which it is being scored
+    Column("lease", Text),  # that of the batch
+    UniqueConstraint("rule_id", "target"),
+    Index(None, "trace"),
+    Index(None, "rule_id", "observed_at"),
+    Index(
+        "ix_trace_eval_jobs_queued",
+        "rule_id",
+        "id",
+        sqlite_where=text("status = 'PENDING' AND batch IS NULL"),
+        postgresql_where=text("status = 'PENDING' AND batch IS NULL"),
+    ),
+    Index(
+        "ix_trace_eval_jobs_batch",
+        "batch",
+        sqlite_where=text("batch IS NOT NULL"),
+        postgresql_where=text("batch IS NOT NULL"),
+    ),
+    sqlite_strict=True,
 )

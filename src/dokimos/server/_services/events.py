@@ -56,6 +56,8 @@ class EventKind(StrEnum):
     DATASET_VERSION_CREATED = "dataset.version.created"
     CONNECTION_CHANGED = "connection.changed"
     CONNECTION_DELETED = "connection.deleted"
+    TRACE_EVAL_RULE_CHANGED = "trace-eval-rule.changed"
+    TRACE_EVAL_RULE_DELETED = "trace-eval-rule.deleted"
     VIEW_CHANGED = "view.changed"
     VIEW_DELETED = "view.deleted"
     RELOAD = "reload"

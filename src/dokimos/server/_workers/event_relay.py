@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from dokimos.server._db.database import Database, DatabaseUnavailable, ReadTooSlow
@@ -29,14 +30,17 @@ async def relay_events(
     hub: EventHub,
     expire_keys: Callable[[], None],
     wake: Mapping[type, Callable[[], None]],
+    on_event: Mapping[EventKind, Callable[[], None]] = MappingProxyType({}),
 ) -> AsyncIterator[EventRelay]:
     """Publish what is committed in the database until the context ends.
 
     Args:
         expire_keys: Called when another server has, or may have, changed keys or sessions.
         wake: By the type of a message, which worker is to look at what this server has stored.
+        on_event: What this server does at an event, whichever server tells of it; also after events were
+            lost.
     """
-    relay = EventRelay(database, settings, hub, expire_keys, wake)
+    relay = EventRelay(database, settings, hub, expire_keys, wake, on_event)
     database.deliver_to(relay.deliver)
     tasks = [asyncio.create_task(work(), name="dokimos events") for work in relay.works]
     try:
@@ -59,9 +63,11 @@ class EventRelay:
         hub: EventHub,
         expire_keys: Callable[[], None],
         wake: Mapping[type, Callable[[], None]],
+        on_event: Mapping[EventKind, Callable[[], None]] = MappingProxyType({}),
     ) -> None:
         self._database = database
         self._wake = wake
+        self._on_event = on_event
         self._hub = hub
         self._expire_keys = expire_keys
         self._runs: set[str] = set()  # those with new items that nobody has been told about
@@ -101,6 +107,7 @@ class EventRelay:
 
     def _publish(self, event: Event) -> None:
         if self._channel is None:
+            self._react(event.kind)
             self._hub.publish(new_event_id(), event)
         else:
             self._channel.send(f'["{new_event_id()}",{event.dump()}]')
@@ -108,6 +115,8 @@ class EventRelay:
     def _lose(self) -> None:
         self._hub.reset()
         self._expire_keys()
+        for react in self._on_event.values():
+            react()
 
     def _receive(self, message: Any) -> None:
         if message == _ACCESS_CHANGED:
@@ -119,7 +128,13 @@ class EventRelay:
         except (TypeError, ValueError):  # of a newer version, while servers are replaced one by one
             _LOGGER.warning("A server on this database tells what this version does not understand.")
             return
+        self._react(event.kind)
         self._hub.publish(event_id, event)
+
+    def _react(self, kind: EventKind) -> None:
+        react = self._on_event.get(kind)
+        if react is not None:
+            react()
 
     async def _tell_of_items(self) -> None:
         while True:

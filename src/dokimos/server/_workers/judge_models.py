@@ -13,7 +13,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.server._db.database import Database
 from dokimos.server._services.encryption.secret_vault import SecretVault
 from dokimos.server._services.errors import ConflictError
-from dokimos.server._services.judging.judge_budgets import limits_of
+from dokimos.server._services.judging.judge_budgets import Limits, limits_of
 from dokimos.server._services.judging.judge_call_bounds import CallBounds, check_prices
 from dokimos.server._services.judging.judge_jobs import read_budget
 from dokimos.server._services.judging.judge_leases import LeasedJob
@@ -40,24 +40,37 @@ class JobModels:
         """Return the model of a job, as `Models` says."""
         if job.connection_id is None:
             return None
+        stored = None if job.budget is None else json.loads(job.budget)
+        limits = limits_of(self._settings.judging, read_budget(stored))
+        leased = LeasedJob(job_id=job.id, project_id=job.project_id, tenant_id=job.tenant_id, lease=job.lease)
+        return await self.open_leased(leased, job.connection_id, limits)
+
+    async def open_leased(self, leased: LeasedJob, connection_id: str, limits: Limits) -> JobModel:
+        """Return the model of anything that is worked on under a lease.
+
+        Args:
+            leased: Whose ledger has the calls.
+            connection_id: The model.
+            limits: What the calls may cost.
+
+        Raises:
+            ModelProblem: It cannot be asked.
+        """
         from dokimos._http.breaker import Breakers
         from dokimos.judges._run_scope import RunScope
 
-        stored = None if job.budget is None else json.loads(job.budget)
-        limits = limits_of(self._settings.judging, read_budget(stored))
         try:
-            access = await load_model(self._database, self._vault, self._settings, job.connection_id)
+            access = await load_model(self._database, self._vault, self._settings, connection_id)
             check_prices(limits, access.name, access.judge.model, access.judge.prices)
         except ConnectionProblem as problem:
             # Whoever reads the run may not know which variables and hosts the server has.
-            _LOGGER.warning("Judge job %s: %s", job.id, problem)
+            _LOGGER.warning("Judge job %s: %s", leased.job_id, problem)
             raise ModelProblem(
                 "The key of the LLM connection cannot be used, or its address may not be called; the "
                 "connection's 'problem' and its test say why."
             ) from None
         except (ConflictError, ConfigurationError) as problem:
             raise ModelProblem(str(problem)) from None
-        leased = LeasedJob(job_id=job.id, project_id=job.project_id, tenant_id=job.tenant_id, lease=job.lease)
         ledger = JudgeLedger(self._database, leased, limits, CallBounds.of(access.judge))
         await ledger.open()
         # Without keys to retry: what was of no use is asked for again only where somebody has errors retried.

@@ -1,4 +1,4 @@
-"""What judging may cost: per job, per project and day, and per server and day (UTC).
+"""What judging may cost: per job (or rule and day), per project and day, and per server and day (UTC).
 
 What a call may cost is added to three sums before it is made, and replaced by what it did cost afterwards.
 Both happen in a transaction that holds the rows of the three sums: of two servers on one database, the second
@@ -41,6 +41,7 @@ class BudgetScope(Enum):
     """What a budget is for."""
 
     JOB = "job"
+    RULE = "rule"
     PROJECT = "project"
     SERVER = "server"
 
@@ -64,6 +65,7 @@ class Limits:
     """The budgets that hold for a job; None for no limit."""
 
     job: Budget | None = None
+    rule_day: Budget | None = None
     project_day: Budget | None = None
     server_day: Budget | None = None
 
@@ -79,7 +81,7 @@ class Limits:
     @property
     def by_size(self) -> bool:
         """Whether any of them limits what depends on the call: dollars or tokens."""
-        budgets = (self.job, self.project_day, self.server_day)
+        budgets = (self.job, self.rule_day, self.project_day, self.server_day)
         limited = [(each.max_cost_usd, each.max_tokens) for each in budgets if each is not None]
         return any(limit is not None for limits in limited for limit in limits)
 
@@ -87,6 +89,7 @@ class Limits:
         """Return the budget of a scope."""
         return {
             BudgetScope.JOB: self.job,
+            BudgetScope.RULE: self.rule_day,
             BudgetScope.PROJECT: self.project_day,
             BudgetScope.SERVER: self.server_day,
         }[scope]
@@ -95,6 +98,13 @@ class Limits:
 def limits_of(settings: JudgeSettings, job: Budget | None) -> Limits:
     """Return what holds for a job with a budget of its own, or without, on a server with these settings."""
     return Limits(job=job, project_day=settings.project_budget_per_day, server_day=settings.budget_per_day)
+
+
+def limits_of_rule(settings: JudgeSettings, rule_day: Budget | None) -> Limits:
+    """Return what holds for a rule of online evaluation: its own budget is for a day."""
+    return Limits(
+        rule_day=rule_day, project_day=settings.project_budget_per_day, server_day=settings.budget_per_day
+    )
 
 
 class Sum(NamedTuple):
@@ -113,6 +123,15 @@ def sums_of(job_id: str, project_id: str, day: str) -> tuple[Sum, Sum, Sum]:
         Sum(f"all:{day}", BudgetScope.SERVER, None, None, day),
         Sum(f"job:{job_id}", BudgetScope.JOB, job_id, None, None),
         Sum(f"project:{project_id}:{day}", BudgetScope.PROJECT, None, project_id, day),
+    )
+
+
+def sums_of_rule(rule_id: str, project_id: str, day: str) -> tuple[Sum, Sum, Sum]:
+    """Return the rows in which a call for a rule counts that was reserved on a day."""
+    return (
+        Sum(f"all:{day}", BudgetScope.SERVER, None, None, day),
+        Sum(f"project:{project_id}:{day}", BudgetScope.PROJECT, None, project_id, day),
+        Sum(f"rule:{rule_id}:{day}", BudgetScope.RULE, None, project_id, day),
     )
 
 
@@ -255,6 +274,7 @@ class Exceeded(NamedTuple):
 _NAMES: Final = ("max_calls", "max_tokens", "max_cost_usd")
 _DESCRIPTIONS: Final[Mapping[BudgetScope, tuple[str, str]]] = {
     BudgetScope.JOB: ("this job", "Give the job a larger budget to go on."),
+    BudgetScope.RULE: ("this rule", "It goes on the next day, or with a larger budget of the rule."),
     BudgetScope.PROJECT: (
         "this project",
         "It goes on the next day, or with a larger DOKIMOS_JUDGE_PROJECT_BUDGET_*_PER_DAY.",

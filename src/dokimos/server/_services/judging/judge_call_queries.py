@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Text, bindparam, func, literal_column, select, update
+from sqlalchemy import Connection, Row, Table, Text, bindparam, func, literal_column, select, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.columns import Id
@@ -66,35 +67,48 @@ def forget_unusable(connection: Connection, job_id: str) -> int:
     return connection.execute(change.values(status=CallStatus.REPLACED)).rowcount
 
 
-def find_reply(connection: Connection, job_id: str, key: str) -> tuple[str, str | None] | None:
+def find_reply(
+    connection: Connection, job_id: str, key: str, calls: Table = JUDGE_CALLS
+) -> tuple[str, str | None] | None:
     """Return the reply to a call as the table keeps it, and why it is of no use; None where there is none."""
     values = {"of_job": driver_id(job_id, connection), "of_key": key}
-    row = _FIND_REPLY.first(connection, values)
+    row = _find_reply(calls).first(connection, values)
     return None if row is None or row[0] is None else (row[0], row[1])
 
 
-def list_keys(connection: Connection, job_id: str, status: CallStatus, after: str, most: int) -> list[str]:
+def list_keys(
+    connection: Connection,
+    job_id: str,
+    status: CallStatus,
+    after: str,
+    most: int,
+    calls: Table = JUDGE_CALLS,
+) -> list[str]:
     """Return keys of a job's calls of a status, in order, behind one of them."""
+    call = calls.c
     query = (
-        select(_CALL.key)
-        .where(_CALL.job_id == job_id, _CALL.status == status, _CALL.key > after)
-        .order_by(_CALL.key)
+        select(call.key)
+        .where(call.job_id == job_id, call.status == status, call.key > after)
+        .order_by(call.key)
         .limit(most)
     )
     return [key for key in connection.execute(query).scalars() if key is not None]
 
 
-def costs_by_identity(connection: Connection, job_id: str) -> Sequence[tuple[str, int, int, int]]:
+def costs_by_identity(
+    connection: Connection, job_id: str, calls: Table = JUDGE_CALLS
+) -> Sequence[tuple[str, int, int, int]]:
     """Return for each model of a job how many calls were answered, and their tokens and nano-dollars."""
+    call = calls.c
     query = (
         select(
-            _CALL.identity,
-            func.sum(_CALL.calls),
-            func.sum(_CALL.tokens),
-            func.sum(func.coalesce(_CALL.nano_usd, 0)),
+            call.identity,
+            func.sum(call.calls),
+            func.sum(call.tokens),
+            func.sum(func.coalesce(call.nano_usd, 0)),
         )
-        .where(_CALL.job_id == job_id, _CALL.status.in_(_PAID))
-        .group_by(_CALL.identity)
+        .where(call.job_id == job_id, call.status.in_(_PAID))
+        .group_by(call.identity)
     )
     return [(row[0], int(row[1]), int(row[2]), int(row[3])) for row in connection.execute(query)]
 
@@ -102,14 +116,19 @@ def costs_by_identity(connection: Connection, job_id: str) -> Sequence[tuple[str
 _CALL: Final = JUDGE_CALLS.c
 _KNOWN: Final = (CallStatus.ANSWERED, CallStatus.UNUSABLE)
 _PAID: Final = (*_KNOWN, CallStatus.REPLACED, CallStatus.EXPIRED)
-_FIND_REPLY: Final = DriverStatement(
-    lambda _: (
-        select(_CALL.reply, _CALL.problem)
-        .where(
-            _CALL.job_id == bindparam("of_job", type_=Id()),
-            _CALL.key == bindparam("of_key", type_=Text()),
-            _CALL.status.in_([literal_column(f"'{status}'") for status in _KNOWN]),
+
+
+@cache
+def _find_reply(calls: Table) -> DriverStatement:
+    call = calls.c
+    return DriverStatement(
+        lambda _: (
+            select(call.reply, call.problem)
+            .where(
+                call.job_id == bindparam("of_job", type_=Id()),
+                call.key == bindparam("of_key", type_=Text()),
+                call.status.in_([literal_column(f"'{status}'") for status in _KNOWN]),
+            )
+            .order_by(call.status, call.id.desc())
         )
-        .order_by(_CALL.status, _CALL.id.desc())
     )
-)

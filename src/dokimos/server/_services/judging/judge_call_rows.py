@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Table,
     Text,
     and_,
     bindparam,
@@ -23,7 +25,6 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.columns import LONG, Id
 from dokimos.server._db.driver_statements import DriverStatement, driver_id, insert_rows
 from dokimos.server._db.ids import new_id
-from dokimos.server._db.judge_call_tables import JUDGE_CALLS
 from dokimos.server._services.judging.judge_budgets import NOTHING, Limits, LockedSums, Sum, day_of
 from dokimos.server._services.judging.judge_calls import CallStatus, EndedCall, Group, NewCall
 from dokimos.server._services.judging.judge_leases import LeasedJob, check_lease
@@ -40,14 +41,14 @@ def store_group(
     Raises:
         LeaseLost: The job is not this worker's any more; nothing is stored.
     """
-    check_lease(connection, job.job_id, job.lease)
+    check_lease(connection, job)
     ended, new = group.ended, group.new
     if is_repeated:
-        ended, new = _without_stored(connection, ended, new)
-    _end_calls(connection, ended)
+        ended, new = _without_stored(connection, job.tables.calls, ended, new)
+    _end_calls(connection, job.tables.calls, ended)
     _mark_unusable(connection, job, group.rejected)
     moment = now()
-    today = job.sums(day_of(moment)) if new else ()
+    today = job.sums(job.project_id, day_of(moment)) if new else ()
     sums = {each: each for call in ended for each in _sums(job, call)}
     locked = LockedSums.lock(connection, [*sums, *today])
     for call in ended:
@@ -70,18 +71,16 @@ def store_group(
     locked.store(connection)
 
 
-_CALL: Final = JUDGE_CALLS.c
-
-
 def _sums(job: LeasedJob, ended: EndedCall) -> tuple[Sum, ...]:
-    return job.sums(day_of(ended.call.created_at))
+    return job.sums(job.project_id, day_of(ended.call.created_at))
 
 
 def _without_stored(
-    connection: Connection, ended: Sequence[EndedCall], new: Sequence[NewCall]
+    connection: Connection, calls: Table, ended: Sequence[EndedCall], new: Sequence[NewCall]
 ) -> tuple[list[EndedCall], list[NewCall]]:
     """Return what an earlier attempt, of which nobody knows how it ended, has not stored."""
-    stored = _statuses(connection, [*(each.call.call_id for each in ended), *(one.call_id for one in new)])
+    ids = [*(each.call.call_id for each in ended), *(one.call_id for one in new)]
+    stored = _statuses(connection, calls, ids)
     for one in new:
         if one.call_id in stored:
             one.exceeded = None
@@ -92,17 +91,16 @@ def _without_stored(
     )
 
 
-def _statuses(connection: Connection, call_ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+def _statuses(connection: Connection, calls: Table, call_ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+    columns = (calls.c.id, calls.c.status, calls.c.created_at)
     return {
         row.id: (row.status, row.created_at)
         for batch in in_batches(call_ids)
-        for row in connection.execute(
-            select(_CALL.id, _CALL.status, _CALL.created_at).where(_CALL.id.in_(batch))
-        )
+        for row in connection.execute(select(*columns).where(calls.c.id.in_(batch)))
     }
 
 
-def _end_calls(connection: Connection, ended: Iterable[EndedCall]) -> None:
+def _end_calls(connection: Connection, calls: Table, ended: Iterable[EndedCall]) -> None:
     rows, unmade = [], []
     moment = now()
     for each in ended:
@@ -122,15 +120,16 @@ def _end_calls(connection: Connection, ended: Iterable[EndedCall]) -> None:
             }
         )
     if rows:
-        _END_CALL.execute_many(connection, rows)
+        _end_call(calls).execute_many(connection, rows)
     if unmade:
-        _REMOVE_CALL.execute_many(connection, unmade)
+        _remove_call(calls).execute_many(connection, unmade)
 
 
 def _mark_unusable(connection: Connection, job: LeasedJob, keys: Collection[str]) -> None:
+    calls = job.tables.calls
     for batch in in_batches(sorted(keys)):
-        change = update(JUDGE_CALLS).where(
-            _CALL.job_id == job.job_id, _CALL.key.in_(batch), _CALL.status == CallStatus.ANSWERED
+        change = update(calls).where(
+            calls.c.job_id == job.job_id, calls.c.key.in_(batch), calls.c.status == CallStatus.ANSWERED
         )
         connection.execute(change.values(status=CallStatus.UNUSABLE))
 
@@ -156,7 +155,7 @@ def _insert_calls(connection: Connection, job: LeasedJob, calls: Iterable[NewCal
         )
         for call in calls
     ]
-    insert_rows(connection, JUDGE_CALLS, rows)
+    insert_rows(connection, job.tables.calls, rows)
 
 
 def _insert_replies(
@@ -166,14 +165,12 @@ def _insert_replies(
     by_key = {key: (identity, reply) for key, identity, reply in puts}
     if not by_key:
         return
+    call = job.tables.calls.c
+    is_answered = (call.job_id == job.job_id, call.status == CallStatus.ANSWERED)
     known = {
         key
         for batch in in_batches(sorted(by_key))
-        for key in connection.execute(
-            select(_CALL.key).where(
-                _CALL.job_id == job.job_id, _CALL.status == CallStatus.ANSWERED, _CALL.key.in_(batch)
-            )
-        ).scalars()
+        for key in connection.execute(select(call.key).where(*is_answered, call.key.in_(batch))).scalars()
     }
     job_id, project_id = driver_id(job.job_id, connection), driver_id(job.project_id, connection)
     rows: list[tuple[object, ...]] = [
@@ -195,40 +192,45 @@ def _insert_replies(
         for key, (identity, reply) in by_key.items()
         if key not in known
     ]
-    insert_rows(connection, JUDGE_CALLS, rows)
+    insert_rows(connection, job.tables.calls, rows)
 
 
-_OTHER: Final = JUDGE_CALLS.alias("other").c
 _REPLACED: Final[ColumnElement[Any]] = literal_column(f"'{CallStatus.REPLACED}'")
 
 
-def _is_answered_already() -> ColumnElement[bool]:
+def _is_answered_already(calls: Table) -> ColumnElement[bool]:
     """Whether a call that is answered now was answered already: of equal ones, one may be inside another."""
+    call, other = calls.c, calls.alias("other").c
     answered: ColumnElement[Any] = literal_column(f"'{CallStatus.ANSWERED}'")
     return and_(
         bindparam("new_status", type_=Text()) == answered,
         exists(
-            select(_OTHER.id).where(
-                _OTHER.job_id == _CALL.job_id, _OTHER.key == _CALL.key, _OTHER.status == answered
+            select(other.id).where(
+                other.job_id == call.job_id, other.key == call.key, other.status == answered
             )
         ),
     )
 
 
-_END_CALL: Final = DriverStatement(
-    lambda _: (
-        update(JUDGE_CALLS)
-        .where(_CALL.id == bindparam("of_call", type_=Id()))
-        .values(
-            status=case((_is_answered_already(), _REPLACED), else_=bindparam("new_status", type_=Text())),
-            tokens=bindparam("new_tokens", type_=LONG),
-            nano_usd=bindparam("new_nano_usd", type_=LONG),
-            reply=bindparam("new_reply", type_=Text()),
-            problem=bindparam("new_problem", type_=Text()),
-            answered_at=bindparam("moment", type_=LONG),
+@cache
+def _end_call(calls: Table) -> DriverStatement:
+    status = bindparam("new_status", type_=Text())
+    return DriverStatement(
+        lambda _: (
+            update(calls)
+            .where(calls.c.id == bindparam("of_call", type_=Id()))
+            .values(
+                status=case((_is_answered_already(calls), _REPLACED), else_=status),
+                tokens=bindparam("new_tokens", type_=LONG),
+                nano_usd=bindparam("new_nano_usd", type_=LONG),
+                reply=bindparam("new_reply", type_=Text()),
+                problem=bindparam("new_problem", type_=Text()),
+                answered_at=bindparam("moment", type_=LONG),
+            )
         )
     )
-)
-_REMOVE_CALL: Final = DriverStatement(
-    lambda _: JUDGE_CALLS.delete().where(_CALL.id == bindparam("of_call", type_=Id()))
-)
+
+
+@cache
+def _remove_call(calls: Table) -> DriverStatement:
+    return DriverStatement(lambda _: calls.delete().where(calls.c.id == bindparam("of_call", type_=Id())))

@@ -31,9 +31,8 @@ from dokimos.server._services.judging.judge_calls import CallStatus, EndedCall, 
 from dokimos.server._services.judging.judge_leases import (
     LeasedJob,
     LeaseLost,
-    check_lease,
     give_up_calls,
-    release_lost,
+    take_over,
 )
 from dokimos.server._services.judging.judge_replies import decode_reply, encode_reply
 from dokimos.server._services.judging.key_filter import KeyFilter
@@ -93,18 +92,14 @@ class JudgeLedger:
         """
         job = self._job
 
-        def take_over(connection: Connection) -> int:
-            check_lease(connection, job.job_id, job.lease)
-            return release_lost(connection, job.job_id, job.lease)
-
-        lost = await insist(partial(self._database.write, take_over))
+        lost = await insist(partial(self._database.write, partial(take_over, job=job)))
         if lost:
             _LOGGER.warning(
                 "Job %s: nobody knows how %d calls to its model ended; they count as spent.", job.job_id, lost
             )
         await self._load_keys(CallStatus.ANSWERED)
         await self._load_keys(CallStatus.UNUSABLE)
-        query = partial(queries.costs_by_identity, job_id=job.job_id)
+        query = partial(queries.costs_by_identity, job_id=job.job_id, calls=job.tables.calls)
         for identity, calls, tokens, nano_usd in await self._read(query):
             account = self._account(identity)
             account.answered = calls
@@ -164,7 +159,9 @@ class JudgeLedger:
         """Return the stored reply to a call, None if there is none."""
         if not self._keys.may_have(key):
             return None
-        found = await self._read(partial(queries.find_reply, job_id=self._job.job_id, key=key))
+        job = self._job
+        find = partial(queries.find_reply, job_id=job.job_id, key=key, calls=job.tables.calls)
+        found = await self._read(find)
         if found is None:
             return None
         text, problem = found
@@ -318,7 +315,12 @@ class JudgeLedger:
         after = ""
         while True:
             query = partial(
-                queries.list_keys, job_id=self._job.job_id, status=status, after=after, most=_KEYS_AT_ONCE
+                queries.list_keys,
+                job_id=self._job.job_id,
+                status=status,
+                after=after,
+                most=_KEYS_AT_ONCE,
+                calls=self._job.tables.calls,
             )
             keys = await self._read(query)
             for key in keys:

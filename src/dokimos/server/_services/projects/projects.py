@@ -17,6 +17,7 @@ from sqlalchemy import (
     literal,
     not_,
     select,
+    true,
     update,
 )
 
@@ -26,10 +27,12 @@ from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.people_tables import PROJECT_DATASETS, PROJECT_MEMBERS
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
+from dokimos.server._db.trace_rule_tables import TRACE_EVAL_RULES
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import ConflictError, NotFoundError, RoleError
 from dokimos.server._services.events import Event, EventData, EventKind, announce
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
+from dokimos.server._services.online.rule_removal import remove_rules_of_project
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.visible_counts import activity_at, select_counted, visible_activity
 
@@ -220,7 +223,8 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         (RUNS, RUNS.c.project_id == project.id),
         (EXPERIMENTS, EXPERIMENTS.c.project_id == project.id),
     )
-    _check_holds_no_foreign_rows(connection, principal, f"The project '{name}'", is_below)
+    rules = (TRACE_EVAL_RULES, TRACE_EVAL_RULES.c.project_id == project.id)
+    _check_holds_no_foreign_rows(connection, principal, f"The project '{name}'", (*is_below, rules))
     moment = now()
     # Twice what is below: a run that was being started kept us waiting for the row of its project.
     for table, condition in (*is_below, (PROJECTS, PROJECTS.c.id == project.id), *is_below):
@@ -229,6 +233,7 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         )
     for table in (PROJECT_MEMBERS, PROJECT_DATASETS):  # nobody sees anything through it any more
         connection.execute(delete(table).where(table.c.project_id == project.id))
+    remove_rules_of_project(connection, project.id)  # nothing is scored any more, and connections are free
     announce_project(connection, EventKind.PROJECT_DELETED, project)
 
 
@@ -292,10 +297,11 @@ def _check_holds_no_foreign_rows(
     if not principal.is_restricted:
         return
     for table, is_below in parts:
-        is_foreign = and_(is_below, table.c.deleted_at.is_(None), not_(principal.sees(table)))
+        is_there = table.c.deleted_at.is_(None) if "deleted_at" in table.c else true()
+        is_foreign = and_(is_below, is_there, not_(principal.sees(table)))
         if connection.execute(select(table.c.id).where(is_foreign).limit(1)).first() is not None:
             raise ConflictError(
-                f"{what} holds runs of other tenants; only a key without a tenant can delete it"
+                f"{what} holds runs or rules of other tenants; only a key without a tenant can delete it"
             )
 
 

@@ -403,8 +403,10 @@ class _Transaction:
         return None if days == float("inf") else self._moment + round(days * DAY)
 
     def _match_due_at(self, trace: _Trace) -> int | None:
-        has_rules = any(placement.has_rules for _, placement in trace.added)
-        return self._moment if has_rules else trace.match_due_at
+        """Return the earliest time at which spans came that no rule was held against."""
+        if not any(placement.has_rules for _, placement in trace.added):
+            return trace.match_due_at
+        return self._moment if trace.match_due_at is None else min(trace.match_due_at, self._moment)
 
 
 def _days(days: float) -> float:

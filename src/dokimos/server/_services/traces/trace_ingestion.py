@@ -148,6 +148,8 @@ class TraceIngestion:
         self.queue = IngestionQueue(settings.max_waiting_bytes)
         self.projects = projects
         self.store = SpanStore()
+        self.match_soon: Callable[[], None] = _do_nothing
+        """Tells this server's worker that rules are to be held against new spans."""
         self._traces = traces
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
 
@@ -202,6 +204,8 @@ class TraceIngestion:
             outcome.reasons["a value that the database does not take"] += 1
             return
         self.store.remember(stored)
+        if any(placement.has_rules for _, placement in spans):
+            self.match_soon()
         outcome.accepted += len(spans)
         outcome.traces.update((each.placement.tenant, each.span.trace_id) for each in spans)
 
@@ -212,6 +216,10 @@ class TraceIngestion:
             return await asyncio.get_running_loop().run_in_executor(self._parser, parse)
         except TraceError as error:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class _DigestedSpan(NamedTuple):

@@ -13,6 +13,7 @@ from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.tables import PROJECTS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import ForbiddenError, InvalidRequestError
+from dokimos.server._services.online.enabled_rules import has_rules
 from dokimos.server._services.projects.projects import find_named, find_or_create_project
 from dokimos.server._services.traces.span_store import Placement
 from dokimos.server._trace_settings import TraceSettings
@@ -99,7 +100,7 @@ class TraceProjects:
         except ForbiddenError as error:
             return str(error)
         tenant = principal.tenant if principal.is_restricted else row.tenant_id
-        return Placement(tenant, row.id, self._settings.retention_days)
+        return Placement(tenant, row.id, self._settings.retention_days, has_rules(connection, row.id))
 
     def _create(
         self, connection: Connection, principal: Principal, name: str | None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
-from dokimos.server._db.columns import LONG, NUMBER, Id
+from dokimos.server._db.columns import LONG, NUMBER, Flag, Id
 
 revision = "0001"
 down_revision = None
@@ -18,6 +20,7 @@ def upgrade() -> None:
     _add_sources()
     _add_hours()
     _add_days()
+    _add_jobs()
 
 
 def _add_traces() -> None:
@@ -51,11 +54,12 @@ def _add_traces() -> None:
         sa.Column("output_text", sa.Text(), nullable=True),
         sa.Column("summary", sa.Text(), nullable=False),
         sa.Column("match_due_at", LONG, nullable=True),
+        sa.Column("quiet_due_at", LONG, nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_traces")),
         sa.UniqueConstraint("tenant_key", "trace_id", name=op.f("uq_traces_tenant_key_trace_id")),
         sqlite_strict=True,
     )
-    for name, columns in (
+    indexes: tuple[tuple[str, list[Any]], ...] = (
         ("ix_traces_tenant_key_id", ["tenant_key", "id"]),
         ("ix_traces_project_id_id", ["project_id", "id"]),
         ("ix_traces_start_ns_id", ["start_ns", "id"]),
@@ -65,7 +69,8 @@ def _add_traces() -> None:
         ("ix_traces_tokens", ["project_id", sa.text(_TOKENS), "id"]),
         ("ix_traces_expires_at", ["expires_at"]),
         ("ix_traces_day_id", ["day", "id"]),
-    ):
+    )
+    for name, columns in indexes:
         op.create_index(name, "traces", columns)
     for name, columns, condition in (
         ("ix_traces_session", ["session_id", "id"], "session_id IS NOT NULL"),
@@ -74,6 +79,7 @@ def _add_traces() -> None:
         ("ix_traces_errors", ["project_id", "id"], "error_count > 0"),
         ("ix_traces_any_error", ["id"], "error_count > 0"),
         ("ix_traces_match_due", ["match_due_at"], "match_due_at IS NOT NULL"),
+        ("ix_traces_quiet_due", ["quiet_due_at"], "quiet_due_at IS NOT NULL"),
     ):
         is_in = sa.text(condition)
         op.create_index(name, "traces", columns, sqlite_where=is_in, postgresql_where=is_in)
@@ -195,3 +201,60 @@ def _add_days() -> None:
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )
+
+
+def _add_jobs() -> None:
+    op.create_table(
+        "trace_eval_configs",
+        sa.Column("id", LONG, autoincrement=False, nullable=False),
+        sa.Column("config", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_eval_configs"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "trace_eval_jobs",
+        sa.Column("id", Id(), nullable=False),
+        sa.Column("rule_id", Id(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("trace", Id(), nullable=False),
+        sa.Column("span_id", sa.Text(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=True),
+        sa.Column("project_id", Id(), nullable=True),
+        sa.Column("evaluator_name", sa.Text(), nullable=False),
+        sa.Column("config", LONG, nullable=False),
+        sa.Column("probability", NUMBER, nullable=False),
+        sa.Column("stratum", sa.Text(), nullable=True),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("score", NUMBER, nullable=True),
+        sa.Column("success", Flag(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("label", sa.Text(), nullable=True),
+        sa.Column("error_kind", sa.Text(), nullable=True),
+        sa.Column("attempt_count", LONG, nullable=False),
+        sa.Column("last_error", sa.Text(), nullable=True),
+        sa.Column("observed_at", LONG, nullable=False),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.Column("completed_at", LONG, nullable=True),
+        sa.Column("batch", Id(), nullable=True),
+        sa.Column("lease", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_eval_jobs"),
+        sa.ForeignKeyConstraint(
+            ["trace"], ["traces.id"], name="fk_trace_eval_jobs_trace", ondelete="CASCADE"
+        ),
+        sa.UniqueConstraint("rule_id", "target", name="uq_trace_eval_jobs_rule_id_target"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_trace_eval_jobs_trace", "trace_eval_jobs", ["trace"])
+    op.create_index("ix_trace_eval_jobs_rule_id_observed_at", "trace_eval_jobs", ["rule_id", "observed_at"])
+    for name, columns, text in (
+        ("queued", ["rule_id", "id"], "status = 'PENDING' AND batch IS NULL"),
+        ("batch", ["batch"], "batch IS NOT NULL"),
+    ):
+        condition = sa.text(text)
+        op.create_index(
+            f"ix_trace_eval_jobs_{name}",
+            "trace_eval_jobs",
+            columns,
+            sqlite_where=condition,
+            postgresql_where=condition,
+        )

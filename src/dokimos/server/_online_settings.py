@@ -1,0 +1,43 @@
+"""The settings of online evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dokimos.server._environment import Variables
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineSettings:
+    """How the server scores production traces.
+
+    Example:
+        >>> OnlineSettings(quiet_seconds=60.0).quiet_seconds
+        60.0
+    """
+
+    poll_seconds: float = 5.0
+    """How often the server looks for spans to match and for jobs to score."""
+    max_attempts: int = 3
+    """How often a job is tried for which the model did not answer."""
+    claim_seconds: float = 600.0
+    """How long jobs are left to a server that gives no sign of life."""
+    max_concurrency: int = 16
+    """Jobs that this server scores at once."""
+    quiet_seconds: float = 30.0
+    """How long nothing must have come for a trace before it is scored as a whole."""
+
+
+def read_online_settings(variables: Variables) -> OnlineSettings:
+    """Read the settings from environment variables.
+
+    Raises:
+        ConfigurationError: A value cannot be used; the message names the variable.
+    """
+    return OnlineSettings(
+        poll_seconds=variables.integer("DOKIMOS_TRACE_EVAL_POLL_INTERVAL_MS", 5000, low=10) / 1000,
+        max_attempts=variables.integer("DOKIMOS_TRACE_EVAL_MAX_ATTEMPTS", 3, low=1, high=100),
+        claim_seconds=variables.integer("DOKIMOS_TRACE_EVAL_CLAIM_TIMEOUT_MS", 600_000, low=1000) / 1000,
+        max_concurrency=variables.integer("DOKIMOS_TRACE_EVAL_MAX_CONCURRENCY", 16, low=1, high=1000),
+        quiet_seconds=variables.integer("DOKIMOS_TRACE_EVAL_QUIET_SECONDS", 30, low=0, high=86_400),
+    )

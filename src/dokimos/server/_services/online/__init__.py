@@ -1,0 +1,1 @@
+"""Online evaluation: rules that score production traces as they come in."""

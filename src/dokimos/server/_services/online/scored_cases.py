@@ -1,0 +1,86 @@
+"""What a job scores, as a case of the library: a span, a trace or a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Row, select
+
+from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._services.online.matched_spans import load_spans, read_traces
+from dokimos.traces._span import Span
+from dokimos.traces._span_content import digest_span, parse_span
+
+if TYPE_CHECKING:
+    from dokimos._core.test_case import EvalTestCase
+
+_MAX_SPANS: Final = 5000
+"""Of a trace that is scored as a whole."""
+_MAX_TRACES: Final = 100
+"""The latest of a session."""
+
+
+def load_scored_spans(connection: Connection, job: Row[Any], scope: str) -> list[list[Span]]:
+    """Return the spans of each trace that a job is about; none where they have been removed."""
+    traces = read_traces(connection, [job.trace])
+    if not traces:
+        return []
+    if scope in ("span", "parent"):
+        return [load_spans(connection, traces[0], 1, job.span_id)]
+    if scope == "session":
+        traces = _read_session(connection, traces[0])
+    return [load_spans(connection, trace, _MAX_SPANS) for trace in traces]
+
+
+def build_case(traces: Sequence[Sequence[Span]], scope: str) -> EvalTestCase | None:
+    """Return what is scored; None where there is nothing to score."""
+    found = [spans for spans in traces if spans]
+    if not found:
+        return None
+    if scope in ("span", "parent"):
+        return _build_span_case(found[0][0])
+    from dokimos.traces._to_agent_trace import to_test_case
+
+    cases = [to_test_case(spans) for spans in found]
+    return cases[0] if scope == "trace" else _join(cases)
+
+
+def _build_span_case(span: Span) -> EvalTestCase:
+    from dokimos._core.test_case import EvalTestCase
+
+    digest = digest_span(span)
+    return EvalTestCase(
+        {"input": digest.input_text or ""},
+        {"output": digest.output_text or ""},
+        metadata={"traceId": span.trace_id, "spanId": span.span_id},
+        metrics=parse_span(span).usage,
+    )
+
+
+def _join(cases: Sequence[EvalTestCase]) -> EvalTestCase:
+    """Return the traces of a session as one case: each is a turn."""
+    from dokimos._core.test_case import EvalTestCase
+
+    turns = "\n\n".join(
+        f"User: {_text(case.inputs)}\n\nAssistant: {_text(case.actual_outputs)}" for case in cases
+    )
+    return EvalTestCase({"input": turns}, {"output": _text(cases[-1].actual_outputs)})
+
+
+def _text(values: Any) -> str:
+    for key in ("output", "input"):
+        if values.get(key) is not None:
+            return str(values[key])
+    return ""
+
+
+def _read_session(connection: Connection, trace: Row[Any]) -> Sequence[Row[Any]]:
+    is_in_session = (
+        TRACES.c.session_id == trace.session_id,
+        TRACES.c.project_id == trace.project_id,
+        TRACES.c.tenant_key == trace.tenant_key,
+    )
+    query = select(TRACES.c.id).where(*is_in_session).order_by(TRACES.c.id.desc()).limit(_MAX_TRACES)
+    ids = connection.execute(query).scalars().all()
+    return sorted(read_traces(connection, ids), key=lambda row: str(row.id))

@@ -1,0 +1,275 @@
+"""One batch of jobs of a rule, from its claim to its end, in this server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Row
+
+from dokimos.errors import BudgetExceededError, ConfigurationError
+from dokimos.server._db.clock import DAY, SECOND, now
+from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
+from dokimos.server._services.judging.judge_budgets import JudgeBudgetExceeded, limits_of_rule
+from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec, build_evaluator
+from dokimos.server._services.judging.judge_jobs import read_budget
+from dokimos.server._services.judging.judge_leases import LeaseLost
+from dokimos.server._services.judging.judge_outcomes import UNAVAILABLE, outcome_of
+from dokimos.server._services.judging.judge_results import SKIPPED, ItemError, ItemOutcome
+from dokimos.server._services.online.enabled_rules import read_rule
+from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
+from dokimos.server._services.online.trace_batches import (
+    MAX_LOST,
+    end_batch,
+    leased_batch,
+    put_off_batch,
+)
+from dokimos.server._services.online.trace_jobs import (
+    fail_jobs,
+    put_off_jobs,
+    queue_again,
+    store_job_outcomes,
+    take_over_jobs,
+)
+from dokimos.server._settings import ServerSettings
+from dokimos.server._workers.job_model import JobModel, ModelProblem
+from dokimos.server._workers.judge_faults import FaultWatch, WatchedJudge
+from dokimos.server._workers.judge_models import JobModels
+
+if TYPE_CHECKING:
+    from dokimos.evaluators._base import Evaluator
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+_RETRY_SECONDS: Final = 5.0
+_LONGEST_RETRY_SECONDS: Final = 300.0
+_DATABASE_SECONDS: Final = 1.0
+
+
+class OnlineBatch:
+    """Scores the jobs of one batch, several at once, and stores what came of each as soon as it is known."""
+
+    def __init__(
+        self,
+        database: Database,
+        traces: Database,
+        settings: ServerSettings,
+        models: JobModels,
+        batch: Row[Any],
+        places: asyncio.Semaphore,
+    ) -> None:
+        self.batch = batch
+        self.lease: str = batch.lease
+        self._database = database
+        self._traces = traces
+        self._settings = settings
+        self._models = models
+        self._places = places
+        """Those of the whole server."""
+        self._watch = FaultWatch()
+        self._is_stopping = False
+        self._is_lost = False
+        self._deferred: dict[str, str] = {}
+        """By their ids, why jobs wait for another attempt."""
+        self._problem = ""
+        """Why no job of the batch is scored now, "" as long as they are."""
+        self._day_budget = ""
+        """Why no call is allowed any more today."""
+        self._workers: list[asyncio.Task[None]] = []
+
+    def stop(self, *, is_lost: bool = False) -> None:
+        """Begin no further job; what is under way is finished, except where the batch is lost."""
+        self._is_stopping = True
+        self._is_lost |= is_lost
+        if is_lost:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Cancel what is under way."""
+        for worker in self._workers:
+            worker.cancel()
+
+    async def run(self) -> None:
+        """Work on the batch.
+
+        Raises:
+            LeaseLost: It is not this server's any more.
+        """
+        take_over = partial(take_over_jobs, batch=self.batch.id, lease=self.lease)
+        jobs: Sequence[Row[Any]] = await self._insist(lambda: self._traces.write(take_over))
+        if not jobs:
+            await self._end()
+            return
+        rule = await self._insist(
+            lambda: self._database.read(partial(read_rule, rule_id=self.batch.rule_id), Lane.WORK)
+        )
+        if rule is None or not rule.enabled:
+            self._is_stopping = True
+        elif self.batch.lost_count >= MAX_LOST:
+            self._problem = (
+                f"{self.batch.lost_count} servers ended while they scored this and others with it."
+            )
+            await self._fail(self._problem)
+            return
+        else:
+            await self._score_jobs(rule, jobs)
+        await self._conclude()
+
+    async def _score_jobs(self, rule: Row[Any], jobs: Sequence[Row[Any]]) -> None:
+        config = json.loads(jobs[0].config_text)
+        spec = EvaluatorSpec.load(config["evaluator"])
+        model: JobModel | None = None
+        try:
+            if config["connectionId"] is not None:
+                stored = None if rule.budget is None else json.loads(rule.budget)
+                limits = limits_of_rule(self._settings.judging, read_budget(stored))
+                model = await self._models.open_leased(
+                    leased_batch(self.batch), config["connectionId"], limits
+                )
+            watched = None if model is None else WatchedJudge(model.judge, self._watch)
+            name = jobs[0].evaluator_name
+            evaluator = await asyncio.to_thread(partial(build_evaluator, spec, name, watched))
+        except (ModelProblem, ConfigurationError) as problem:
+            self._problem = str(problem)
+            return
+        if model is not None:
+            from dokimos.judges._run_scope import enter_scope
+
+            enter_scope(model.scope)  # the tasks below copy it
+        try:
+            await self._score_all(evaluator, spec, config["scope"], jobs)
+        finally:
+            if model is not None:
+                await model.close()
+
+    async def _score_all(
+        self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, jobs: Sequence[Row[Any]]
+    ) -> None:
+        waiting = list(reversed(jobs))
+
+        async def work() -> None:
+            while waiting and not self._is_stopping:
+                async with self._places:
+                    if waiting and not self._is_stopping:
+                        await self._score(evaluator, spec, scope, waiting.pop())
+
+        count = min(len(jobs), self._settings.online.max_concurrency)
+        self._workers = [
+            asyncio.create_task(work(), name=f"dokimos trace evals {self.batch.id}") for _ in range(count)
+        ]
+        if self._is_lost:
+            self.abandon()
+        try:
+            results = await asyncio.gather(*self._workers, return_exceptions=True)
+        finally:
+            self.abandon()
+        if self._is_lost:
+            raise LeaseLost(f"Batch {self.batch.id} of trace eval jobs is not this server's any more.")
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _score(self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]) -> None:
+        try:
+            outcome = await self._outcome_of(evaluator, spec, scope, job)
+        except BudgetExceededError as refusal:
+            self._note_refusal(refusal)
+            return
+        if self._watch.fault is not None and isinstance(outcome, ItemError):
+            self._problem = self._watch.fault.replace("then retry the job", "then look at the next spans")
+            self._is_stopping = True
+            return
+        if isinstance(outcome, ItemError) and outcome.kind == UNAVAILABLE:
+            self._deferred[job.id] = outcome.message
+            if self._watch.outage is not None:  # further ones would not be answered either
+                self._problem = self._watch.outage
+                self._is_stopping = True
+            return
+        store = partial(
+            store_job_outcomes, lease=self.lease, outcomes=(outcome,), attempt=self.batch.attempt_count
+        )
+        await self._insist(lambda: self._traces.write(store))
+
+    async def _outcome_of(
+        self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]
+    ) -> ItemOutcome:
+        from dokimos._runtime.scoring_threads import call_within
+        from dokimos.judges._run_scope import sharing_within_item
+
+        load = partial(load_scored_spans, job=job, scope=scope)
+        traces = await self._insist(lambda: self._traces.read(load, Lane.WORK))
+        case = await asyncio.to_thread(build_case, traces, scope)
+        if case is None or not (case.actual_output or "").strip():
+            message = "There is no output to score (any more)."
+            return ItemError(item_id=job.id, kind=SKIPPED, message=message)
+        limit = self._settings.judging.item_seconds
+        try:
+            with sharing_within_item():
+                if evaluator.is_async:
+                    result = await evaluator.evaluate_async(case)
+                else:  # in a thread: a long text must not hold up all requests
+                    result = await call_within(limit, evaluator.evaluate, case)
+        except TimeoutError:
+            message = f"The evaluator took longer than {limit:g} seconds."
+            return ItemError(item_id=job.id, kind="timeout", message=message)
+        return outcome_of(job.id, result, spec)
+
+    def _note_refusal(self, refusal: BudgetExceededError) -> None:
+        self._is_stopping = True
+        if isinstance(refusal, JudgeBudgetExceeded) and not refusal.never_fits:
+            self._day_budget = str(refusal)
+        else:
+            self._problem = str(refusal)
+
+    async def _conclude(self) -> None:
+        """Give back what is left: to a later attempt, to the queue, or as an error."""
+        attempt = self.batch.attempt_count
+        if self._day_budget:
+            seconds = (DAY - now() % DAY) / SECOND  # there is a new budget at midnight, UTC
+            await self._put_off(seconds, attempt - 1, is_attempt=False)
+        elif self._problem or self._deferred:
+            if attempt < self._settings.online.max_attempts:
+                seconds = min(_RETRY_SECONDS * 2.0 ** (attempt - 1), _LONGEST_RETRY_SECONDS)
+                await self._put_off(seconds, attempt)
+            else:
+                await self._fail(self._problem)
+        else:  # stopped, or all of them have ended
+            await self._insist(lambda: self._traces.write(partial(queue_again, lease=self.lease)))
+            await self._end()
+
+    async def _put_off(self, seconds: float, attempt: int, *, is_attempt: bool = True) -> None:
+        errors = dict(self._deferred)
+        problem = self._problem or self._day_budget
+
+        def put_off(connection: Connection) -> None:
+            put_off_jobs(connection, self.lease, errors, attempt, problem)
+
+        await self._insist(lambda: self._traces.write(put_off))
+        leave = partial(
+            put_off_batch, batch_id=self.batch.id, lease=self.lease, seconds=seconds, is_attempt=is_attempt
+        )
+        await self._insist(lambda: self._database.write(leave))
+
+    async def _fail(self, error: str) -> None:
+        errors = dict(self._deferred)
+        fail = partial(
+            fail_jobs, lease=self.lease, errors=errors, error=error, attempt=self.batch.attempt_count
+        )
+        await self._insist(lambda: self._traces.write(fail))
+        await self._end()
+
+    async def _end(self) -> None:
+        end = partial(end_batch, batch_id=self.batch.id, lease=self.lease)
+        await self._insist(lambda: self._database.write(end))
+
+    async def _insist(self, action: Callable[[], Any]) -> Any:
+        """Do something with a database as soon as that is there."""
+        while True:
+            try:
+                return await action()
+            except (DatabaseUnavailable, ReadTooSlow) as error:
+                _LOGGER.warning("Trace eval jobs wait: the database is not available: %s", error)
+                await asyncio.sleep(_DATABASE_SECONDS)

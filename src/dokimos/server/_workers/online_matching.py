@@ -1,0 +1,145 @@
+"""The worker that holds rules against the spans that have come in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row
+
+from dokimos.server._db.clock import SECOND, now
+from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
+from dokimos.server._online_settings import OnlineSettings
+from dokimos.server._services.audit.audited_database import CURRENT_WORK
+from dokimos.server._services.online.enabled_rules import EvalRule, find_missing, read_enabled_rules
+from dokimos.server._services.online.matched_spans import find_due_traces, find_quiet_traces
+from dokimos.server._services.online.span_matching import match_trace
+from dokimos.server._services.online.trace_jobs import (
+    clear_match_due,
+    insert_jobs,
+    list_rules_with_jobs,
+    remove_jobs_of_rule,
+    set_quiet_due,
+)
+
+_LOGGER: Final = logging.getLogger("dokimos.server")
+_TRACES_AT_ONCE: Final = 50
+_REMOVED_AT_ONCE: Final = 500
+
+
+class OnlineMatching:
+    """Makes jobs of the spans that rules match; one server at a time, of all that share the traces."""
+
+    def __init__(
+        self,
+        database: Database,
+        traces: Database,
+        settings: OnlineSettings,
+        score_soon: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._traces = traces
+        self._settings = settings
+        self._score_soon = score_soon
+        """Tells this server's scorer that there are new jobs."""
+        self._wake = asyncio.Event()
+        self._is_clean = False
+        """Whether no job is left of a rule that was removed."""
+
+    def wake_for_spans(self) -> None:
+        """Look at once: spans have come."""
+        self._wake.set()
+
+    def wake_for_rules(self) -> None:
+        """Look at once: rules have changed, or are gone."""
+        self._is_clean = False
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Match what comes, again and again, until cancelled."""
+        CURRENT_WORK.set("Matching traces")
+        while True:
+            self._wake.clear()
+            try:
+                has_more = await self.match()
+            except (DatabaseUnavailable, ReadTooSlow) as error:
+                _LOGGER.warning("Matching traces waits: the database is not available: %s", error)
+                has_more = False
+            except Exception:
+                _LOGGER.exception("Matching traces failed; it is tried again")
+                has_more = False
+            if not has_more:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), self._settings.poll_seconds)
+
+    async def match(self) -> bool:
+        """Match some traces that are due; say whether there were any."""
+        # What two servers did at once would be done once, and cost twice.
+        async with self._traces.claim("matching traces") as is_ours:
+            if not is_ours:
+                return False
+            if not self._is_clean:
+                await self._remove_orphans()
+            count = await self._match_due() + await self._match_quiet()
+        if count:
+            self._score_soon()
+        return count > 0
+
+    async def _match_due(self) -> int:
+        """Hold rules against new spans, those that wait excepted."""
+        due = await self._traces.read(partial(find_due_traces, most=_TRACES_AT_ONCE), Lane.WORK)
+        rules = await self._read_rules(due)
+        immediate = [rule for rule in rules if not rule.waits]
+        for trace in due:
+            jobs = await self._traces.read(
+                partial(match_trace, trace=trace, rules=immediate, since=trace.match_due_at), Lane.WORK
+            )
+            quiet_at = None
+            if any(rule.waits and rule.concerns(trace.project_id, trace.tenant_id) for rule in rules):
+                quiet_at = now() + int(self._settings.quiet_seconds * SECOND)
+
+            def store(
+                connection: Connection, trace: Row[Any] = trace, jobs: Any = jobs, at: int | None = quiet_at
+            ) -> None:
+                insert_jobs(connection, jobs)
+                clear_match_due(connection, trace, at)
+
+            await self._traces.write(store)
+        return len(due)
+
+    async def _match_quiet(self) -> int:
+        """Hold the rules that wait against traces for which nothing more has come."""
+        quiet = await self._traces.read(partial(find_quiet_traces, most=_TRACES_AT_ONCE), Lane.WORK)
+        waiting = [rule for rule in await self._read_rules(quiet) if rule.waits]
+        for trace in quiet:
+            later = trace.updated_at + int(self._settings.quiet_seconds * SECOND)
+            if later > now():
+                await self._traces.write(partial(set_quiet_due, trace=trace, quiet_due_at=later))
+                continue
+            match = partial(match_trace, trace=trace, rules=waiting, since=None)
+            jobs = await self._traces.read(match, Lane.WORK)
+
+            def store(connection: Connection, trace: Row[Any] = trace, jobs: Any = jobs) -> None:
+                insert_jobs(connection, jobs)
+                set_quiet_due(connection, trace, None)
+
+            await self._traces.write(store)
+        return len(quiet)
+
+    async def _read_rules(self, traces: Sequence[Row[Any]]) -> Sequence[EvalRule]:
+        """Return all enabled rules: a trace may have spans of several projects."""
+        return await self._database.read(read_enabled_rules, Lane.WORK) if traces else ()
+
+    async def _remove_orphans(self) -> None:
+        """Remove the jobs of rules that are gone."""
+        rules = await self._traces.read(list_rules_with_jobs, Lane.WORK)
+        missing = await self._database.read(partial(find_missing, rule_ids=rules), Lane.WORK)
+        for rule_id in missing:
+            remove = partial(remove_jobs_of_rule, rule_id=rule_id, most=_REMOVED_AT_ONCE)
+            while await self._traces.write(remove):
+                pass
+        self._is_clean = True
