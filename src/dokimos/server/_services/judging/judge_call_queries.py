@@ -84,14 +84,17 @@ def list_keys(connection: Connection, job_id: str, status: CallStatus, after: st
     return [key for key in connection.execute(query).scalars() if key is not None]
 
 
-def costs_by_identity(connection: Connection, job_id: str) -> Sequence[tuple[str, int, int, int]]:
-    """Return for each model of a job how many calls were answered, and their tokens and nano-dollars."""
+def largest_by_identity(connection: Connection, job_id: str) -> Sequence[tuple[str, int, int, int]]:
+    """Return for each model of a job how many calls were answered, and the most that one of them took.
+
+    That is in tokens, and in billionths of a dollar.
+    """
     query = (
         select(
             _CALL.identity,
             func.sum(_CALL.calls),
-            func.sum(_CALL.tokens),
-            func.sum(func.coalesce(_CALL.nano_usd, 0)),
+            func.max(_CALL.tokens),
+            func.max(func.coalesce(_CALL.nano_usd, 0)),
         )
         .where(_CALL.job_id == job_id, _CALL.status.in_(_PAID))
         .group_by(_CALL.identity)
