@@ -200,8 +200,10 @@ def test_an_import_leaves_a_run_alone_that_is_being_scored(new_database, db, tmp
         before = [job_of(api, job), read_run(api, run)]
     stored = counts(target)
 
+    code, problem = db(target, "import", archive)
+    assert (code != 0, "with another status" in problem) == (True, True), problem
     for _ in range(2):
-        db.succeed(target, "import", archive)
+        db.succeed(target, "import", "--skip-existing", archive)
 
     db.succeed(target, "check")
     assert counts(target) == stored
