@@ -10,6 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Final
 from uuid import UUID
 
@@ -48,6 +49,7 @@ class Filling:
         self.filled = Filled()
         self._wanted = items
         self._ids = 0
+        self._random = Random(items)
 
     def rows(self) -> Iterator[Rows]:
         """Yield rows by table, those that others refer to first."""
@@ -75,9 +77,10 @@ class Filling:
             self.filled.items += size
 
     def _id(self) -> UUID:
-        """A UUID of version 7 in the order in which they are asked for."""
+        """A UUID of version 7 in the order in which they are asked for; its end is random, as usual."""
         self._ids += 1
-        return UUID(int=(_START // 1000 + self._ids) << 80 | 7 << 76 | 2 << 62 | self._ids)
+        end = self._random.getrandbits(62)
+        return UUID(int=(_START // 1000 + self._ids) << 80 | 7 << 76 | 2 << 62 | end)
 
     def _heads(self, experiments: list[dict[str, Any]], homes: list[int], latest: dict[int, UUID]) -> Rows:
         projects = [self._id() for _ in range(PROJECTS)]

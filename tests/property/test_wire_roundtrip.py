@@ -21,7 +21,7 @@ from dokimos import (
     ToolDefinition,
 )
 from dokimos._core import keys
-from dokimos._core.jsonable import jsonable
+from dokimos._core.jsonable import jsonable, pretty_json
 from dokimos._core.provenance import EvaluatorInfo, Provenance
 from dokimos._core.results import RunStatus
 from dokimos._core.wire import from_json, to_json, to_tree
@@ -202,3 +202,18 @@ def test_any_value_has_a_json_form_that_can_be_written_and_read(value):
     text = json.dumps(jsonable(value), allow_nan=False, ensure_ascii=False)
 
     assert json.loads(text.encode()) == jsonable(value)
+
+
+any_texts = st.text(st.characters(), max_size=12)
+any_trees = st.recursive(
+    leaves | any_texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(any_trees)
+def test_pretty_json_is_what_the_standard_library_writes(value):
+    tree = jsonable(value)
+
+    assert pretty_json(tree) == json.dumps(tree, ensure_ascii=False, indent=2)

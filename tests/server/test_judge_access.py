@@ -1,7 +1,7 @@
 """Who may do what with judge jobs, and what the audit log says of it."""
 
 import pytest
-from tests.server.judge_runs import answered, begin, exact, stored_run, wait_for_job
+from tests.server.judge_runs import answered, begin, exact, score, stored_run, wait_for_job
 from tests.server.test_access import ADMIN
 from tests.server.test_audit_log import read_log
 from tests.server.test_members import make_key, set_role
@@ -103,3 +103,13 @@ def test_each_action_is_in_the_audit_log(api):
         "cancel": 409,
         "delete": 204,
     }
+
+
+def test_how_far_a_job_is_has_no_row_in_the_audit_log(serve):
+    api = serve(judging=JudgeSettings(poll_seconds=0.05, page_size=1))
+    run = stored_run(api, [answered("yes")] * 6)
+    assert score(api, run, **exact())["status"] == "SUCCEEDED"
+
+    rows = read_log(api, headers=None, action="judge-job.updated")
+
+    assert len(rows) == 2  # it began and it ended

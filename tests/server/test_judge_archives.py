@@ -21,12 +21,15 @@ from tests.server.server_process import execute, wait_until
 from tests.servers.scripted import ScriptedServer
 
 from dokimos.judges import Budget
+from dokimos.server._db.clock import DAY, now
 from dokimos.server._db.tables import RUNS
 from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._services.judging.judged_runs import release_idle_runs
+from dokimos.server._services.projects.project_settings import ProjectSettings
 from dokimos.server._services.runs.maintenance import purge_deleted_rows
 from dokimos.server._workers.judge_run import JudgeRun, Stop
+from dokimos.server._workers.run_retention import RunRetention
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -102,9 +105,14 @@ def fill(api, model):
     return run, job, *pause_one(api, connection)
 
 
-def pause_one(api, connection):
+def held_run(api, status="SUCCESS"):
+    """A run whose items are scored once the gate is open."""
+    return stored_run(api, [answered(f"hold {number}") for number in range(3)], status)
+
+
+def pause_one(api, connection, run=None):
     """A run whose job is paused, behind the first of its items."""
-    run = stored_run(api, [answered(f"hold {number}") for number in range(3)])
+    run = run or held_run(api)
     job = begin(api, run, **judge(connection))
     wait_for_job(api, job, "CLAIMED")
     paused = api.post(f"/api/v1/runs/{run}/judge-jobs/{job['id']}/pause").json()
@@ -177,6 +185,72 @@ def test_an_export_has_the_scores_and_no_jobs(new_database, db, tmp_path, model,
         short = {"evaluatorName": "helpful", "evaluator": {"type": "length", "params": {"max": 9}}}
         assert api.post(f"/api/v1/runs/{run}/judge-jobs", json=short).status_code == 409
         assert score(api, paused_run, **exact())["scoredCount"] == 3
+
+
+@pytest.mark.parametrize("kind", list(OTHER))
+def test_an_import_leaves_a_run_alone_that_is_being_scored(new_database, db, tmp_path, model, kind):
+    source, target = new_database(OTHER[kind]), new_database(kind)
+    archive = tmp_path / "export.zip"
+    with judging_server(source) as api:
+        run = held_run(api)
+        db.succeed(source, "export", archive)
+    db.succeed(target, "import", archive)
+    with judging_server(target) as api:
+        _, job = pause_one(api, connect(api, model), run)
+        before = [job_of(api, job), read_run(api, run)]
+    stored = counts(target)
+
+    code, problem = db(target, "import", archive)
+    assert (code != 0, "with another status" in problem) == (True, True), problem
+    for _ in range(2):
+        db.succeed(target, "import", "--skip-existing", archive)
+
+    db.succeed(target, "check")
+    assert counts(target) == stored
+    with judging_server(target) as api:
+        assert [job_of(api, job), read_run(api, run)] == before
+        call(api, "POST", f"/runs/{run}/judge-jobs/{job['id']}/resume")
+        assert wait_for_job(api, job)["scoredCount"] == 3
+        assert scores_of(api, run, "helpful") == [4.0] * 3  # one of each item
+        assert read_run(api, run)["status"] == "SUCCESS"
+    asked = [each.prompt for each in model.received]
+    assert len(asked) == len(set(asked)) == 3
+
+
+def test_old_runs_go_with_their_jobs_and_stay_while_one_is_not_over(serve, model, database_settings):
+    judging = JudgeSettings(poll_seconds=0.05, budget_per_day=BUDGET)
+    api = serve(encryption_keys=("passphrase",), judging=judging)
+    connection = connect(api, model)
+    scored = stored_run(api, [answered("good"), answered("odd")], "FAILED")
+    ended = score(api, scored, **judge(connection))
+    run, job = pause_one(api, connection, held_run(api, "FAILED"))
+    long_ago = now() - 40 * DAY
+    times = dict.fromkeys(("started_at", "completed_at", "last_activity_at"), long_ago)
+    write(api, lambda connection: connection.execute(update(RUNS).values(times)).rowcount)
+    sums = "SELECT sum(spent_calls) FROM judge_budgets WHERE scope LIKE 'all:%'"
+    spent = execute(database_settings, sums)
+
+    assert expire(api) == 1
+    assert api.get(f"/api/v1/runs/{scored}/judge-jobs/{ended['id']}").status_code == 404
+    while write(api, purge_deleted_rows):
+        pass
+    left = counts(database_settings)
+    assert (left["judge_jobs"], left["judge_errors"]) == (1, 0)
+    assert execute(database_settings, sums) == spent  # what was paid for stays paid for
+
+    assert api.post(f"/api/v1/runs/{run}/judge-jobs/{job['id']}/resume").status_code == 200
+    assert wait_for_job(api, job)["scoredCount"] == 3
+    write(api, lambda connection: connection.execute(update(RUNS).values(times)).rowcount)
+    assert expire(api) == 1
+    while write(api, purge_deleted_rows):
+        pass
+    assert counts(database_settings)["judge_jobs"] == counts(database_settings)["judge_calls"] == 0
+
+
+def expire(api):
+    """Remove the runs that are older than 30 days; return how many."""
+    keeps = ProjectSettings(run_retention_days=30, keep_latest_runs=0)
+    return api.portal.call(RunRetention(api.app.state.database, keeps).sweep)
 
 
 def test_a_run_that_nothing_scores_has_its_status_again(serve, model):

@@ -115,6 +115,43 @@ async def test_an_estimate_continues_where_the_last_server_stopped(database, job
 
 
 @pytest.mark.parametrize(
+    ("most", "expected"), [(None, 4096), (100_000, 4096), (300, 300)], ids=["none", "large", "small"]
+)
+async def test_a_first_call_that_is_lost_counts_as_its_prompt_and_a_long_reply(
+    database, job, judge, most, expected
+):
+    limits = Limits(job=Budget(max_tokens=most, max_calls=10))
+    judge.answer = lambda prompt: ConnectionError("the line was cut")
+    prompt = "p" * 1000
+    await ask(await open_ledger(database, job, limits, UNBOUNDED), judge, prompt)
+
+    row = (await check_sums(database))[f"job:{job.job_id}"]
+    assert row.lost_calls == 1
+    if most == expected:
+        assert row.spent_tokens == most, "all that was left"
+    else:
+        assert row.spent_tokens >= 1000 + expected
+        assert row.spent_nano_usd >= 1000 * 1000 + expected * 10_000
+
+
+async def test_a_later_call_that_is_lost_counts_as_the_largest_one(database, job, judge):
+    sizes = {"small": 10, "large": 400, "other": 20}
+    judge.answer = lambda prompt: (
+        JudgeReply("yes", CallMetrics(0, sizes[prompt], model="scripted"))
+        if prompt in sizes
+        else ConnectionError("the line was cut")
+    )
+    ledger = await open_ledger(database, job, Limits(job=Budget(max_tokens=10_000)), UNBOUNDED)
+    for prompt in (*sizes, "cut"):
+        await ask(ledger, judge, prompt)
+    other = await open_ledger(database, await give_to(database, job, "second"), Limits(), UNBOUNDED)
+    await ask(other, judge, "cut again")
+
+    row = (await check_sums(database))[f"job:{job.job_id}"]
+    assert (row.lost_calls, row.spent_tokens) == (2, sum(sizes.values()) + 2 * 400)
+
+
+@pytest.mark.parametrize(
     ("limits", "scope"),
     [
         (Limits(project_day=Budget(max_calls=4)), BudgetScope.PROJECT),

@@ -2,14 +2,17 @@
 
 import json
 import re
+import sys
 import threading
+import zlib
+from pathlib import Path
 
 import pytest
 from tests.server.judge_runs import answered, read_run, score, scores_of, stored_run
 from tests.server.server_process import Process, wait_until
 from tests.server.test_drain import end
 from tests.server.test_judge_models import connect, documented
-from tests.servers.scripted import ScriptedServer, raw, slow
+from tests.servers.scripted import Misbehaviour, ScriptedServer, raw, slow
 
 from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.encryption import secret_vault
@@ -83,6 +86,47 @@ def test_a_model_that_gives_no_answer_makes_errors_and_no_job_without_end(serve,
     assert score(api, run, **documented(connect(api, model, name="second")))["scoredCount"] == 2
 
 
+def huge_reply(megabytes):
+    """A verdict behind so many megabytes of blanks, compressed to a thousandth."""
+    verdict = json.dumps(json.dumps({"reason": "So it is.", "score": 5}))[1:-1]
+    head, tail = '{"choices": [{"index": 0, "message": {"role": "assistant", "content": "', '"}}]}'
+    compress = zlib.compressobj(wbits=31)
+    parts = [compress.compress(head.encode())]
+    parts += [compress.compress(b" " * 1_000_000) for _ in range(megabytes)]
+    parts += [compress.compress((verdict + tail).encode()), compress.flush()]
+    return Misbehaviour(body=b"".join(parts), headers={"Content-Encoding": "gzip"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of the memory is read from /proc")
+def test_a_reply_of_200_megabytes_is_an_error_of_the_item_in_little_memory(process, model):
+    def rate(prompt):
+        return json.dumps({"reason": "So it is.", "score": 4})
+
+    model.answer = rate
+    server = process(encryption_keys=["passphrase"], judging={"poll_seconds": 0.05, "max_attempts": 1})
+    status = Path(f"/proc/{server.pid}/status")
+
+    def read_peak():
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) / 1024
+
+    run, job = begin_on(server, model)  # imports what judging needs
+    path = f"/runs/{run}/judge-jobs"
+    wait_until(lambda: server.call("GET", f"{path}/{job}")[1]["status"] == "SUCCEEDED", "the job has ended")
+    model.script.extend([huge_reply(200)] * 100)
+    before = read_peak()
+
+    run, job = begin_on(server, model, name="second")
+    path = f"/runs/{run}/judge-jobs/{job}"
+    wait_until(lambda: server.call("GET", path)[1]["status"] == "FAILED", "the job has ended")
+
+    assert read_peak() - before < 100
+    ended = server.call("GET", path)[1]
+    assert ended["scoredCount"] == 0
+    items = server.call("GET", f"/runs/{run}")[1]["items"]["content"]
+    assert [item["evalResults"] for item in items] == [[]] * 6
+    assert server.call("GET", f"/runs/{run}")[1]["status"] == "FAILED"
+
+
 NOTICE = """
 from pathlib import Path
 from dokimos.server._workers.judge_run import JudgeRun
@@ -128,8 +172,8 @@ def test_a_server_that_stops_gives_its_job_back_and_the_next_one_continues(
     assert following.call("GET", f"/runs/{run}")[1]["status"] == "SUCCESS"
 
 
-def begin_on(server, model):
-    body = {"name": "judge", "baseUrl": f"{model.url}/v1", "model": "scripted", "apiKey": KEY}
+def begin_on(server, model, name="judge"):
+    body = {"name": name, "baseUrl": f"{model.url}/v1", "model": "scripted", "apiKey": KEY}
     connection = server.call("POST", "/llm-connections", body)[1]["id"]
     run = server.call("POST", "/projects/chat/runs", {"experimentName": "qa"})[1]["runId"]
     items = {"items": [answered(f"answer {number}") for number in range(6)]}

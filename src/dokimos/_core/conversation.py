@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeGuard
 
 from dokimos._core.agent import AgentTrace, ToolCall
-from dokimos._core.jsonable import WIRE_CONFIG, jsonable, text_form
+from dokimos._core.jsonable import WIRE_CONFIG, jsonable, pretty_json, text_form
 from dokimos._core.keys import (
     BROKEN_OFF,
     CALL_ERROR,
@@ -232,7 +231,7 @@ class ConversationTrajectory:
             "messages": [_message_tree(message) for message in self.messages],
             "metadata": self.metadata,
         }
-        return json.dumps(jsonable(tree), ensure_ascii=False, indent=2)
+        return pretty_json(jsonable(tree))
 
     def to_messages(self, form: MessageFormat = "openai") -> list[dict[str, Any]]:
         """Return the conversation as plain messages in the form that a provider or framework takes.

@@ -11,7 +11,7 @@ from dokimos._core import number_format
 from dokimos._core.agent import ToolCall
 from dokimos._core.conversation import arguments_text
 from dokimos._core.error_detail import ErrorDetail
-from dokimos._core.jsonable import JsonValue, jsonable
+from dokimos._core.jsonable import JsonValue, jsonable, pretty_json
 from dokimos._core.keys import TOOL_CALLS
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import round_half_up
@@ -178,7 +178,7 @@ def _tool_calls(item: ItemResult) -> tuple[ToolCall, ...]:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(jsonable(value), ensure_ascii=False, indent=2)
+    return pretty_json(jsonable(value))
 
 
 def _compact(value: object) -> str:

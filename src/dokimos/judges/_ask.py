@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from dokimos._core.results import CONTESTED, HARD_ERRORS, ErrorKind, worst_kind
+from dokimos._core.results import CONTESTED, HARD_ERRORS, worst_kind
 from dokimos._core.text import shorten
 from dokimos.errors import JudgeReplyError, RunError
 from dokimos.judges._fencing import fence
@@ -98,9 +98,7 @@ async def ask_with_reply(
         reply = await complete(judge, repair, schema=schema, sample=sample)
         return _parse_answer(reply, shape, check, judged, parse)
     except UnusableReply as problem:
-        unusable = _unusable_reply_error(
-            reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind
-        )
+        unusable = _unusable_reply_error(reply, first, problem)
     except JudgeReplyError as cut_off:
         # A reply that may be an attack stays one, whatever happens to its repair: that error cannot be
         # softened.
@@ -129,13 +127,22 @@ def _parse_answer(
     return Answer(parsed.answer, reply, parsed.start)
 
 
-def _unusable_reply_error(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:
-    what = "is contested, which may be an attack, and " if kind == CONTESTED else ""
+def _unusable_reply_error(reply: JudgeReply, first: UnusableReply, last: UnusableReply) -> JudgeReplyError:
+    kind = worst_kind([first.kind, last.kind]) or last.kind
+    contested = [problem for problem in (first, last) if problem.kind == CONTESTED]
+    what = ""
+    if contested:
+        # An endpoint that ignores the schema is far more common than a text that changes the keys.
+        is_misfit = all(problem.is_misfit for problem in contested)
+        what = "does not have the form that was asked for and " if is_misfit else _CONTESTED
     return JudgeReplyError(
-        f"The judge's reply {what}could not be used after one repair: {problem}. It was: "
+        f"The judge's reply {what}could not be used after one repair: {last}. It was: "
         f"{shorten(reply.text, MAX_QUOTED_REPLY)!r}",
         kind=kind,
     )
+
+
+_CONTESTED: Final = "is contested, which may be an attack, and "
 
 
 async def gather_answers(calls: Iterable[Awaitable[T]]) -> list[T]:

@@ -95,6 +95,15 @@ def with_marker(prompt: str) -> str:
     return prompt.replace(MARKER, os.urandom(MARKER_BYTES).hex()) if MARKER in prompt else prompt
 
 
+def count_sent_bytes(prompt: str) -> int:
+    """Return how long the prompt is as it is sent, in UTF-8, without drawing a marker."""
+    length = len(prompt) if prompt.isascii() else len(prompt.encode("utf-8", "surrogatepass"))
+    return length - prompt.count(MARKER) * (_PLACEHOLDER_BYTES - 2 * MARKER_BYTES)
+
+
+_PLACEHOLDER_BYTES: Final = len(MARKER.encode())
+
+
 def _escape_hidden(character: str) -> str:
     if character in "\n\t" or character in _KEPT:
         return character

@@ -44,8 +44,10 @@ class ParsedReply(NamedTuple, Generic[T]):
 class UnusableReply(ValueError):
     """A reply without a verdict that is certainly the judge's; the message says why, for the repair."""
 
-    def __init__(self, message: str, kind: ErrorKind) -> None:
+    def __init__(self, message: str, kind: ErrorKind, *, is_misfit: bool = False) -> None:
         self.kind = kind
+        self.is_misfit = is_misfit
+        """Whether it has one value, which is not from the judged text, and lacks a key that was asked for."""
         super().__init__(message)
 
 
@@ -93,7 +95,8 @@ def _select_verdict(candidates: _Candidates, form: _Form[T], *, enforced: bool) 
     try:
         parsed = [form.parse(group) for group in (*candidates.own, *candidates.doubtful)]
     except ValueError as problem:
-        raise UnusableReply(explain(problem), kind) from None
+        is_misfit = candidates.has_one_value and form.lacks_keys(candidates.own[0])
+        raise UnusableReply(explain(problem), kind, is_misfit=is_misfit) from None
     if not candidates.own:
         raise UnusableReply(_QUOTED, kind)
     if enforced:
@@ -142,6 +145,11 @@ class _Candidates:
     def has_values(self) -> bool:
         """Whether there is any value that could be taken for a verdict."""
         return bool(self.own or self.doubtful) or self.quoted or self.hides_values
+
+    @property
+    def has_one_value(self) -> bool:
+        """Whether there is one value alone, and it is not from the judged text."""
+        return len(self.own) == 1 and not (self.doubtful or self.quoted or self.broken)
 
 
 def _collect_candidates(text: str, form: _Form[Any], judged: JudgedText) -> _Candidates:
@@ -213,6 +221,15 @@ class _Form(Generic[T]):
                 yield from self.values_in(part)
         elif isinstance(group.value, list) or self._mentions(group.value):
             yield group
+
+    def lacks_keys(self, group: Group) -> bool:
+        """Say whether a value is a flat object that lacks a required key of the shape."""
+        value = group.value
+        if group.has_duplicates or not isinstance(value, dict):
+            return False
+        is_flat = not any(isinstance(each, dict | list) for each in value.values())
+        required = schema_of(self._shape).get("required", ())
+        return is_flat and any(name not in value for name in required if name != REASON)
 
     def has_keys(self, text: str) -> bool:
         """Say whether an unreadable text has a key of the shape."""

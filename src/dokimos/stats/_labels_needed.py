@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from dokimos.stats._corrected_rate import CorrectedRate, VerdictCounts, corrected_finite_rate
 
@@ -78,5 +79,10 @@ def _with_labels(counts: VerdictCounts, labels: int) -> VerdictCounts:
 
 
 def _predict_passes(passed: int, failed: int, labels: int) -> int:
-    # Half an item on either side (H. Jeffreys): that all were alike so far does not make the next ones so.
-    return round(labels * (passed + 0.5) / (passed + failed + 1))
+    # That all were alike so far does not make the next ones so. Half an item on either side (H. Jeffreys)
+    # would be the expected rate, and at that rate the interval is wider than it is on average, since the
+    # width is concave in the rate: a quarter brings it to what was asked for (`benchmarks/validity`).
+    return round(labels * (passed + _PRIOR) / (passed + failed + 2 * _PRIOR))
+
+
+_PRIOR: Final = 0.25

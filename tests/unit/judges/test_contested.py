@@ -181,6 +181,15 @@ def test_a_run_is_errored_resumes_as_it_was_and_says_so_in_its_reports(tmp_path)
         assert "may be an attack" in (tmp_path / name).read_text(), name
 
 
+def test_a_reply_with_other_keys_is_not_called_an_attack():
+    reply = '{"reason": "It is right.", "rating": 1}'
+    result = LLMJudge(criteria="Right?", judge=lambda prompt: reply).evaluate(CASE)
+
+    assert result.error_kind == "contested"
+    assert "does not have the form that was asked for" in result.error
+    assert "attack" not in result.error
+
+
 def test_a_reason_of_null_is_empty_in_every_entry():
     judge = by_text(
         **{

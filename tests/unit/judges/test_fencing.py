@@ -9,6 +9,7 @@ import pytest
 from dokimos.judges._ask import ask
 from dokimos.judges._fencing import (
     MARKER,
+    count_sent_bytes,
     fence,
     fence_rule,
     neutralize,
@@ -92,6 +93,12 @@ def test_each_prompt_that_is_sent_has_a_marker_of_its_own():
 
 def test_a_prompt_without_a_fence_is_sent_as_it_is():
     assert with_marker("What is 2 + 2?") == "What is 2 + 2?"
+
+
+@pytest.mark.parametrize("text", ["", "plain", "ä", "\ud800", "🙂\n| x"])
+def test_how_long_a_prompt_is_when_it_is_sent_is_known_before(text):
+    for prompt in (text, fence("Output", text), f"{text}{fence('a', text)}{fence('b', 'two')}"):
+        assert count_sent_bytes(prompt) == len(with_marker(prompt).encode("utf-8", "surrogatepass"))
 
 
 def test_what_stands_before_the_material_is_the_same_in_every_call():

@@ -139,11 +139,12 @@ def test_all_items_are_enough_for_these_but_not_for_others():
     assert labels_needed(COUNTS, 0.0001, estimate=corrected_rate) is None
 
 
-def test_with_the_labels_asked_for_the_interval_is_as_narrow_on_average():
+@pytest.mark.parametrize("right", [0.9, 0.98])
+def test_with_the_labels_asked_for_the_interval_is_as_narrow_on_average(right):
     draw, widths = random.Random(5), []
     for _ in range(40):
         people = [draw.random() < 0.8 for _ in range(1000)]
-        judged = [one if draw.random() < 0.9 else not one for one in people]
+        judged = [one if draw.random() < right else not one for one in people]
         order = draw.sample(range(1000), 1000)
 
         def counts_of(n, people=people, judged=judged, order=order):

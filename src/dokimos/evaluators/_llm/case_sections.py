@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dokimos._core.jsonable import jsonable
+from dokimos._core.jsonable import jsonable, pretty_json
 from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators._case_parts import part_of
 from dokimos.judges._fencing import fence
@@ -43,7 +42,7 @@ def render_value(value: object) -> str:
     """Return a value as a judge reads it: strings as they are, anything else as indented JSON."""
     if isinstance(value, str):
         return value
-    return json.dumps(jsonable(value), ensure_ascii=False, indent=2)
+    return pretty_json(jsonable(value))
 
 
 def label_of(path: str) -> str:

@@ -46,6 +46,14 @@ class DriverStatement:
         cursor.close()
         return row
 
+    def all(self, connection: Connection, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Run it and return its rows, as the driver returns them."""
+        text, names = self._compile(connection.dialect)
+        cursor = _execute(connection, text, tuple([values[name] for name in names]))
+        rows: list[tuple[Any, ...]] = list(cursor.fetchall())
+        cursor.close()
+        return rows
+
     def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
         """Run it once for each row."""
         text, names = self._compile(connection.dialect)

@@ -78,6 +78,8 @@ class Event:
     """More ids, and counts."""
     projects: tuple[str, ...] = ()
     """Of something outside of projects, such as a dataset: those whose members may know of it."""
+    is_progress: bool = False
+    """Whether it only tells how far something is, by the thousand: the audit log has no row of it."""
 
     def is_visible_to(self, principal: Principal) -> bool:
         """Whether a caller may know of it."""
@@ -177,18 +179,25 @@ def announce_run(
     data: EventData = _NOTHING,
     *,
     tenants: tuple[str | None, ...] = (),
+    is_progress: bool = False,
 ) -> None:
     """Publish an event about a run after the commit.
 
     Args:
         data: What is told beside the ids of the run, its experiment and its project.
         tenants: Of other rows that the event speaks of, beside the run's own.
+        is_progress: Whether it only tells how far something is.
     """
-    announce(connection, run_event(kind, run, data, tenants=tenants))
+    announce(connection, run_event(kind, run, data, tenants=tenants, is_progress=is_progress))
 
 
 def run_event(
-    kind: EventKind, run: Row[Any], data: EventData = _NOTHING, *, tenants: tuple[str | None, ...] = ()
+    kind: EventKind,
+    run: Row[Any],
+    data: EventData = _NOTHING,
+    *,
+    tenants: tuple[str | None, ...] = (),
+    is_progress: bool = False,
 ) -> Event:
     """Return an event about a run."""
     return Event(
@@ -198,6 +207,7 @@ def run_event(
         experiment_id=run.experiment_id,
         run_id=run.id,
         data=data,
+        is_progress=is_progress,
     )
 
 

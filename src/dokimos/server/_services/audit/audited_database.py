@@ -123,7 +123,7 @@ def _change_as_worker(connection: Connection, change: Callable[[Connection], T])
     result = change(connection)
     principal = worker(CURRENT_WORK.get())
     for event in messages_of(connection):
-        if isinstance(event, Event) and event.kind not in _DERIVED:
+        if isinstance(event, Event) and event.kind not in _DERIVED and not event.is_progress:
             add_entry(connection, _describe_event(event, principal))
     return result
 

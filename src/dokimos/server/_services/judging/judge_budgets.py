@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, bindparam, select, update
+from sqlalchemy import BigInteger, Connection, Text, bindparam, select, update
 
 from dokimos._core.number_format import usd
 from dokimos.errors import BudgetExceededError
 from dokimos.judges import Budget
+from dokimos.server._db.clock import DAY, SECOND
 from dokimos.server._db.driver_statements import DriverStatement
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.judge_call_tables import JUDGE_BUDGETS
@@ -60,7 +62,7 @@ class Amount(NamedTuple):
 NOTHING: Final = Amount()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """The budgets that hold for a job; None for no limit."""
 
@@ -69,7 +71,7 @@ class Limits:
     project_day: Budget | None = None
     server_day: Budget | None = None
 
-    @property
+    @cached_property
     def scope_in_dollars(self) -> BudgetScope | None:
         """The first whose budget limits dollars."""
         for scope in BudgetScope:
@@ -78,7 +80,7 @@ class Limits:
                 return scope
         return None
 
-    @property
+    @cached_property
     def by_size(self) -> bool:
         """Whether any of them limits what depends on the call: dollars or tokens."""
         budgets = (self.job, self.rule_day, self.project_day, self.server_day)
@@ -117,6 +119,7 @@ class Sum(NamedTuple):
     day: str | None
 
 
+@lru_cache(maxsize=256)
 def sums_of(job_id: str, project_id: str, day: str) -> tuple[Sum, Sum, Sum]:
     """Return the rows in which a call of a job counts that was reserved on a day, in the order of locking."""
     return (
@@ -137,7 +140,12 @@ def sums_of_rule(rule_id: str, project_id: str, day: str) -> tuple[Sum, Sum, Sum
 
 def day_of(moment: int) -> str:
     """Return the day of a time in microseconds, in UTC, such as `2026-11-23`."""
-    return datetime.fromtimestamp(moment // 1_000_000, UTC).date().isoformat()
+    return _format_day(moment // DAY)
+
+
+@lru_cache(maxsize=256)
+def _format_day(days: int) -> str:
+    return datetime.fromtimestamp(days * DAY // SECOND, UTC).date().isoformat()
 
 
 @dataclass(slots=True)
@@ -219,6 +227,19 @@ class LockedSums:
                 if limit is not None and more[index] and spent[index] + reserved[index] + more[index] > limit:
                     return Exceeded(each, index, limit, spent[index], reserved[index], more[index])
         return None
+
+    def cut(self, sums: Iterable[Sum], limits: Limits, more: Amount) -> Amount:
+        """Return as much of an amount as still fits, of each unit one at least."""
+        cut = list(more)
+        for each in sums:
+            budget, state = limits.of(each.kind), self.states[each]
+            if budget is None:
+                continue
+            taken = state.spent.plus(state.more_spent).plus(state.reserved).plus(state.more_reserved)
+            for index, limit in enumerate(_limits_of(budget)):
+                if limit is not None and cut[index]:
+                    cut[index] = max(1, min(cut[index], limit - taken[index]))
+        return Amount(*cut)
 
     def store(self, connection: Connection) -> None:
         """Write what has changed."""
@@ -307,16 +328,29 @@ def _name_amounts(prefix: str, amount: Amount) -> dict[str, object]:
 
 
 def _read(connection: Connection, scopes: Iterable[str]) -> list[tuple[str, Amount, Amount]]:
-    columns = [_COLUMN[f"{kind}_{name}"] for kind in ("spent", "reserved") for name in _AMOUNTS]
-    query = (
-        select(_COLUMN.scope, *columns)
-        .where(_COLUMN.scope.in_(list(scopes)))
+    ordered = sorted(scopes)
+    found: list[tuple[str, Amount, Amount]] = []
+    for start in range(0, len(ordered), _AT_ONCE):
+        chosen = ordered[start : start + _AT_ONCE]
+        # A scope that is named twice is found once.
+        chosen += chosen[-1:] * (_AT_ONCE - len(chosen))
+        rows = _LOCK.all(connection, {f"scope_{place}": scope for place, scope in enumerate(chosen)})
+        found += [(row[0], Amount(*row[1:4]), Amount(*row[4:7])) for row in rows]
+    return found
+
+
+_AT_ONCE: Final = 3
+"""As many sums as a call counts in: those of a group are nearly always the same ones."""
+_LOCK: Final = DriverStatement(
+    lambda _: (
+        select(
+            _COLUMN.scope, *(_COLUMN[f"{kind}_{name}"] for kind in ("spent", "reserved") for name in _AMOUNTS)
+        )
+        .where(_COLUMN.scope.in_([bindparam(f"scope_{place}", type_=Text()) for place in range(_AT_ONCE)]))
         .order_by(_COLUMN.scope)
         .with_for_update()
     )
-    return [(row[0], Amount(*row[1:4]), Amount(*row[4:7])) for row in connection.execute(query)]
-
-
+)
 _ADD: Final = DriverStatement(
     lambda _: (
         update(JUDGE_BUDGETS)

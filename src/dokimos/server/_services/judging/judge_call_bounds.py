@@ -7,7 +7,7 @@ from typing import Final
 
 from dokimos._core.metrics import CallMetrics, PriceTable
 from dokimos.judges import JudgeReply
-from dokimos.judges._fencing import with_marker
+from dokimos.judges._fencing import count_sent_bytes
 from dokimos.judges._judge_calls import CallRequest
 from dokimos.judges._prices import cost_of
 from dokimos.judges._provider import HttpJudge
@@ -18,6 +18,8 @@ _FRAMING_TOKENS: Final = 256
 """For the tokens around a prompt: of roles, of the name of a schema, of the ends of messages."""
 _SCHEMA_COPIES: Final = 2
 """A schema is sent beside the prompt, and in it where the endpoint does not take it otherwise."""
+_ASSUMED_OUTPUT_TOKENS: Final = 4096
+"""What the first reply may have of a model whose replies have no limit: more than judges usually write."""
 _MOST: Final = 2**52
 """What an amount counts at most, so that sums of any number of them fit into 64 bits."""
 
@@ -68,7 +70,7 @@ class CallBounds:
 
     def most_input_tokens(self, request: CallRequest) -> int:
         """Return how many tokens a request can have: a token stands for one byte at least."""
-        prompt = len(with_marker(request.prompt).encode("utf-8", "surrogatepass"))
+        prompt = count_sent_bytes(request.prompt)
         schema = 0 if request.schema is None else len(request.schema_text)  # which is ASCII
         return prompt + self.system_bytes + _SCHEMA_COPIES * schema + _FRAMING_TOKENS
 
@@ -85,6 +87,16 @@ class CallBounds:
         if nano_usd is None and in_dollars:
             return None
         return amount(1, input_tokens + self.max_output_tokens, nano_usd or 0)
+
+    def assume(self, input_tokens: int | None) -> Amount:
+        """Return what the first call of a model may cost whose replies have no limit.
+
+        Args:
+            input_tokens: What its request can have at most; None for a call that is not a judge's.
+        """
+        read = input_tokens or 0
+        nano_usd = self._price(read, _ASSUMED_OUTPUT_TOKENS)
+        return amount(1, read + _ASSUMED_OUTPUT_TOKENS, nano_usd or 0)
 
     def measure(
         self, metrics: CallMetrics | None, input_tokens: int | None, reply: JudgeReply | None

@@ -95,17 +95,20 @@ def list_keys(
     return [key for key in connection.execute(query).scalars() if key is not None]
 
 
-def costs_by_identity(
+def largest_by_identity(
     connection: Connection, job_id: str, calls: Table = JUDGE_CALLS
 ) -> Sequence[tuple[str, int, int, int]]:
-    """Return for each model of a job how many calls were answered, and their tokens and nano-dollars."""
+    """Return for each model of a job how many calls were answered, and the most that one of them took.
+
+    That is in tokens, and in billionths of a dollar.
+    """
     call = calls.c
     query = (
         select(
             call.identity,
             func.sum(call.calls),
-            func.sum(call.tokens),
-            func.sum(func.coalesce(call.nano_usd, 0)),
+            func.max(call.tokens),
+            func.max(func.coalesce(call.nano_usd, 0)),
         )
         .where(call.job_id == job_id, call.status.in_(_PAID))
         .group_by(call.identity)

@@ -61,6 +61,8 @@ def store_group(
         )
     admitted = []
     for one in new:
+        if one.is_assumed:
+            one.amount = locked.cut(today, limits, one.amount)
         one.exceeded = locked.find_exceeded(today, limits, one.amount)
         if one.exceeded is None:
             one.created_at = moment

@@ -24,7 +24,7 @@ from dokimos.server._services.judging.judge_replies import encode_reply
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _PAUSE_SECONDS: Final = 0.002
-_LONGEST_PAUSE_SECONDS: Final = 0.01
+_LONGEST_PAUSE_SECONDS: Final = 0.02
 """Between two transactions, for each call of the last one, and at most.
 
 Where many calls are made at once, more of them share a transaction; next to a reply of a model ten

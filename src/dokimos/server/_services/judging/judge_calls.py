@@ -28,6 +28,21 @@ class CallStatus(StrEnum):
     """It was answered, and its reply has been removed since."""
 
 
+@dataclass(slots=True)
+class ModelAccount:
+    """What is known of the calls of one model of the job."""
+
+    answered: int = 0
+    largest: Amount | None = None
+    """The most that one of them took, of each unit; None before the first answer."""
+    in_flight: int = 0
+
+    def count(self, spent: Amount) -> None:
+        """Add a call that was answered."""
+        self.answered += 1
+        self.largest = Amount(1, *map(max, spent[1:], (self.largest or spent)[1:]))
+
+
 @dataclass(slots=True, kw_only=True)
 class NewCall:
     """A call that is to be made."""
@@ -38,6 +53,8 @@ class NewCall:
     call_id: str = field(default_factory=new_id)
     is_priced: bool = True
     """Whether the dollars of the amount are known."""
+    is_assumed: bool = False
+    """Whether nothing is known of what it may cost: then less is reserved where less is left."""
     created_at: int = 0
     """When it was reserved."""
     exceeded: Exceeded | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, not_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, not_, or_, select, update
 
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.ids import new_id
@@ -27,6 +27,17 @@ _SLACK: Final = 60 * SECOND
 """By how much clocks of several servers may differ."""
 _LOOKED_AT: Final = 100
 _JOB: Final = JUDGE_JOBS.c
+# Every page of results comes here: building the statements costs more than SQLite takes to run them.
+_OF_JOB: Final = bindparam("of_job", type_=_JOB.id.type)
+_LOCK_RUN: Final = (
+    select(RUNS.c.id)
+    .where(RUNS.c.id == select(_JOB.run_id).where(_JOB.id == _OF_JOB).scalar_subquery())
+    .where(RUNS.c.deleted_at.is_(None))
+    .with_for_update()
+)
+_LOCK_JOB: Final = (
+    select(JUDGE_JOBS).where(_JOB.id == _OF_JOB, _JOB.lease == bindparam("of_lease")).with_for_update()
+)
 
 
 def has_due_jobs(connection: Connection) -> bool:
@@ -91,12 +102,10 @@ def lock_job(connection: Connection, job_id: str, lease: str) -> Row[Any]:
     Raises:
         LeaseLost: It is not this server's any more, or its run has been deleted.
     """
-    run_id = select(_JOB.run_id).where(_JOB.id == job_id).scalar_subquery()
-    run = select(RUNS.c.id).where(RUNS.c.id == run_id, RUNS.c.deleted_at.is_(None)).with_for_update()
-    if connection.execute(run).first() is None:
+    values = {"of_job": job_id, "of_lease": lease}
+    if connection.execute(_LOCK_RUN, values).first() is None:
         raise LeaseLost(f"The run of job {job_id} has been deleted.")
-    query = select(JUDGE_JOBS).where(_JOB.id == job_id, _JOB.lease == lease).with_for_update()
-    job = connection.execute(query).first()
+    job = connection.execute(_LOCK_JOB, values).first()
     if job is None:
         raise LeaseLost(f"Job {job_id} is not this server's any more.")
     return job

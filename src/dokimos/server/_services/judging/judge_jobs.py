@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
 
 from dokimos.judges import Budget
 from dokimos.server._db.batches import in_batches
@@ -292,9 +292,9 @@ def release_connection(connection: Connection, connection_id: str) -> None:
         release_run(connection, run_id)
 
 
-def announce_job(connection: Connection, job: Row[Any]) -> None:
-    """Tell, after the commit, how far a job is."""
-    run = connection.execute(select(RUNS).where(RUNS.c.id == job.run_id)).first()
+def announce_job(connection: Connection, job: Row[Any], *, is_progress: bool = False) -> None:
+    """Tell, after the commit, how a job stands; `is_progress` where it only got on."""
+    run = connection.execute(_FIND_RUN, {"of_run": job.run_id}).first()
     if run is None:
         return
     data = {
@@ -304,7 +304,20 @@ def announce_job(connection: Connection, job: Row[Any]) -> None:
         "scoredCount": job.scored_count,
         "errorCount": job.error_count,
     }
-    announce_run(connection, EventKind.JUDGE_JOB_UPDATED, run, data, tenants=(job.tenant_id,))
+    announce_run(
+        connection,
+        EventKind.JUDGE_JOB_UPDATED,
+        run,
+        data,
+        tenants=(job.tenant_id,),
+        is_progress=is_progress,
+    )
+
+
+_FIND_RUN: Final[Select[Any]] = select(
+    RUNS.c.id, RUNS.c.tenant_id, RUNS.c.project_id, RUNS.c.experiment_id
+).where(RUNS.c.id == bindparam("of_run"))
+"""What an event says of a run."""
 
 
 def _find_writable_run(connection: Connection, principal: Principal, run_id: str) -> Row[Any]:

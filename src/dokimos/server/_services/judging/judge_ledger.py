@@ -20,14 +20,13 @@ from dokimos._core.metrics import CallMetrics
 from dokimos._runtime.redaction import secret_redactor
 from dokimos.errors import ConfigurationError, JudgeError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges import JudgeReply
-from dokimos.judges._budget import Account, Spending
 from dokimos.judges._judge_calls import CallRequest
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.judging import judge_call_queries as queries
-from dokimos.server._services.judging.judge_budgets import NANO, Amount, JudgeBudgetExceeded, Limits
-from dokimos.server._services.judging.judge_call_bounds import CallBounds, amount
+from dokimos.server._services.judging.judge_budgets import Amount, JudgeBudgetExceeded, Limits
+from dokimos.server._services.judging.judge_call_bounds import CallBounds
 from dokimos.server._services.judging.judge_call_writer import CallWriter, insist
-from dokimos.server._services.judging.judge_calls import CallStatus, EndedCall, NewCall
+from dokimos.server._services.judging.judge_calls import CallStatus, EndedCall, ModelAccount, NewCall
 from dokimos.server._services.judging.judge_leases import (
     LeasedJob,
     LeaseLost,
@@ -70,7 +69,7 @@ class JudgeLedger:
         """The calls that may have been answered; all others are not looked up."""
         self._put_early: set[str] = set()
         """Keys of calls whose replies were stored with their costs, until they are put."""
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, ModelAccount] = {}
         self._in_flight = 0
         self._ended = _Signal()
         """That what became of a call is stored, which may leave more of a budget."""
@@ -99,11 +98,11 @@ class JudgeLedger:
             )
         await self._load_keys(CallStatus.ANSWERED)
         await self._load_keys(CallStatus.UNUSABLE)
-        query = partial(queries.costs_by_identity, job_id=job.job_id, calls=job.tables.calls)
+        query = partial(queries.largest_by_identity, job_id=job.job_id, calls=job.tables.calls)
         for identity, calls, tokens, nano_usd in await self._read(query):
             account = self._account(identity)
             account.answered = calls
-            account.spent = Spending(calls, tokens, nano_usd / NANO)
+            account.largest = Amount(1, tokens, nano_usd)
 
     async def close(self) -> None:
         """Store what is not stored yet, and give up calls that are still being made: they count as spent.
@@ -120,9 +119,10 @@ class JudgeLedger:
     ) -> Reservation:
         """Reserve what a call may cost, in all budgets, and store that it is made.
 
-        That is the most that it can cost, where the model has a price and its replies have a limit; else what
-        earlier calls cost on average, of which the first one goes alone. A call that does not fit waits for
-        those in flight, which mostly cost less than was reserved for them.
+        That is the most that it can cost, where the model has a price and its replies have a limit; else the
+        most that an earlier call took. The first one then goes alone, and reserves what its request and a
+        long reply may have, or all that is left. A call that does not fit waits for those in flight, which
+        mostly cost less than was reserved for them.
 
         Raises:
             JudgeBudgetExceeded: Too little is left.
@@ -138,8 +138,9 @@ class JudgeLedger:
             call = NewCall(
                 key=None if request is None else request.key,
                 identity=self._clean(identity),
-                amount=upper or self._estimate(account),
+                amount=upper or account.largest or self._bounds.assume(input_tokens),
                 is_priced=self._bounds.prices is not None,
+                is_assumed=upper is None and account.largest is None,
             )
             reservation = Reservation(self, identity, account, call, request, input_tokens)
             await self._store_new(reservation)
@@ -193,7 +194,7 @@ class JudgeLedger:
         call = reservation.call
         reply = outcome if isinstance(outcome, JudgeReply) else None
         spent, is_priced = self._bounds.measure(metrics, reservation.input_tokens, reply)
-        reservation.account.count(CallMetrics(spent.tokens, cost_usd=spent.nano_usd / NANO))
+        reservation.account.count(spent)
         ended = EndedCall(
             call=call,
             status=CallStatus.ANSWERED,
@@ -282,7 +283,7 @@ class JudgeLedger:
         reservation.account.in_flight -= 1
         self._first_over.notify()
 
-    def _must_go_alone(self, account: Account) -> bool:
+    def _must_go_alone(self, account: ModelAccount) -> bool:
         return self._limits.by_size and account.in_flight > 0 and not account.answered
 
     def _upper_bound(self, identity: str, input_tokens: int | None) -> Amount | None:
@@ -299,17 +300,8 @@ class JudgeLedger:
             return None
         return self._bounds.upper_bound(input_tokens, in_dollars=scope is not None)
 
-    def _estimate(self, account: Account) -> Amount:
-        """Return what the next call of a model will probably cost; no dollars where it has no price."""
-        spending = account.estimate()
-        nano_usd = 0 if self._bounds.prices is None else round(spending.cost_usd * NANO)
-        return amount(1, spending.tokens, nano_usd)
-
-    def _account(self, identity: str) -> Account:
-        account = self._accounts.get(identity)
-        if account is None:
-            account = self._accounts[identity] = Account(is_task=False)
-        return account
+    def _account(self, identity: str) -> ModelAccount:
+        return self._accounts.setdefault(identity, ModelAccount())
 
     async def _load_keys(self, status: CallStatus) -> None:
         after = ""
@@ -342,7 +334,7 @@ class Reservation:
         self,
         ledger: JudgeLedger,
         identity: str,
-        account: Account,
+        account: ModelAccount,
         call: NewCall,
         request: CallRequest | None,
         input_tokens: int | None,

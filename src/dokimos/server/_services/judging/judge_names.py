@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from dokimos.server._db.judge_tables import JUDGE_JOBS
 from dokimos.server._db.tables import RUN_EVALUATORS
@@ -76,10 +76,15 @@ def has_yet_to_replace(job: Row[Any]) -> bool:
 
 def keep_evaluator(connection: Connection, job: Row[Any]) -> None:
     """Remember whose the scores are that a job has stored, also when it is deleted."""
-    is_own = (_SCORES.run_id == job.run_id, _SCORES.name == job.evaluator_name)
-    connection.execute(update(RUN_EVALUATORS).where(*is_own).values(job_evaluator=job.evaluator))
+    values = {"of_run": job.run_id, "of_name": job.evaluator_name, "evaluator": job.evaluator}
+    connection.execute(_KEEP_EVALUATOR, values)
 
 
+_KEEP_EVALUATOR: Final = (
+    update(RUN_EVALUATORS)
+    .where(_SCORES.run_id == bindparam("of_run"), _SCORES.name == bindparam("of_name"))
+    .values(job_evaluator=bindparam("evaluator"))
+)
 _CHOICE: Final = 'choose another name, or replace its scores with "replace": true'
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, Select, Table, bindparam, func, insert, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.driver_statements import driver_id
@@ -69,7 +69,7 @@ def store_outcomes(
     job = lock_job(connection, job_id, lease)
     ids = [outcome.item_id for outcome in outcomes]
     # Some may have been replaced or removed meanwhile.
-    items = {row.id: row for row in connection.execute(_ITEM_FACTS.where(ITEMS.c.id.in_(ids)))}
+    items = {row.id: row for row in connection.execute(_ITEM_FACTS, {"ids": ids})}
     scores = [each for each in outcomes if isinstance(each, ItemScore) and each.item_id in items]
     errors = [each for each in outcomes if isinstance(each, ItemError) and each.item_id in items]
     if job.replaces:
@@ -81,14 +81,13 @@ def store_outcomes(
     failed = _insert_new(connection, job, errors)
     skipped = sum(each.kind == SKIPPED for each in failed)
     values = {
-        "scored_count": JUDGE_JOBS.c.scored_count + stored,
-        "error_count": JUDGE_JOBS.c.error_count + len(failed) - skipped,
-        "skipped_count": JUDGE_JOBS.c.skipped_count + skipped,
-        "lost_count": 0,
+        "of_job": job_id,
+        "more_scores": stored,
+        "more_errors": len(failed) - skipped,
+        "more_skipped": skipped,
     }
-    change = update(JUDGE_JOBS).where(JUDGE_JOBS.c.id == job_id).values(values).returning(JUDGE_JOBS)
-    job = connection.execute(change).one()
-    announce_job(connection, job)
+    job = connection.execute(_COUNT_OUTCOMES, values).one()
+    announce_job(connection, job, is_progress=True)
     announce_items(connection, job.run_id)
     return job
 
@@ -127,7 +126,7 @@ def add_scores(
             counts.passed_count += passed - item.passed
             flags.append({"item": each.item_id, "is_judged": judged, "is_passed": passed})
     if rows:
-        connection.execute(insert(EVALUATIONS), rows)
+        connection.execute(_INSERT_SCORES, rows)
     if flags:
         connection.execute(_SET_FLAGS, flags)
     _count_run(connection, run_id, counts, count_reviewed_failures(items, flags))
@@ -149,12 +148,38 @@ def describe_evaluator(connection: Connection, run_id: str, name: str, facts: Ev
     connection.execute(statement.on_conflict_do_update(index_elements=["run_id", "name"], set_=values))
 
 
+# Statements that each page of results runs are built once: building one takes longer than it runs.
+_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 _ITEM_FACTS: Final = select(
     ITEMS.c.id,
     ITEMS.c.judged,
     ITEMS.c.passed,
     ITEMS.c.reviewed,
     ITEMS.c.error.is_not(None).label("has_error"),
+).where(ITEMS.c.id.in_(_IDS))
+_PRESENT: Final[Select[Any]] = select(
+    EVALUATIONS.c.item_id, EVALUATIONS.c.position, EVALUATIONS.c.evaluator, EVALUATIONS.c.judged
+).where(EVALUATIONS.c.item_id.in_(_IDS))
+_INSERT_SCORES: Final = insert(EVALUATIONS)
+_COUNT_OUTCOMES: Final = (
+    update(JUDGE_JOBS)
+    .where(JUDGE_JOBS.c.id == bindparam("of_job"))
+    .values(
+        scored_count=JUDGE_JOBS.c.scored_count + bindparam("more_scores"),
+        error_count=JUDGE_JOBS.c.error_count + bindparam("more_errors"),
+        skipped_count=JUDGE_JOBS.c.skipped_count + bindparam("more_skipped"),
+        lost_count=0,
+    )
+    .returning(JUDGE_JOBS)
+)
+_COUNTED: Final = ("judged_count", "passed_count", "informational_count", "reviewed_failed_count")
+_COUNT_RUN: Final = (
+    update(RUNS)
+    .where(RUNS.c.id == bindparam("of_run"))
+    .values(
+        {name: RUNS.c[name] + bindparam(f"more_{name}") for name in _COUNTED}
+        | {"last_activity_at": bindparam("moment")}
+    )
 )
 _SET_FLAGS: Final = (
     update(ITEMS)
@@ -165,9 +190,7 @@ _SET_FLAGS: Final = (
 
 def _read_present(connection: Connection, item_ids: Sequence[str]) -> dict[str, list[Row[Any]]]:
     present: dict[str, list[Row[Any]]] = defaultdict(list)
-    names = ("item_id", "position", "evaluator", "judged")
-    query = select(*(EVALUATIONS.c[name] for name in names)).where(EVALUATIONS.c.item_id.in_(item_ids))
-    for row in connection.execute(query):
+    for row in connection.execute(_PRESENT, {"ids": item_ids}):
         present[row.item_id].append(row)
     return present
 
@@ -207,36 +230,51 @@ def _count(counts: Counts, evaluator: str, score: ItemScore) -> None:
 
 
 def _count_run(connection: Connection, run_id: str, counts: Counts, reviewed_failures: int) -> None:
-    names = ("judged_count", "passed_count", "informational_count")
-    values = {name: RUNS.c[name] + getattr(counts, name) for name in names}
-    values["reviewed_failed_count"] = RUNS.c.reviewed_failed_count + reviewed_failures
-    connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values, last_activity_at=now()))
+    values = {f"more_{name}": getattr(counts, name) for name in _COUNTED[:-1]}
+    values["more_reviewed_failed_count"] = reviewed_failures
+    connection.execute(_COUNT_RUN, {"of_run": run_id, "moment": now(), **values})
     count_scores(connection, driver_id(run_id, connection), counts)
 
 
 def _keep_scores(connection: Connection, job: Row[Any], scores: Sequence[ItemScore]) -> int:
     """Keep scores until all of them are there; they replace earlier ones then."""
-    stored = 0
+    known = _find_known(connection, JUDGE_SCORES, job, scores)
+    rows = []
     for each in scores:
-        row = {"job_id": job.id, "item_id": each.item_id, **_score_row("", each)}
-        del row["evaluator"]
-        statement = INSERTS[connection.dialect.name](JUDGE_SCORES).values(row)
-        stored += connection.execute(statement.on_conflict_do_nothing()).rowcount
-    return stored
+        if each.item_id not in known:
+            row = {"job_id": job.id, "item_id": each.item_id, **_score_row("", each)}
+            del row["evaluator"]
+            rows.append(row)
+    if rows:
+        connection.execute(insert(JUDGE_SCORES), rows)
+    return len(rows)
 
 
 def _insert_new(connection: Connection, job: Row[Any], errors: Sequence[ItemError]) -> list[ItemError]:
     moment = now()
-    new = []
-    for each in errors:
-        row = {
+    known = _find_known(connection, JUDGE_ERRORS, job, errors)
+    new = [each for each in errors if each.item_id not in known]
+    rows = [
+        {
             "job_id": job.id,
             "item_id": each.item_id,
             "kind": each.kind,
             "message": json.dumps(each.message[:MAX_MESSAGE]),
             "created_at": moment,
         }
-        statement = INSERTS[connection.dialect.name](JUDGE_ERRORS).values(row)
-        if connection.execute(statement.on_conflict_do_nothing()).rowcount:
-            new.append(each)
+        for each in new
+    ]
+    if rows:
+        connection.execute(insert(JUDGE_ERRORS), rows)
     return new
+
+
+def _find_known(
+    connection: Connection, table: Table, job: Row[Any], outcomes: Sequence[ItemOutcome]
+) -> set[str]:
+    """Return the items of which a job has stored an outcome before; nobody else stores one meanwhile."""
+    if not outcomes:
+        return set()
+    ids = [each.item_id for each in outcomes]
+    query = select(table.c.item_id).where(table.c.job_id == job.id, table.c.item_id.in_(ids))
+    return set(connection.execute(query).scalars())

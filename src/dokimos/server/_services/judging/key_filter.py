@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-_BITS: Final = 1 << 24
-_HASHES: Final = 3
-_DIGITS: Final = 6  # of the hexadecimal key, for a number below `_BITS`
+_WIDTH: Final = 24
+_BITS: Final = 1 << _WIDTH
+_DIGITS: Final = 18  # of the hexadecimal key: three numbers below `_BITS`
 
 
 class KeyFilter:
@@ -32,6 +31,6 @@ class KeyFilter:
         return all(self._bits[place >> 3] & (1 << (place & 7)) for place in _places(key))
 
 
-def _places(key: str) -> Iterator[int]:
-    for start in range(0, _HASHES * _DIGITS, _DIGITS):
-        yield int(key[start : start + _DIGITS], 16)
+def _places(key: str) -> tuple[int, int, int]:
+    number = int(key[:_DIGITS], 16)
+    return number & (_BITS - 1), (number >> _WIDTH) & (_BITS - 1), number >> 2 * _WIDTH

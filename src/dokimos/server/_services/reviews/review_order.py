@@ -53,10 +53,10 @@ def choose_informative(
 def draw_items(queue: Queue, count: int, random: Random) -> list[Waiting]:
     """Draw items of a queue, each with the same probability, which they tell."""
     drawn: dict[str, Waiting] = {}
-    for run, place in queue.find_places([random.random() for _ in range(count)]):
-        each = queue.read_place(run, place)
+    for found in queue.find_places([random.random() for _ in range(count)]):
+        each = queue.read_place(found.run, found.place)
         if each is not None:
-            probability = min(1.0, count / run.total)
+            probability = min(1.0, count / found.total)
             drawn[each.item_id] = replace(each, sampled=True, probability=probability)
     return list(drawn.values())
 
