@@ -76,6 +76,8 @@ bench: $(VENV)/.dev  ## Run the benchmarks at a small size.
 
 bench-server: $(VENV)/.dev  ## Measure the server, with five million items in its tables (half an hour).
 	@$(BIN)/python benchmarks/server_ingestion.py --rounds 10
+	@$(BIN)/python benchmarks/server_traces.py --spans 500000
+	@$(BIN)/python benchmarks/server_trace_pages.py --traces 1000000
 	@$(BIN)/python benchmarks/server_datasets.py --rows 100000 1000000
 	@$(BIN)/python benchmarks/server_start.py
 	@$(BIN)/python benchmarks/server_pages.py --items 5000000
