@@ -48,13 +48,18 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
 
 def parse_request(data: bytes, signal: Signal) -> Any:
     """Return the message of an export of traces or of logs; raises `TraceError`."""
-    module, name = _SERVICES[signal]
-    request = getattr(require(module, extra="otel"), name)()
+    request = new_request(signal)
     try:
         request.ParseFromString(data)
     except Exception as error:  # protobuf's own, which differs between its implementations
         raise TraceError(f"The export is not protobuf of OTLP: {error}.") from error
     return request
+
+
+def new_request(signal: Signal) -> Any:
+    """Return an empty message of an export."""
+    module, name = _SERVICES[signal]
+    return getattr(require(module, extra="otel"), name)()
 
 
 def parse_message(name: Literal["Span", "Resource", "InstrumentationScope"], data: bytes) -> Any:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from sqlalchemy import Connection, Row
 from starlette.requests import Request
 
 from dokimos.server._api.http.access import Access, Caller, access
+from dokimos.server._api.http.admission import LongKind, slot_of
 from dokimos.server._api.http.json_text import encode_json
 from dokimos.server._api.http.paging import PageRequest, page_request
 from dokimos.server._api.http.parameters import Store
@@ -23,14 +25,17 @@ from dokimos.server._api.traces.trace_answers import (
     trace_details,
     trace_summary,
 )
+from dokimos.server._api.traces.trace_exports import OTLP_CONTENT, OtlpFormat, choose_format, export_trace
 from dokimos.server._api.traces.trace_parameters import Chosen, Project, TraceKey, TracesCursor, TraceStore
 from dokimos.server._api.traces.trace_schemas import (
+    AgentTraceAnswer,
+    ConversationAnswer,
     SpanDetails,
     SpanListAnswer,
     TraceDetails,
     TracePageAnswer,
 )
-from dokimos.server._db.database import Lane
+from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.new_spans import clean
@@ -39,6 +44,12 @@ from dokimos.server._services.traces.trace_details import find_span, find_trace,
 from dokimos.server._services.traces.trace_evaluations import find_eval_jobs
 from dokimos.server._services.traces.trace_filter import TraceFilter
 from dokimos.server._services.traces.trace_lists import TracePage, count_traces, list_traces
+from dokimos.server._services.traces.trace_views import (
+    read_whole_trace,
+    view_agent_trace,
+    view_conversation,
+)
+from dokimos.traces import Span
 
 ROUTER: Final = APIRouter(prefix="/api/v1/traces", tags=["Traces"])
 _TRACES_PAGE = page_request(50, 200)
@@ -140,6 +151,43 @@ async def get_span(
         return span_details(row, find_span(connection, row, clean(span_id)))
 
     return json_response(encode_json(await traces.read(read)))
+
+
+@ROUTER.get("/{traceId}/otlp", response_class=StreamingResponse, responses={200: {"content": OTLP_CONTENT}})
+@access(Access.TRACE_READ)
+async def download_trace(
+    request: Request,
+    caller: Caller,
+    traces: TraceStore,
+    trace: TraceKey,
+    format: Annotated[OtlpFormat | None, Query(description="Instead of the header `Accept`.")] = None,
+) -> Response:
+    """Return a trace as an export of OTLP: its spans as they were sent, or in the other encoding."""
+    row = await traces.read(lambda connection: find_trace(connection, caller, trace))
+    await slot_of(request).turn_into(LongKind.EXPORT)
+    return export_trace(traces, row, choose_format(format, request.headers.get("accept", "")))
+
+
+@ROUTER.get("/{traceId}/agent-trace", response_model=AgentTraceAnswer)
+@access(Access.TRACE_READ)
+async def get_agent_trace(caller: Caller, traces: TraceStore, trace: TraceKey) -> Response:
+    """Return what an agent did in a trace, as evaluators of agents read it."""
+    spans = await _read_whole(traces, caller, trace)
+    return json_response(encode_json(await asyncio.to_thread(view_agent_trace, spans)))
+
+
+@ROUTER.get("/{traceId}/conversation", response_model=ConversationAnswer)
+@access(Access.TRACE_READ)
+async def get_conversation(caller: Caller, traces: TraceStore, trace: TraceKey) -> Response:
+    """Return what user and agent said in a trace, with the history that the model was sent."""
+    spans = await _read_whole(traces, caller, trace)
+    return json_response(encode_json(await asyncio.to_thread(view_conversation, spans)))
+
+
+async def _read_whole(traces: Database, caller: Principal, trace: UUID) -> list[Span]:
+    return await traces.read(
+        lambda connection: read_whole_trace(connection, find_trace(connection, caller, trace)), Lane.WORK
+    )
 
 
 def _read_page(

@@ -70,6 +70,7 @@ def _add_traces() -> None:
     for name, columns, condition in (
         ("ix_traces_session", ["session_id", "id"], "session_id IS NOT NULL"),
         ("ix_traces_in_session", ["project_id", "id"], "session_id IS NOT NULL"),
+        ("ix_traces_in_any_session", ["id"], "session_id IS NOT NULL"),
         ("ix_traces_user", ["user_id", "id"], "user_id IS NOT NULL"),
         ("ix_traces_errors", ["project_id", "id"], "error_count > 0"),
         ("ix_traces_any_error", ["id"], "error_count > 0"),
