@@ -1,5 +1,7 @@
 """A call of each route that changes something, with random aims; a route without one fails the test."""
 
+from tests.server.trace_exports import export, span
+
 OTHER_ROUTES = {
     "post /api/v1/session": "signs in, which is about who calls; tests/server/test_access.py does",
     "delete /api/v1/session": "signs out",
@@ -69,6 +71,10 @@ def bodies_of(world, caller):
             "name": text, "baseUrl": f"http://127.0.0.1:9/{text}", "model": text, "apiKey": f"sk-{text}",
             "maxOutputTokens": pick([None, 7]),
         }  # fmt: skip
+
+    def traces():
+        body = span(text, name=text, input=text, output=text, session__id=text)
+        return export(body, project=pick([None, *world.names]))
 
     versions = {"items": [pick([named, {"inputs": {"q": text}}])], "description": text}
     return {
@@ -155,6 +161,11 @@ def bodies_of(world, caller):
             "items": [
                 {"itemResultId": part("itemId"), "overriddenExpectedOutput": pick([None, {"a": text}])}
             ],
+        },
+        "post /api/v1/traces": traces,
+        "post /v1/traces": traces,
+        "post /api/v1/datasets/{name}/versions/from-traces": lambda: {
+            "items": [{"traceId": part("traceId")}], "description": text,
         },
         "put /api/v1/projects/{name}/members/{memberId}": lambda: {"role": pick(role)},
         "delete /api/v1/projects/{name}/members/{memberId}": lambda: None,

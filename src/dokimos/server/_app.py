@@ -49,7 +49,7 @@ from dokimos.server._api.reviews import (
 )
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
-from dokimos.server._api.traces import otlp_routes, trace_routes, trace_session_routes
+from dokimos.server._api.traces import otlp_routes, trace_dataset_routes, trace_routes, trace_session_routes
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._oidc.provider import Provider
@@ -95,6 +95,7 @@ _ROUTERS: Final = (
     otlp_routes.ROUTER,
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
+    trace_dataset_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,
