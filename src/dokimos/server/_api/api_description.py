@@ -64,7 +64,7 @@ _NAMING: Final = (
     "/traces",
     "/trace-sessions",
 )
-"""Ends of paths without parameters whose requests name something all the same."""
+"""Ends of paths without parameters whose requests still name something."""
 
 
 def describe_api(app: FastAPI) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dokimos.server._api.http.paging import PageRequest, page_request
 from dokimos.server._api.http.parameters import Store
 from dokimos.server._api.http.spliced_json import json_response
 from dokimos.server._api.traces.trace_answers import (
-    documented_span,
+    document_span,
     span_details,
     span_summary,
     trace_details,
@@ -75,7 +75,7 @@ async def get_traces(
     """List traces, the newest first; with a period, those that began in it, the latest start first.
 
     `after` continues behind a trace; `page` is not looked at then. A page with a filter that few traces
-    pass may have fewer rows than asked for, or none, and go on with `nextAfter` all the same.
+    pass may have fewer rows than asked for, or none, and still continue with `nextAfter`.
     """
     if project is not None:
         chosen = chosen.merge(TraceFilter(project_id=await find_project_id(store, caller, project)))
@@ -100,7 +100,7 @@ async def get_trace(
     def read(connection: Connection) -> tuple[Row[Any], list[dict[str, Any]], bool]:
         row = find_trace(connection, caller, trace)
         spans, is_whole = read_spans(connection, row, most=_MAX_SPANS, most_bytes=_MAX_BYTES)
-        return row, [documented_span(row, each) for each in spans], is_whole
+        return row, [document_span(row, each) for each in spans], is_whole
 
     row, spans, is_whole = await traces.read(read)
     names = await read_project_names(store, caller, [row.project_id])
@@ -197,7 +197,7 @@ def _read_page(
     offset = 0 if has_cursor else page.offset
     found = list_traces(connection, caller, chosen, cursor, limit=page.size, offset=offset)
     is_counted = not chosen.is_narrow
-    total = count_traces(connection, caller, chosen.project_id) if is_counted else _known(found, offset)
+    total = count_traces(connection, caller, chosen.project_id) if is_counted else _count_known(found, offset)
     envelope = page.envelope(total, len(found.rows))
     if has_cursor or not is_counted:
         envelope |= {"first": page.number == 0 and not has_cursor, "last": found.next_after is None}
@@ -205,6 +205,6 @@ def _read_page(
     return {"content": rows, **envelope, "totalIsExact": is_counted, "nextAfter": found.next_after}
 
 
-def _known(found: TracePage, offset: int) -> int:
+def _count_known(found: TracePage, offset: int) -> int:
     """How many traces a list has at least: counting what a filter chooses would read all traces."""
     return offset + len(found.rows) + (found.next_after is not None)

@@ -55,7 +55,7 @@ def _add_traces() -> None:
         sa.UniqueConstraint("tenant_key", "trace_id", name=op.f("uq_traces_tenant_key_trace_id")),
         sqlite_strict=True,
     )
-    for name, columns in (
+    indexes: tuple[tuple[str, list[str | sa.TextClause]], ...] = (
         ("ix_traces_tenant_key_id", ["tenant_key", "id"]),
         ("ix_traces_project_id_id", ["project_id", "id"]),
         ("ix_traces_start_ns_id", ["start_ns", "id"]),
@@ -65,9 +65,10 @@ def _add_traces() -> None:
         ("ix_traces_tokens", ["project_id", sa.text(_TOKENS), "id"]),
         ("ix_traces_expires_at", ["expires_at"]),
         ("ix_traces_day_id", ["day", "id"]),
-    ):
+    )
+    for name, columns in indexes:
         op.create_index(name, "traces", columns)
-    for name, columns, condition in (
+    for name, own_columns, condition in (
         ("ix_traces_session", ["session_id", "id"], "session_id IS NOT NULL"),
         ("ix_traces_in_session", ["project_id", "id"], "session_id IS NOT NULL"),
         ("ix_traces_in_any_session", ["id"], "session_id IS NOT NULL"),
@@ -77,7 +78,7 @@ def _add_traces() -> None:
         ("ix_traces_match_due", ["match_due_at"], "match_due_at IS NOT NULL"),
     ):
         is_in = sa.text(condition)
-        op.create_index(name, "traces", columns, sqlite_where=is_in, postgresql_where=is_in)
+        op.create_index(name, "traces", own_columns, sqlite_where=is_in, postgresql_where=is_in)
 
 
 _TOKENS = "(coalesce(tokens_in, 0) + coalesce(tokens_out, 0))"
