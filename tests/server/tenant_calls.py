@@ -1,5 +1,7 @@
 """A call of each route that changes something, with random aims; a route without one fails the test."""
 
+from tests.server.trace_requests import export, span
+
 OTHER_ROUTES = {
     "post /api/v1/session": "signs in, which is about who calls; tests/server/test_access.py does",
     "delete /api/v1/session": "signs out",
@@ -78,6 +80,10 @@ def bodies_of(world, caller):
             "name": pick([text, "name-a"]), "matchType": "SPAN_NAME", "matchValue": text,
             "evaluatorName": text, **pick([evaluator, judge]),
         }  # fmt: skip
+
+    def traces():
+        body = span(text, name=text, input=text, output=text, session__id=text)
+        return export(body, project=pick([None, *world.names]))
 
     versions = {"items": [pick([named, {"inputs": {"q": text}}])], "description": text}
     return {
@@ -167,6 +173,11 @@ def bodies_of(world, caller):
             "items": [
                 {"itemResultId": part("itemId"), "overriddenExpectedOutput": pick([None, {"a": text}])}
             ],
+        },
+        "post /api/v1/traces": traces,
+        "post /v1/traces": traces,
+        "post /api/v1/datasets/{name}/versions/from-traces": lambda: {
+            "items": [{"traceId": part("traceId")}], "description": text,
         },
         "put /api/v1/projects/{name}/members/{memberId}": lambda: {"role": pick(role)},
         "delete /api/v1/projects/{name}/members/{memberId}": lambda: None,

@@ -19,6 +19,7 @@ with warnings.catch_warnings():
     from schemathesis.specs.openapi import checks as openapi_checks
 
 import requests
+from tests.server.trace_requests import export, span
 
 from dokimos._http.address_policy import AddressPolicy
 
@@ -103,7 +104,12 @@ class Server:
         connections = self.call("GET", f"{ROOT}/llm-connections")
         body = {"name": runs[0], "baseUrl": "http://127.0.0.1:9", "model": "m", "credentialRef": "X_API_KEY"}
         connection = (connections or [self.call("POST", f"{ROOT}/llm-connections", body)])[0]["id"]
+        trace = export(span("trace", session__id="s", input="a", output="b"), project="chat")
+        self.call("POST", f"{ROOT}/traces", trace)
+        trace_id = self.call("GET", f"{ROOT}/traces")["content"][0]["id"]
         return {
+            "traceId": [trace_id],
+            "spanId": [f"{1:016x}"],
             "connectionId": [connection],
             "baseUrl": ["http://127.0.0.1:9"],
             "credentialRef": ["X_API_KEY", None],

@@ -51,7 +51,7 @@ from dokimos.server._api.reviews import (
 )
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
-from dokimos.server._api.traces import otlp_routes, trace_routes
+from dokimos.server._api.traces import otlp_routes, trace_dataset_routes, trace_routes, trace_session_routes
 from dokimos.server._api.traces.otlp_errors import OtlpErrorMiddleware
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database, open_trace_database
@@ -102,6 +102,8 @@ _ROUTERS: Final = (
     rule_routes.ROUTER,
     otlp_routes.ROUTER,
     trace_routes.ROUTER,
+    trace_session_routes.ROUTER,
+    trace_dataset_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from dokimos._core.extras import require
 from dokimos.errors import DokimosError, TraceError
 from dokimos.traces._protobuf_parsers import TraceParsers, load_log_parsers, load_trace_parsers
 from dokimos.traces._protobuf_values import parse_attributes, parse_value
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _KINDS: Final = (None, "internal", "server", "client", "producer", "consumer")
 _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
+_SERVICES: Final[dict[Signal, tuple[str, str]]] = {
+    "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
+    "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
+}
 _DAMAGED: Final = "damaged"
 """Why a span is rejected whose bytes are not a message."""
 
@@ -50,6 +55,12 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
                 else:
                     spans += _parse_spans(part)
     return make_batch(spans, logs)
+
+
+def new_request(signal: Signal) -> Any:
+    """Return an empty message of an export of protobuf's own classes."""
+    module, name = _SERVICES[signal]
+    return getattr(require(module, extra="otel"), name)()
 
 
 @contextlib.contextmanager

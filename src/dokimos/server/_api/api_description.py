@@ -55,6 +55,18 @@ _CREATED: Final[dict[tuple[str, str, str], dict[str, str]]] = {
 """What an answer creates, and where in it the parameters of other routes are, the new one first."""
 
 
+_NAMING: Final = (
+    "/promote",
+    "/views",
+    "/review-queue",
+    "/claim",
+    "/assign",
+    "/traces",
+    "/trace-sessions",
+)
+"""Ends of paths without parameters whose requests still name something."""
+
+
 def describe_api(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI description of an application."""
     schema = get_openapi(title="dokimos", version=__version__, routes=app.routes)
@@ -117,10 +129,10 @@ def _errors(path: str, method: str, rule: Access | None, *, has_body: bool) -> d
             429: "Too many requests with this key, or wrong keys from this address; Retry-After says when "
             "to try again.",
         }
-    names_something = path.endswith(("/promote", "/views", "/review-queue", "/claim", "/assign"))
+    names_something = path.endswith(_NAMING)
     if "{" in path or names_something or "/oidc/" in path:
         codes[404] = "Something that the request names does not exist."
-    if method != "get" or path.endswith("/diff"):
+    if method != "get" or path.endswith(("/diff", "/agent-trace", "/conversation")):
         codes[409] = "The state of things forbids it, or another request was quicker."
     if has_body:
         codes |= {

@@ -70,7 +70,11 @@ TRACES: Final = Table(
     Index(None, "project_id", "cost_usd", "id"),
     Index("ix_traces_tokens", "project_id", text(f"({TOKENS})"), "id"),
     *_partial_indexes("session_id IS NOT NULL", ix_traces_session=("session_id", "id")),
-    *_partial_indexes("session_id IS NOT NULL", ix_traces_in_session=("project_id", "id")),
+    *_partial_indexes(
+        "session_id IS NOT NULL",
+        ix_traces_in_session=("project_id", "id"),
+        ix_traces_in_any_session=("id",),
+    ),
     *_partial_indexes("user_id IS NOT NULL", ix_traces_user=("user_id", "id")),
     *_partial_indexes("error_count > 0", ix_traces_errors=("project_id", "id"), ix_traces_any_error=("id",)),
     Index(None, "expires_at"),

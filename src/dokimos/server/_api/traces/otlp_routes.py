@@ -20,9 +20,22 @@ from dokimos.server._services.traces.trace_ingestion import Ingested, TraceInges
 from dokimos.traces._otlp import Encoding
 
 ROUTER: Final = APIRouter(tags=["Traces"])
+_PROTOBUF: Final = ("application/x-protobuf", "application/protobuf")
+_BINARY: Final[dict[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
+_EXPORT_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"type": "object"}}, _PROTOBUF[0]: _BINARY},
+    }
+}
+_EXPORT_ANSWER: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {_PROTOBUF[0]: _BINARY}}}
 
 
-@ROUTER.post("/api/v1/traces", summary="Take in traces of OpenTelemetry, as JSON or protobuf")
+@ROUTER.post(
+    "/api/v1/traces",
+    summary="Take in traces of OpenTelemetry, as JSON or protobuf",
+    openapi_extra=_EXPORT_BODY,
+)
 @access(Access.PROJECT_WRITE)
 async def ingest_traces(request: Request, caller: Caller) -> Response:
     """Store the spans of an `ExportTraceServiceRequest`; when this answers, they are on disk."""
@@ -37,7 +50,12 @@ async def ingest_traces(request: Request, caller: Caller) -> Response:
     return _json(body)
 
 
-@ROUTER.post("/v1/traces", summary="Take in traces, as exporters of OTLP over HTTP send them by default")
+@ROUTER.post(
+    "/v1/traces",
+    summary="Take in traces, as exporters of OTLP over HTTP send them by default",
+    openapi_extra=_EXPORT_BODY,
+    responses=_EXPORT_ANSWER,
+)
 @access(Access.PROJECT_WRITE)
 async def export_traces(request: Request, caller: Caller) -> Response:
     """Store the spans of an export, and answer as OTLP says: in the encoding of the request."""

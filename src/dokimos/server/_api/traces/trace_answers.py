@@ -61,7 +61,7 @@ def span_summary(trace: Row[Any], row: Row[Any]) -> dict[str, Any]:
     return {**_span_columns(trace, row), **{name: _shorten(text) for name, text in _texts(row).items()}}
 
 
-def documented_span(trace: Row[Any], stored: StoredSpan) -> dict[str, Any]:
+def document_span(trace: Row[Any], stored: StoredSpan) -> dict[str, Any]:
     """Return a span as the documented detail of a trace shows it, with all values of its attributes."""
     span, row = stored.record.span, stored.row
     attributes = jsonable({**span.resource, **span.attributes})

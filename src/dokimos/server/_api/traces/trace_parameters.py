@@ -115,7 +115,7 @@ async def _read_filter(
 
 
 Chosen = Annotated[TraceFilter, Depends(_read_filter)]
-"""Which traces are asked for, but for their project."""
+"""Which traces are asked for, except for their project."""
 
 
 async def _read_page(

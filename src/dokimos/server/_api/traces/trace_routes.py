@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from sqlalchemy import Connection, Row
 from starlette.requests import Request
 
 from dokimos.server._api.http.access import Access, Caller, access
+from dokimos.server._api.http.admission import LongKind, slot_of
 from dokimos.server._api.http.json_text import encode_json
 from dokimos.server._api.http.paging import PageRequest, page_request
 from dokimos.server._api.http.parameters import Store
 from dokimos.server._api.http.spliced_json import json_response
 from dokimos.server._api.traces.trace_answers import (
-    documented_span,
+    document_span,
     span_details,
     span_summary,
     trace_details,
     trace_summary,
 )
+from dokimos.server._api.traces.trace_exports import OTLP_CONTENT, OtlpFormat, choose_format, export_trace
 from dokimos.server._api.traces.trace_parameters import Chosen, Project, TraceKey, TracesCursor, TraceStore
 from dokimos.server._api.traces.trace_schemas import (
+    AgentTraceAnswer,
+    ConversationAnswer,
     SpanDetails,
     SpanListAnswer,
     TraceDetails,
     TracePageAnswer,
 )
-from dokimos.server._db.database import Lane
+from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.new_spans import clean
@@ -39,6 +44,12 @@ from dokimos.server._services.traces.trace_details import find_span, find_trace,
 from dokimos.server._services.traces.trace_evaluations import find_eval_jobs
 from dokimos.server._services.traces.trace_filter import TraceFilter
 from dokimos.server._services.traces.trace_lists import TracePage, count_traces, list_traces
+from dokimos.server._services.traces.trace_views import (
+    read_whole_trace,
+    view_agent_trace,
+    view_conversation,
+)
+from dokimos.traces import Span
 
 ROUTER: Final = APIRouter(prefix="/api/v1/traces", tags=["Traces"])
 _TRACES_PAGE = page_request(50, 200)
@@ -64,7 +75,7 @@ async def get_traces(
     """List traces, the newest first; with a period, those that began in it, the latest start first.
 
     `after` continues behind a trace; `page` is not looked at then. A page with a filter that few traces
-    pass may have fewer rows than asked for, or none, and go on with `nextAfter` all the same.
+    pass may have fewer rows than asked for, or none, and still continue with `nextAfter`.
     """
     if project is not None:
         chosen = chosen.merge(TraceFilter(project_id=await find_project_id(store, caller, project)))
@@ -89,7 +100,7 @@ async def get_trace(
     def read(connection: Connection) -> tuple[Row[Any], list[dict[str, Any]], bool]:
         row = find_trace(connection, caller, trace)
         spans, is_whole = read_spans(connection, row, most=_MAX_SPANS, most_bytes=_MAX_BYTES)
-        return row, [documented_span(row, each) for each in spans], is_whole
+        return row, [document_span(row, each) for each in spans], is_whole
 
     row, spans, is_whole = await traces.read(read)
     names = await read_project_names(store, caller, [row.project_id])
@@ -142,6 +153,43 @@ async def get_span(
     return json_response(encode_json(await traces.read(read)))
 
 
+@ROUTER.get("/{traceId}/otlp", response_class=StreamingResponse, responses={200: {"content": OTLP_CONTENT}})
+@access(Access.TRACE_READ)
+async def download_trace(
+    request: Request,
+    caller: Caller,
+    traces: TraceStore,
+    trace: TraceKey,
+    format: Annotated[OtlpFormat | None, Query(description="Instead of the header `Accept`.")] = None,
+) -> Response:
+    """Return a trace as an export of OTLP: its spans as they were sent, or in the other encoding."""
+    row = await traces.read(lambda connection: find_trace(connection, caller, trace))
+    await slot_of(request).turn_into(LongKind.EXPORT)
+    return export_trace(traces, row, choose_format(format, request.headers.get("accept", "")))
+
+
+@ROUTER.get("/{traceId}/agent-trace", response_model=AgentTraceAnswer)
+@access(Access.TRACE_READ)
+async def get_agent_trace(caller: Caller, traces: TraceStore, trace: TraceKey) -> Response:
+    """Return what an agent did in a trace, as evaluators of agents read it."""
+    spans = await _read_whole(traces, caller, trace)
+    return json_response(encode_json(await asyncio.to_thread(view_agent_trace, spans)))
+
+
+@ROUTER.get("/{traceId}/conversation", response_model=ConversationAnswer)
+@access(Access.TRACE_READ)
+async def get_conversation(caller: Caller, traces: TraceStore, trace: TraceKey) -> Response:
+    """Return what user and agent said in a trace, with the history that the model was sent."""
+    spans = await _read_whole(traces, caller, trace)
+    return json_response(encode_json(await asyncio.to_thread(view_conversation, spans)))
+
+
+async def _read_whole(traces: Database, caller: Principal, trace: UUID) -> list[Span]:
+    return await traces.read(
+        lambda connection: read_whole_trace(connection, find_trace(connection, caller, trace)), Lane.WORK
+    )
+
+
 def _read_page(
     connection: Connection, caller: Principal, chosen: TraceFilter, page: PageRequest, cursor: ListPage
 ) -> dict[str, Any]:
@@ -149,7 +197,7 @@ def _read_page(
     offset = 0 if has_cursor else page.offset
     found = list_traces(connection, caller, chosen, cursor, limit=page.size, offset=offset)
     is_counted = not chosen.is_narrow
-    total = count_traces(connection, caller, chosen.project_id) if is_counted else _known(found, offset)
+    total = count_traces(connection, caller, chosen.project_id) if is_counted else _count_known(found, offset)
     envelope = page.envelope(total, len(found.rows))
     if has_cursor or not is_counted:
         envelope |= {"first": page.number == 0 and not has_cursor, "last": found.next_after is None}
@@ -157,6 +205,6 @@ def _read_page(
     return {"content": rows, **envelope, "totalIsExact": is_counted, "nextAfter": found.next_after}
 
 
-def _known(found: TracePage, offset: int) -> int:
+def _count_known(found: TracePage, offset: int) -> int:
     """How many traces a list has at least: counting what a filter chooses would read all traces."""
     return offset + len(found.rows) + (found.next_after is not None)

@@ -107,3 +107,20 @@ class SpanDetails(SpanAnswer):
     dropped_links_count: int
     received_at: str
     encoding: Literal["protobuf", "json"]
+
+
+class AgentTraceAnswer(WireModel):
+    """What an agent did."""
+
+    agent_trace: dict[str, Any]
+    metrics: dict[str, Any]
+
+
+class ConversationAnswer(WireModel):
+    """What was said."""
+
+    conversation: Any
+    messages: list[dict[str, Any]]
+    """As OpenAI's chat API has them."""
+    turn_count: int
+    error: str | None

@@ -97,7 +97,7 @@ def list_spans(
     Raises:
         InvalidRequestError: `after` is not the id of a span of the trace.
     """
-    query = _ordered(select(*_LIGHT, *_CUT).where(*_is_of(trace)))
+    query = _sort(select(*_LIGHT, *_CUT).where(*_is_of(trace)))
     if after is not None:
         query = query.where(_is_behind(connection, trace, after))
     rows = connection.execute(query.limit(limit + 1)).all()
@@ -141,7 +141,7 @@ def read_spans(
         most: Spans at most.
         most_bytes: Bytes of spans, after which no more are read.
     """
-    chosen = _ordered(select(SPANS.c.span_id, func.length(SPANS.c.body).label("size")).where(*_is_of(trace)))
+    chosen = _sort(select(SPANS.c.span_id, func.length(SPANS.c.body).label("size")).where(*_is_of(trace)))
     ids: list[str] = []
     size = 0
     is_whole = True
@@ -176,7 +176,7 @@ def _is_of(trace: Row[Any]) -> tuple[ColumnElement[bool], ...]:
     return SPANS.c.trace == trace.id, SPANS.c.day == trace.day
 
 
-def _ordered(query: Select[Any]) -> Select[Any]:
+def _sort(query: Select[Any]) -> Select[Any]:
     return query.order_by(_START, SPANS.c.span_id)
 
 

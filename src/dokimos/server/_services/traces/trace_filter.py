@@ -74,7 +74,7 @@ class TraceFilter:
         """Whether anything but the project is asked for."""
         return self != TraceFilter(project_id=self.project_id)
 
-    def indexed(self) -> list[ColumnElement[bool]]:
+    def find_indexed(self) -> list[ColumnElement[bool]]:
         """Return the conditions by which an index leads to the rows in the order of their ids.
 
         One at most: an index that the database chose for another would not lead to them.

@@ -64,9 +64,9 @@ def list_traces(
     if chosen.is_search:
         return _search(connection, principal, chosen, page, limit, offset)
     streams = visible_parts(principal, chosen.project_id)
-    wanted = limit + offset + 1
-    parts = [_read_part(connection, seen, chosen, page.order, place, wanted) for seen in streams]
-    keys, end = _merge(parts, page.order, wanted)
+    count = limit + offset + 1
+    parts = [_read_part(connection, seen, chosen, page.order, place, count) for seen in streams]
+    keys, end = _merge(parts, page.order, count)
     shown = [key[-1] for key in keys[offset : offset + limit]]
     last = shown[-1] if len(keys) > offset + limit else None
     return TracePage(_read_rows(connection, shown), last or (None if end is None else end[-1]))
@@ -98,10 +98,10 @@ def _read_part(
     chosen: TraceFilter,
     order: Order,
     place: Sequence[Any] | None,
-    wanted: int,
+    count: int,
 ) -> _Part:
     by_id = is_by_id(order)
-    bounds = [seen, *(chosen.indexed() if by_id else _project(chosen))]
+    bounds = [seen, *(chosen.find_indexed() if by_id else _project(chosen))]
     if place is not None:
         bounds.append(order.is_behind(place))
     if not by_id:
@@ -114,8 +114,8 @@ def _read_part(
     if end is not None:
         bounds += _up_to(order, end)
     query = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
-    keys = [tuple(row) for row in connection.execute(query.limit(wanted))]
-    return _Part(keys, None if len(keys) == wanted else end)
+    keys = [tuple(row) for row in connection.execute(query.limit(count))]
+    return _Part(keys, None if len(keys) == count else end)
 
 
 def _project(chosen: TraceFilter) -> list[ColumnElement[bool]]:
@@ -148,7 +148,7 @@ def _up_to(order: Order, end: Sequence[Any]) -> list[ColumnElement[bool]]:
 
 
 def _merge(
-    parts: Sequence[_Part], order: Order, wanted: int
+    parts: Sequence[_Part], order: Order, count: int
 ) -> tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]:
     """Return the first rows of all streams, and up to where they are all of them if there are too few."""
     sign = -1 if order.is_descending else 1
@@ -163,7 +163,7 @@ def _merge(
     if end is not None:
         bound = compare(end)
         keys = [key for key in keys if not bound < compare(key)]
-    return keys[:wanted], None if len(keys) >= wanted else end
+    return keys[:count], None if len(keys) >= count else end
 
 
 def _read_rows(connection: Connection, ids: Sequence[str]) -> list[Row[Any]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
 
@@ -59,7 +57,7 @@ def _add_traces() -> None:
         sa.UniqueConstraint("tenant_key", "trace_id", name=op.f("uq_traces_tenant_key_trace_id")),
         sqlite_strict=True,
     )
-    indexes: tuple[tuple[str, list[Any]], ...] = (
+    indexes: tuple[tuple[str, list[str | sa.TextClause]], ...] = (
         ("ix_traces_tenant_key_id", ["tenant_key", "id"]),
         ("ix_traces_project_id_id", ["project_id", "id"]),
         ("ix_traces_start_ns_id", ["start_ns", "id"]),
@@ -72,9 +70,10 @@ def _add_traces() -> None:
     )
     for name, columns in indexes:
         op.create_index(name, "traces", columns)
-    for name, columns, condition in (
+    for name, own_columns, condition in (
         ("ix_traces_session", ["session_id", "id"], "session_id IS NOT NULL"),
         ("ix_traces_in_session", ["project_id", "id"], "session_id IS NOT NULL"),
+        ("ix_traces_in_any_session", ["id"], "session_id IS NOT NULL"),
         ("ix_traces_user", ["user_id", "id"], "user_id IS NOT NULL"),
         ("ix_traces_errors", ["project_id", "id"], "error_count > 0"),
         ("ix_traces_any_error", ["id"], "error_count > 0"),
@@ -82,7 +81,7 @@ def _add_traces() -> None:
         ("ix_traces_quiet_due", ["quiet_due_at"], "quiet_due_at IS NOT NULL"),
     ):
         is_in = sa.text(condition)
-        op.create_index(name, "traces", columns, sqlite_where=is_in, postgresql_where=is_in)
+        op.create_index(name, "traces", own_columns, sqlite_where=is_in, postgresql_where=is_in)
 
 
 _TOKENS = "(coalesce(tokens_in, 0) + coalesce(tokens_out, 0))"
