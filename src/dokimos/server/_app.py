@@ -39,7 +39,7 @@ from dokimos.server._api.http.proxy import ProxyMiddleware
 from dokimos.server._api.judging import judge_routes
 from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.models import connection_routes
-from dokimos.server._api.online import rule_routes
+from dokimos.server._api.online import rule_routes, rule_use_routes
 from dokimos.server._api.projects import project_routes, project_settings_routes, view_routes
 from dokimos.server._api.reviews import (
     alignment_routes,
@@ -98,6 +98,7 @@ _ROUTERS: Final = (
     connection_routes.ROUTER,
     judge_routes.ROUTER,
     rule_routes.ROUTER,
+    rule_use_routes.ROUTER,
     otlp_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,

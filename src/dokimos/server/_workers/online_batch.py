@@ -25,6 +25,7 @@ from dokimos.server._services.online.scored_cases import build_case, load_scored
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
     end_batch,
+    forget_losses,
     leased_batch,
     put_off_batch,
 )
@@ -72,6 +73,7 @@ class OnlineBatch:
         self._watch = FaultWatch()
         self._is_stopping = False
         self._is_lost = False
+        self._has_scored = False
         self._deferred: dict[str, str] = {}
         """By their ids, why jobs wait for another attempt."""
         self._problem = ""
@@ -192,6 +194,10 @@ class OnlineBatch:
             store_job_outcomes, lease=self.lease, outcomes=(outcome,), attempt=self.batch.attempt_count
         )
         await self._insist(lambda: self._traces.write(store))
+        if self.batch.lost_count and not self._has_scored:
+            self._has_scored = True
+            got_on = partial(forget_losses, batch_id=self.batch.id, lease=self.lease)
+            await self._insist(lambda: self._database.write(got_on))
 
     async def _outcome_of(
         self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]
