@@ -118,7 +118,7 @@ _RULE_EVENTS: Final = (
     EventKind.TRACE_EVAL_RULE_DELETED,
     EventKind.PROJECT_DELETED,
 )
-"""After which no server may go on with the rules that it knows."""
+"""After which no server may rely on the rules that it knows."""
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:

@@ -24,9 +24,9 @@ from dokimos.server._services.online.enabled_rules import read_rule
 from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
+    describe_lease,
     end_batch,
     forget_losses,
-    leased_batch,
     put_off_batch,
 )
 from dokimos.server._services.online.trace_jobs import (
@@ -129,7 +129,7 @@ class OnlineBatch:
                 stored = None if rule.budget is None else json.loads(rule.budget)
                 limits = limits_of_rule(self._settings.judging, read_budget(stored))
                 model = await self._models.open_leased(
-                    leased_batch(self.batch), config["connectionId"], limits
+                    describe_lease(self.batch), config["connectionId"], limits
                 )
             watched = None if model is None else WatchedJudge(model.judge, self._watch)
             name = jobs[0].evaluator_name

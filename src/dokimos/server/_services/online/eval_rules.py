@@ -138,7 +138,7 @@ def list_rules(
     """
     find_project_by_id(connection, principal, project_id)
     is_own = (_RULE.project_id == project_id, principal.sees(TRACE_EVAL_RULES))
-    rows = select(TRACE_EVAL_RULES, _shown_connection(principal)).where(*is_own)
+    rows = select(TRACE_EVAL_RULES, _select_connection(principal)).where(*is_own)
     return read_page(connection, rows, page, _RULE.id)
 
 
@@ -157,7 +157,7 @@ def find_rule(
     """
     find_project_by_id(connection, principal, project_id)
     is_asked = (_RULE.id == rule_id, _RULE.project_id == project_id, principal.sees(TRACE_EVAL_RULES))
-    query = select(TRACE_EVAL_RULES, _shown_connection(principal)).where(*is_asked)
+    query = select(TRACE_EVAL_RULES, _select_connection(principal)).where(*is_asked)
     row = connection.execute(query.with_for_update(of=TRACE_EVAL_RULES) if for_update else query).first()
     if row is None:
         raise NotFoundError(f"Trace eval rule not found: {rule_id}")
@@ -241,7 +241,7 @@ def check_draft(
     check_prices(limits, model.name, model.model, prices_of(model))
 
 
-def _shown_connection(principal: Principal) -> ColumnElement[str | None]:
+def _select_connection(principal: Principal) -> ColumnElement[str | None]:
     """The connection of a rule, for those who see it: members of single projects see none."""
     is_seen = exists().where(LLM_CONNECTIONS.c.id == _RULE.connection_id, principal.sees(LLM_CONNECTIONS))
     shown: ColumnElement[str | None] = case((is_seen.correlate(TRACE_EVAL_RULES), _RULE.connection_id))

@@ -55,8 +55,6 @@ def _is_matched(rule: EvalRule, trace: Row[Any], span: StoredSpan) -> bool:
 def _make_jobs(
     connection: Connection, rule: EvalRule, trace: Row[Any], matched: Sequence[StoredSpan], samples: bool
 ) -> Iterable[NewEvalJob]:
-    if not matched:
-        return
     if rule.scope == "span":
         for span in matched:
             yield from _sample(rule, trace, span, span, f"{trace.id}/{span.id}", samples)
@@ -66,15 +64,22 @@ def _make_jobs(
             parent = parents.get(span.parent_id or "")
             if parent is not None and parent.has_output and not parent.is_evaluation:
                 yield from _sample(rule, trace, span, parent, f"{trace.id}/{parent.id}", samples)
-    else:
-        root = find_root(connection, trace)
-        target = trace.id
-        if rule.scope == "session":
-            if trace.session_id is None:
-                return
-            target = f"session/{trace.tenant_key}/{trace.session_id}"
-        if root is not None:
-            yield from _sample(rule, trace, matched[0], root, target, samples)
+    elif matched:
+        yield from _make_whole_job(connection, rule, trace, matched[0], samples)
+
+
+def _make_whole_job(
+    connection: Connection, rule: EvalRule, trace: Row[Any], span: StoredSpan, samples: bool
+) -> Iterable[NewEvalJob]:
+    """Return the job for a trace or its session, which stands below the span that the trace began with."""
+    target = trace.id
+    if rule.scope == "session":
+        if trace.session_id is None:
+            return
+        target = f"session/{trace.tenant_key}/{trace.session_id}"
+    root = find_root(connection, trace)
+    if root is not None:
+        yield from _sample(rule, trace, span, root, target, samples)
 
 
 def _sample(

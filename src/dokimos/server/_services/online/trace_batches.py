@@ -164,7 +164,7 @@ def remove_old_batches(connection: Connection, days: float, most: int) -> int:
     return connection.execute(delete(TRACE_EVAL_BATCHES).where(_BATCH.id.in_(chosen))).rowcount
 
 
-def leased_batch(batch: Row[Any]) -> LeasedBatch:
+def describe_lease(batch: Row[Any]) -> LeasedBatch:
     """Return whose ledger has the calls of a batch."""
     return LeasedBatch(
         job_id=batch.id,
