@@ -1,6 +1,8 @@
 """Production traces are matched by rules and scored: once each, by a model or without one."""
 
 import json
+import threading
+from dataclasses import replace
 
 import pytest
 from tests.server.eval_rules import (
@@ -24,6 +26,7 @@ from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._services.online.trace_jobs import read_eval_jobs
+from dokimos.server._workers.online_batch import OnlineBatch
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -366,3 +369,33 @@ def test_a_tenants_rule_scores_only_what_is_its_own(serve):
         [("red", red["id"]), ("red", shared["id"]), ("blue", shared["id"])]
     )
     assert len(jobs) == 3
+
+
+def test_disabling_a_rule_stops_its_queued_jobs_until_it_is_enabled_again(serve, model, monkeypatch):
+    gate, stop = threading.Event(), OnlineBatch.stop
+
+    def stop_and_open(batch, **options):
+        stop(batch, **options)
+        gate.set()
+
+    def answer(prompt):
+        gate.wait(60)
+        return rate(prompt)
+
+    monkeypatch.setattr(OnlineBatch, "stop", stop_and_open)
+    model.answer = answer
+    online = replace(ONLINE, max_concurrency=1)
+    api = serve(encryption_keys=("passphrase",), online=online)
+    project, connection = project_of(api), connect(api, model.url)
+    path = f"{RULES.format(project)}/{add_rule(api, project, documented(connection))['id']}"
+    export(api, *(span(f"a good answer {number}") for number in range(10)))
+    wait_until(lambda: len(model.received) == 1)
+
+    api.put(path, json=documented(connection, enabled=False))
+
+    wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == ["PENDING"] * 9 + ["SUCCEEDED"])
+    assert len(model.received) == 1
+    assert all(job["batch"] is None for job in read_jobs(api) if job["status"] == "PENDING")
+    api.put(path, json=documented(connection))
+    assert {job["status"] for job in wait_for_jobs(api, 10)} == {"SUCCEEDED"}
+    assert len(model.received) == 10

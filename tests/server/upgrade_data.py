@@ -178,7 +178,8 @@ def fill_judging(store, second):
     """What judges and reviewers leave behind."""
     connection = store.call("POST", "/llm-connections", {
         "name": "judge", "baseUrl": "https://models.invalid/v1", "model": "m",
-        "apiKey": "sk-not-a-real-key-1", "inputPricePerMillion": 1.0, "outputPricePerMillion": 2.0, "maxOutputTokens": 100,
+        "apiKey": "sk-not-a-real-key-1", "inputPricePerMillion": 1.0, "outputPricePerMillion": 2.0,
+        "maxOutputTokens": 100,
     })["id"]  # fmt: skip
     job = {"evaluatorName": "same", "evaluator": {"type": "exact_match"}, "concurrency": 2}
     job = store.call("POST", f"/runs/{second}/judge-jobs", job)
