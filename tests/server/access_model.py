@@ -93,6 +93,7 @@ PLACES = {
     "encryption_keys": lambda model, row: Place(kind="key"),
     "trace_eval_rules": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_batches": lambda model, row: Place(row["tenant_id"], row["project_id"]),
+    "trace_eval_back_fills": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "judge_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "judge_budgets": lambda model, row: Place(project=row["project_id"]),

@@ -32,6 +32,9 @@ class Process:
             "judging = settings.pop('judging', None); "
             "from dokimos.server._judge_settings import JudgeSettings; "
             "judging and settings.update(judging=JudgeSettings(**judging)); "
+            "online = settings.pop('online', None); "
+            "from dokimos.server._online_settings import OnlineSettings; "
+            "online and settings.update(online=OnlineSettings(**online)); "
             "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
         )
         settings = {"host": "127.0.0.1", "port": 0, **PATIENT, **settings}

@@ -109,6 +109,8 @@ def bodies_of(world, caller):
         f"post {RULES}": rule,
         f"put {RULES}/{{ruleId}}": rule,
         f"delete {RULES}/{{ruleId}}": lambda: None,
+        f"post {RULES}/dry-run": rule,
+        f"post {RULES}/{{ruleId}}/back-fill": lambda: {"from": "2020-01-01T00:00:00Z"},
         f"post {CONNECTIONS}": connection,
         f"put {CONNECTIONS}/{{connectionId}}": connection,
         f"delete {CONNECTIONS}/{{connectionId}}": lambda: None,

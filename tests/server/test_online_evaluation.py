@@ -1,6 +1,8 @@
 """Production traces are matched by rules and scored: once each, by a model or without one."""
 
 import json
+import threading
+from dataclasses import replace
 
 import pytest
 from tests.server.eval_rules import (
@@ -24,6 +26,7 @@ from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._services.online.trace_jobs import read_eval_jobs
+from dokimos.server._workers.online_batch import OnlineBatch
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -263,3 +266,136 @@ def test_sampling_is_decided_by_the_trace_and_its_probability_is_kept(api, proje
     wait_until_matched(api)
     again = {job["trace"] for job in read_jobs(api)} - {job["trace"] for job in first}
     assert again == set()
+
+
+def test_a_trial_says_what_a_rule_would_match_and_cost_and_stores_nothing(api, project, model):
+    connection = connect(api, model.url, inputPricePerMillion=1.0, outputPricePerMillion=10.0)
+    export(api, *(span() for _ in range(20)), span(name="other"))
+    rule = documented(connection, sampling={"rate": 0.5})
+
+    answer = api.post(f"{RULES.format(project)}/dry-run", json=rule)
+
+    assert answer.status_code == 200, answer.text
+    trial = answer.json()
+    assert (trial["traceCount"], trial["matchCount"], trial["isComplete"]) == (21, 20, True)
+    assert 0 < trial["sampledCount"] < 20
+    assert trial["forecast"]["costUsdPerDay"] > 0
+    assert trial["forecast"]["tokensPerJob"] > 300
+    assert trial["examples"]
+    assert (read_jobs(api), model.received) == ([], [])
+    assert api.get(RULES.format(project)).json() == []
+
+
+def test_a_back_fill_scores_stored_traces_once(api, project):
+    export(api, *(span(number) for number in ("good", "bad", "good one")))
+    rule = add_rule(api, project, contains())
+    path = f"{RULES.format(project)}/{rule['id']}"
+    since = {"from": "2020-01-01T00:00:00Z"}
+
+    begun = api.post(f"{path}/back-fill", json=since)
+
+    assert begun.status_code == 202, begun.text
+    jobs = wait_for_jobs(api, 3)
+    assert sorted(job["score"] for job in jobs) == [0.0, 1.0, 1.0]
+
+    def last():
+        return api.get(f"{path}/back-fills").json()[0]
+
+    wait_until(lambda: last()["status"] == "SUCCEEDED")
+    assert (last()["traceCount"], last()["jobCount"]) == (3, 3)
+    api.post(f"{path}/back-fill", json=since)
+    wait_until(lambda: last()["status"] == "SUCCEEDED")
+    assert (last()["jobCount"], len(read_jobs(api))) == (0, 3)
+
+
+def test_estimates_are_weighted_by_the_sampling_and_leave_errors_apart(api, project):
+    strata = [
+        {
+            "name": "prod",
+            "conditions": {"matchType": "ATTRIBUTE", "matchKey": "env", "matchValue": "prod"},
+            "rate": 1.0,
+        }
+    ]
+    rule = add_rule(api, project, contains(sampling={"rate": 0.25, "strata": strata}))
+    bad, good = [span("bad", env="prod") for _ in range(20)], [span("good") for _ in range(80)]
+    export(api, *bad, *good)
+    wait_until_matched(api)
+    jobs = wait_for_jobs(api, len(read_jobs(api)))
+
+    answer = api.get(f"{RULES.format(project)}/{rule['id']}/stats")
+
+    assert answer.status_code == 200, answer.text
+    stats = answer.json()
+    sampled = len(jobs) - 20
+    expected = 4 * sampled / (4 * sampled + 20)
+    assert stats["scoredCount"] == len(jobs)
+    assert (stats["errorCount"], stats["openCount"], stats["isComplete"]) == (0, 0, True)
+    rate = stats["passRate"]
+    assert rate["value"] == pytest.approx(expected)
+    assert rate["low"] < rate["value"] < rate["high"]
+    assert (rate["n"], rate["sampledShare"]) == (
+        len(jobs),
+        pytest.approx(len(jobs) / (20 + 4 * sampled)),
+    )
+    assert stats["meanScore"]["value"] == pytest.approx(expected)
+
+
+def test_estimates_of_nothing_are_unknown(api, project):
+    rule = add_rule(api, project, contains())
+
+    stats = api.get(f"{RULES.format(project)}/{rule['id']}/stats").json()
+
+    assert (stats["scoredCount"], stats["passRate"], stats["meanScore"]) == (0, None, None)
+
+
+def test_a_tenants_rule_scores_only_what_is_its_own(serve):
+    api = serve(api_key="admin", encryption_keys=("passphrase",), online=ONLINE)
+    admin = {"Authorization": "Bearer admin"}
+    keys = {}
+    for tenant in ("red", "blue"):
+        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+        key = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
+        keys[tenant] = {"Authorization": f"Bearer {key}"}
+    project = project_of(api, headers=admin)
+    red = add_rule(api, project, contains(), headers=keys["red"])
+    shared = add_rule(api, project, contains(), headers=admin)
+
+    export(api, span(), headers=keys["red"])
+    export(api, span(), headers=keys["blue"])
+
+    jobs = wait_for_jobs(api, 3)
+    wait_until_matched(api)
+    assert sorted((job["tenant_id"], job["rule_id"]) for job in read_jobs(api)) == sorted(
+        [("red", red["id"]), ("red", shared["id"]), ("blue", shared["id"])]
+    )
+    assert len(jobs) == 3
+
+
+def test_disabling_a_rule_stops_its_queued_jobs_until_it_is_enabled_again(serve, model, monkeypatch):
+    gate, stop = threading.Event(), OnlineBatch.stop
+
+    def stop_and_open(batch, **options):
+        stop(batch, **options)
+        gate.set()
+
+    def answer(prompt):
+        gate.wait(60)
+        return rate(prompt)
+
+    monkeypatch.setattr(OnlineBatch, "stop", stop_and_open)
+    model.answer = answer
+    online = replace(ONLINE, max_concurrency=1)
+    api = serve(encryption_keys=("passphrase",), online=online)
+    project, connection = project_of(api), connect(api, model.url)
+    path = f"{RULES.format(project)}/{add_rule(api, project, documented(connection))['id']}"
+    export(api, *(span(f"a good answer {number}") for number in range(10)))
+    wait_until(lambda: len(model.received) == 1)
+
+    api.put(path, json=documented(connection, enabled=False))
+
+    wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == ["PENDING"] * 9 + ["SUCCEEDED"])
+    assert len(model.received) == 1
+    assert all(job["batch"] is None for job in read_jobs(api) if job["status"] == "PENDING")
+    api.put(path, json=documented(connection))
+    assert {job["status"] for job in wait_for_jobs(api, 10)} == {"SUCCEEDED"}
+    assert len(model.received) == 10

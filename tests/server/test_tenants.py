@@ -76,6 +76,8 @@ def comparer(monkeypatch):
     # So is what is sent; test calls are sent by the request.
     monkeypatch.setattr("dokimos.server._workers.alert_delivery.AlertDelivery._claim", _claim_nothing)
     monkeypatch.setattr("dokimos.server._workers.judging.JudgeWorker._claim", _score_nothing)
+    monkeypatch.setattr("dokimos.server._workers.online_matching.OnlineMatching.match", _score_nothing)
+    monkeypatch.setattr("dokimos.server._workers.online_scoring.OnlineScoring._begin", _score_nothing)
     return comparer
 
 

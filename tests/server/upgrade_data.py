@@ -4,12 +4,13 @@
 wrote.
 When a migration is released, make its file with the code of that version, and never change it again:
 
-    PYTHONPATH=src:. python -m tests.server.upgrade_data tests/server/data/schema_0004.json
+    PYTHONPATH=src:. python -m tests.server.upgrade_data tests/server/data/schema_0005.json
 """
 
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ADMIN = "admin-key"
@@ -173,6 +174,55 @@ def fill_team(store):
     return path
 
 
+def fill_judging(store, second):
+    """What judges and reviewers leave behind."""
+    connection = store.call("POST", "/llm-connections", {
+        "name": "judge", "baseUrl": "https://models.invalid/v1", "model": "m",
+        "apiKey": "sk-not-a-real-key-1", "inputPricePerMillion": 1.0, "outputPricePerMillion": 2.0,
+        "maxOutputTokens": 100,
+    })["id"]  # fmt: skip
+    job = {"evaluatorName": "same", "evaluator": {"type": "exact_match"}, "concurrency": 2}
+    job = store.call("POST", f"/runs/{second}/judge-jobs", job)
+    path = f"/runs/{second}/judge-jobs/{job['id']}"
+    while store.call("GET", path)["status"] in ("PENDING", "CLAIMED"):
+        time.sleep(0.05)  # between two looks
+    items = store.call("GET", f"/runs/{second}?size=50")["items"]["content"]
+    project = next(each["id"] for each in store.call("GET", "/projects") if each["name"] == "chat")
+    call = {"job_id": job["id"], "project_id": project, "tenant_id": None}
+    rows = {
+        "judge_errors": {
+            "job_id": job["id"], "item_id": items[0]["id"], "kind": "error", "message": '"boom"',
+            "created_at": SIGNED_IN,
+        },
+        "judge_scores": {"job_id": job["id"], "item_id": items[1]["id"], "score": 1.0, "success": True},
+        "judge_calls": {
+            **call, "id": PERSON, "key": "k", "identity": "m", "status": "EXPIRED", "calls": 1, "tokens": 9,
+            "nano_usd": 5, "lease": "l", "created_at": SIGNED_IN, "answered_at": SIGNED_IN,
+        },
+        # Of the whole time of a job: the sums of days are removed some time.
+        "judge_budgets": {
+            "scope": f"job:{job['id']}", "job_id": job["id"], "spent_calls": 1, "spent_tokens": 9,
+        },
+    }  # fmt: skip
+    store.insert(rows)
+    schema = {"kind": "choice", "choices": ["a", "b"], "description": "of old"}
+    store.call("PUT", "/projects/chat/label-schemas/tone", schema)
+    store.call("PUT", f"/runs/{second}/items/{items[1]['id']}/review", {"verdict": "CORRECT"}, who="red")
+    store.call("POST", "/review-queue/claim", {"count": 1, "projectName": "chat"})
+    return path, connection
+
+
+def record_judging(store, second, job, connection):
+    """Ask for what `fill_judging` made."""
+    for who in ("admin", "red"):
+        store.record("GET", f"/runs/{second}/judge-jobs", who=who)
+        store.record("GET", f"/runs/{second}?size=4", who=who)
+    store.record("GET", job)
+    store.record("GET", f"{job}/errors")
+    store.record("GET", f"/llm-connections/{connection}")
+    store.record("GET", "/projects/chat/label-schemas")
+
+
 def record_team(store, webhook):
     """Ask for what `fill_team` made."""
     for who in ("admin", "red", "member"):
@@ -249,8 +299,10 @@ def main(path):
             store = Store(client)
             runs = fill(store)
             webhook = fill_team(store)
+            judged = fill_judging(store, runs[1])
             record_answers(store, *runs)
             record_team(store, webhook)
+            record_judging(store, runs[1], *judged)
             tables = dump_tables(client)
     empty = [name for name, rows in tables.items() if not rows]
     assert not empty, f"no rows in {empty}"

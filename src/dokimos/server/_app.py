@@ -40,7 +40,7 @@ from dokimos.server._api.http.query_parameters import check_query
 from dokimos.server._api.judging import judge_routes
 from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.models import connection_routes
-from dokimos.server._api.online import rule_routes
+from dokimos.server._api.online import rule_routes, rule_use_routes
 from dokimos.server._api.projects import project_routes, project_settings_routes, view_routes
 from dokimos.server._api.reviews import (
     alignment_routes,
@@ -100,6 +100,7 @@ _ROUTERS: Final = (
     connection_routes.ROUTER,
     judge_routes.ROUTER,
     rule_routes.ROUTER,
+    rule_use_routes.ROUTER,
     otlp_routes.ROUTER,
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
@@ -122,7 +123,7 @@ _RULE_EVENTS: Final = (
     EventKind.TRACE_EVAL_RULE_DELETED,
     EventKind.PROJECT_DELETED,
 )
-"""After which no server may go on with the rules that it knows."""
+"""After which no server may rely on the rules that it knows."""
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:

@@ -64,6 +64,27 @@ TRACE_EVAL_BATCHES: Final = Table(
     sqlite_strict=True,
 )
 
+TRACE_EVAL_BACK_FILLS: Final = Table(
+    "trace_eval_back_fills",
+    METADATA,
+    # Stored traces that a rule is held against after all, the oldest first.
+    Column("id", Id, primary_key=True),
+    Column("rule_id", Id, ForeignKey("trace_eval_rules.id", ondelete="CASCADE"), nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("tenant_id", Text),
+    Column("status", Text, nullable=False),  # PENDING or SUCCEEDED
+    Column("from_at", TIME, nullable=False),  # when the traces were heard of first
+    Column("to_at", TIME, nullable=False),
+    Column("after", Id),  # the last trace that was looked at
+    Column("trace_count", LONG, nullable=False),
+    Column("job_count", LONG, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("completed_at", TIME),
+    Index(None, "rule_id"),
+    sqlite_strict=True,
+)
+
 TRACE_EVAL_CALLS: Final = Table(
     "trace_eval_calls",
     METADATA,
@@ -102,6 +123,13 @@ Index(
     TRACE_EVAL_BATCHES.c.next_attempt_at,
     sqlite_where=_IS_ACTIVE,
     postgresql_where=_IS_ACTIVE,
+)
+_IS_PENDING: Final = text("status = 'PENDING'")
+Index(
+    "ix_trace_eval_back_fills_pending",
+    TRACE_EVAL_BACK_FILLS.c.id,
+    sqlite_where=_IS_PENDING,
+    postgresql_where=_IS_PENDING,
 )
 _IS_OVER: Final = text("completed_at IS NOT NULL")
 Index(

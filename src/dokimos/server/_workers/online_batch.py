@@ -24,8 +24,9 @@ from dokimos.server._services.online.enabled_rules import read_rule
 from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
+    describe_lease,
     end_batch,
-    leased_batch,
+    forget_losses,
     put_off_batch,
 )
 from dokimos.server._services.online.trace_jobs import (
@@ -72,6 +73,7 @@ class OnlineBatch:
         self._watch = FaultWatch()
         self._is_stopping = False
         self._is_lost = False
+        self._has_scored = False
         self._deferred: dict[str, str] = {}
         """By their ids, why jobs wait for another attempt."""
         self._problem = ""
@@ -127,7 +129,7 @@ class OnlineBatch:
                 stored = None if rule.budget is None else json.loads(rule.budget)
                 limits = limits_of_rule(self._settings.judging, read_budget(stored))
                 model = await self._models.open_leased(
-                    leased_batch(self.batch), config["connectionId"], limits
+                    describe_lease(self.batch), config["connectionId"], limits
                 )
             watched = None if model is None else WatchedJudge(model.judge, self._watch)
             name = jobs[0].evaluator_name
@@ -192,6 +194,10 @@ class OnlineBatch:
             store_job_outcomes, lease=self.lease, outcomes=(outcome,), attempt=self.batch.attempt_count
         )
         await self._insist(lambda: self._traces.write(store))
+        if self.batch.lost_count and not self._has_scored:
+            self._has_scored = True
+            got_on = partial(forget_losses, batch_id=self.batch.id, lease=self.lease)
+            await self._insist(lambda: self._database.write(got_on))
 
     async def _outcome_of(
         self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]

@@ -15,7 +15,14 @@ from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.audit.audited_database import CURRENT_WORK
-from dokimos.server._services.online.enabled_rules import EvalRule, find_missing, read_enabled_rules
+from dokimos.server._services.online.back_fills import next_back_fill, note_progress, try_rule
+from dokimos.server._services.online.enabled_rules import (
+    EvalRule,
+    find_missing,
+    make_rule,
+    read_enabled_rules,
+    read_rule,
+)
 from dokimos.server._services.online.matched_spans import find_due_traces, find_quiet_traces
 from dokimos.server._services.online.span_matching import match_trace
 from dokimos.server._services.online.trace_jobs import (
@@ -84,7 +91,7 @@ class OnlineMatching:
                 return False
             if not self._is_clean:
                 await self._remove_orphans()
-            count = await self._match_due() + await self._match_quiet()
+            count = await self._match_due() + await self._match_quiet() + await self._back_fill()
         if count:
             self._score_soon()
         return count > 0
@@ -129,6 +136,23 @@ class OnlineMatching:
 
             await self._traces.write(store)
         return len(quiet)
+
+    async def _back_fill(self) -> int:
+        """Hold a rule against some of the stored traces that it is to score after all."""
+        fill = await self._database.read(next_back_fill, Lane.WORK)
+        if fill is None:
+            return 0
+        row = await self._database.read(partial(read_rule, rule_id=fill.rule_id), Lane.WORK)
+        if row is None:
+            return 0
+        times, rule = (fill.from_at, fill.to_at), make_rule(row)
+        step = await self._traces.read(partial(try_rule, rule=rule, times=times, after=fill.after), Lane.WORK)
+        count = await self._traces.write(partial(insert_jobs, jobs=step.jobs))
+        # After the jobs: what a server that is killed in between did is done again, and adds nothing.
+        await self._database.write(
+            partial(note_progress, fill_id=fill.id, after=step.last, traces=step.traces, jobs=count)
+        )
+        return step.traces
 
     async def _read_rules(self, traces: Sequence[Row[Any]]) -> Sequence[EvalRule]:
         """Return all enabled rules: a trace may have spans of several projects."""

@@ -35,7 +35,7 @@ _LOOK_SECONDS: Final = 0.5
 """How often a server looks whether rules were disabled, or batches taken by another one."""
 _DRAIN_SECONDS: Final = 10.0
 """How long what is under way may take when the server stops."""
-_REMOVED_AT_ONCE: Final = 50
+_REMOVED_AT_ONCE: Final = 10
 
 
 class OnlineScoring:

@@ -143,7 +143,7 @@ def answer_rule(row: Row[Any]) -> dict[str, Any]:
         "matchType": row.match_type,
         "matchKey": row.match_key,
         "matchValue": row.match_value,
-        "connectionId": row.connection_id,
+        "connectionId": row.shown_connection_id,
         "evaluatorName": row.evaluator_name,
         "criteria": None if judge is None else judge.criteria,
         "minScore": None if judge is None else judge.min_score,

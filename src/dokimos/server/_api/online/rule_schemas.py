@@ -56,6 +56,7 @@ class RuleAnswer(WireModel):
     match_key: str | None
     match_value: str
     connection_id: str | None
+    """Null for an evaluator that asks no model, and for callers that do not see the connection."""
     evaluator_name: str
     criteria: str | None
     min_score: float | None
@@ -70,9 +71,96 @@ class RuleAnswer(WireModel):
     budget: dict[str, Any] | None
 
 
-class TimeRange(StrictBody):
-    """Between which times traces were received."""
+class BackFillBody(StrictBody):
+    """Which stored traces a rule is held against."""
 
     from_: Annotated[str, Field(alias="from", examples=["2026-11-01T00:00:00Z"])]
+    """When the server heard of the first of them."""
     to: str | None = None
     """Until now by default."""
+
+
+class DryRunBody(RuleBody):
+    """A rule to try, and on which stored traces."""
+
+    from_: Annotated[str | None, Field(alias="from")] = None
+    """When the server heard of the first of them; a week ago by default."""
+    to: str | None = None
+
+
+class BackFillAnswer(WireModel):
+    """How far a rule has been held against stored traces."""
+
+    id: str
+    rule_id: str
+    status: Literal["PENDING", "SUCCEEDED"]
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    trace_count: int
+    """Traces that were looked at."""
+    job_count: int
+    """What was queued: what the rule had scored before is not scored again."""
+    created_at: str
+    completed_at: str | None
+
+
+class ForecastAnswer(WireModel):
+    """About what a rule will cost; each job is counted as one call."""
+
+    jobs_per_day: float
+    tokens_per_job: float | None
+    """Null for an evaluator that asks no model."""
+    cost_usd_per_day: float | None
+    """Null where the price of the model is not known, or none is asked."""
+
+
+class ExampleAnswer(WireModel):
+    """Something that would be scored."""
+
+    trace_id: str
+    span_id: str
+
+
+class DryRunAnswer(WireModel):
+    """What a rule would make of stored traces."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    trace_count: int
+    is_complete: bool
+    """Whether all traces of the time were looked at; else the first ones were, until `to`."""
+    match_count: int
+    """What matches, sampled or not."""
+    sampled_count: int
+    examples: list[ExampleAnswer]
+    forecast: ForecastAnswer
+
+
+class EstimateAnswer(WireModel):
+    """A mean over all that a rule matches, sampled or not."""
+
+    value: float
+    low: float
+    """Of the interval that holds the true mean in 95 of 100 cases; `high` is its other end."""
+    high: float
+    n: int
+    """Traces that it is from; the scores of one trace count as one observation."""
+    sampled_share: float
+    """The share of what matches that was sampled."""
+
+
+class RuleStatsAnswer(WireModel):
+    """What the scores of a rule say of some time."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    scored_count: int
+    error_count: int
+    """Jobs without a score, which are in no mean."""
+    open_count: int
+    """Jobs that are not over yet."""
+    pass_rate: EstimateAnswer | None
+    """Null for fewer than two traces."""
+    mean_score: EstimateAnswer | None
+    is_complete: bool
+    """Whether all jobs of the time are counted; else the latest are."""

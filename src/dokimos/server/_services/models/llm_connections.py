@@ -16,7 +16,6 @@ from dokimos.server._db.connection_tables import LLM_CONNECTIONS
 from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.judge_tables import JUDGE_JOBS
-from dokimos.server._db.trace_rule_tables import TRACE_EVAL_RULES
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.audit.audit_targets import describe_target
 from dokimos.server._services.encryption.secret_vault import SecretVault
@@ -27,6 +26,7 @@ from dokimos.server._services.judging.judged_runs import ACTIVE
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.models.credential_references import check_reference
 from dokimos.server._services.models.model_origins import origin_of
+from dokimos.server._services.online.rule_connections import check_no_rule_uses
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import contains
 
@@ -202,25 +202,11 @@ def delete_connection(
         ConflictError: Other tenants are using it, or rules of online evaluation are.
     """
     row = find_writable(connection, principal, connection_id)
-    _check_rules(connection, principal, row)
+    check_no_rule_uses(connection, principal, row)
     _check_others(connection, principal, row, force=force)
     release_connection(connection, connection_id)  # their runs are not EVALUATING any more
     connection.execute(delete(LLM_CONNECTIONS).where(_TABLE.id == connection_id))
     _announce(connection, EventKind.CONNECTION_DELETED, row)
-
-
-def _check_rules(connection: Connection, principal: Principal, row: Row[Any]) -> None:
-    """Refuse to take the model from rules, whoever they belong to; only what the caller sees is named."""
-    rule = TRACE_EVAL_RULES.c
-    used = select(rule.id).where(rule.connection_id == row.id)
-    if connection.execute(used.limit(1)).first() is None:
-        return
-    visible = select(rule.name).where(rule.connection_id == row.id, principal.sees(TRACE_EVAL_RULES))
-    names = connection.execute(visible.order_by(rule.created_at).limit(3)).scalars().all()
-    which = f", such as '{names[0]}'" if names else ""
-    raise ConflictError(
-        f"Trace eval rules use the LLM connection '{row.name}'{which}; delete them, or give them another one"
-    )
 
 
 def _check_others(connection: Connection, principal: Principal, row: Row[Any], *, force: bool) -> None:

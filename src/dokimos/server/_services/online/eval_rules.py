@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, case, exists, func, select, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.connection_tables import LLM_CONNECTIONS
@@ -121,7 +121,7 @@ def create_rule(
         created_by=principal.id,
         created_at=moment,
         updated_at=moment,
-        **_values_of(draft),
+        **values_of(draft),
     )
     if not is_new:
         raise _is_taken(draft.name)
@@ -137,7 +137,8 @@ def list_rules(
         NotFoundError: There is no such project that the caller sees.
     """
     find_project_by_id(connection, principal, project_id)
-    rows = select(TRACE_EVAL_RULES).where(_RULE.project_id == project_id, principal.sees(TRACE_EVAL_RULES))
+    is_own = (_RULE.project_id == project_id, principal.sees(TRACE_EVAL_RULES))
+    rows = select(TRACE_EVAL_RULES, _select_connection(principal)).where(*is_own)
     return read_page(connection, rows, page, _RULE.id)
 
 
@@ -156,8 +157,8 @@ def find_rule(
     """
     find_project_by_id(connection, principal, project_id)
     is_asked = (_RULE.id == rule_id, _RULE.project_id == project_id, principal.sees(TRACE_EVAL_RULES))
-    query = select(TRACE_EVAL_RULES).where(*is_asked)
-    row = connection.execute(query.with_for_update() if for_update else query).first()
+    query = select(TRACE_EVAL_RULES, _select_connection(principal)).where(*is_asked)
+    row = connection.execute(query.with_for_update(of=TRACE_EVAL_RULES) if for_update else query).first()
     if row is None:
         raise NotFoundError(f"Trace eval rule not found: {rule_id}")
     return row
@@ -198,7 +199,7 @@ def change_rule(
         own = (_RULE.project_id == project_id, _RULE.tenant_id.is_not_distinct_from(row.tenant_id))
         if connection.execute(select(_RULE.id).where(*own, _RULE.name == draft.name)).first() is not None:
             raise _is_taken(draft.name)
-    values = {**_values_of(draft), "updated_at": now()}
+    values = {**values_of(draft), "updated_at": now()}
     connection.execute(update(TRACE_EVAL_RULES).where(_RULE.id == rule_id).values(values))
     return _announce(connection, principal, project_id, rule_id)
 
@@ -240,7 +241,15 @@ def check_draft(
     check_prices(limits, model.name, model.model, prices_of(model))
 
 
-def _values_of(draft: RuleDraft) -> dict[str, Any]:
+def _select_connection(principal: Principal) -> ColumnElement[str | None]:
+    """The connection of a rule, for those who see it: members of single projects see none."""
+    is_seen = exists().where(LLM_CONNECTIONS.c.id == _RULE.connection_id, principal.sees(LLM_CONNECTIONS))
+    shown: ColumnElement[str | None] = case((is_seen.correlate(TRACE_EVAL_RULES), _RULE.connection_id))
+    return shown.label("shown_connection_id")
+
+
+def values_of(draft: RuleDraft) -> dict[str, Any]:
+    """Return the columns of a rule."""
     return {
         "name": draft.name,
         "enabled": draft.enabled,

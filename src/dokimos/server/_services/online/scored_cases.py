@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sqlalchemy import Connection, Row, select
 
@@ -21,7 +21,19 @@ _MAX_TRACES: Final = 100
 """The latest of a session."""
 
 
-def load_scored_spans(connection: Connection, job: Row[Any], scope: str) -> list[list[Span]]:
+class ScoredTarget(Protocol):
+    """A job, stored or not: where it scores something."""
+
+    @property
+    def trace(self) -> str:
+        """The id of the row of the trace."""
+        ...
+
+    @property
+    def span_id(self) -> str: ...
+
+
+def load_scored_spans(connection: Connection, job: ScoredTarget | Row[Any], scope: str) -> list[list[Span]]:
     """Return the spans of each trace that a job is about; none where they have been removed."""
     traces = read_traces(connection, [job.trace])
     if not traces:

@@ -23,7 +23,7 @@ from dokimos.server._services.judging.judge_leases import LeasedJob, LeaseLost, 
 
 ONLINE_LEDGER: Final = LedgerTables(TRACE_EVAL_CALLS, TRACE_EVAL_BATCHES)
 MAX_LOST: Final = 5
-"""So many servers may end with a batch; after that its jobs are at fault."""
+"""So many servers may end with a batch without one job that got on; after that its jobs are at fault."""
 _SLACK: Final = 60 * SECOND
 """By how much clocks of several servers may differ."""
 _BATCH: Final = TRACE_EVAL_BATCHES.c
@@ -134,6 +134,12 @@ def put_off_batch(
     _settle(connection, batch, None)
 
 
+def forget_losses(connection: Connection, batch_id: str, lease: str) -> None:
+    """Note that a batch gets on, whatever ended the servers that had it before."""
+    is_own = (_BATCH.id == batch_id, _BATCH.lease == lease)
+    connection.execute(update(TRACE_EVAL_BATCHES).where(*is_own).values(lost_count=0))
+
+
 def end_batch(connection: Connection, batch_id: str, lease: str) -> None:
     """End a batch whose jobs have ended, or are in it no more.
 
@@ -158,7 +164,7 @@ def remove_old_batches(connection: Connection, days: float, most: int) -> int:
     return connection.execute(delete(TRACE_EVAL_BATCHES).where(_BATCH.id.in_(chosen))).rowcount
 
 
-def leased_batch(batch: Row[Any]) -> LeasedBatch:
+def describe_lease(batch: Row[Any]) -> LeasedBatch:
     """Return whose ledger has the calls of a batch."""
     return LeasedBatch(
         job_id=batch.id,

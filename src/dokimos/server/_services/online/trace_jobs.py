@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, func, select, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import format_time, now
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import TRACE_EVAL_CONFIGS, TRACE_EVAL_JOBS, TRACES
+from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.judging.judge_leases import LeaseLost
 from dokimos.server._services.judging.judge_results import ItemError, ItemOutcome, ItemScore
 from dokimos.server._services.online.enabled_rules import config_id
@@ -206,6 +207,25 @@ def fail_jobs(
     connection.execute(update(TRACE_EVAL_JOBS).where(*_is_left(lease)).values(values))
 
 
+def read_scores(
+    connection: Connection, principal: Principal, rule_id: str, times: tuple[int, int], most: int
+) -> Sequence[Row[Any]]:
+    """Return what became of the jobs of a rule whose spans came within some time, the latest first."""
+    columns = (_JOB.trace, _JOB.status, _JOB.score, _JOB.success, _JOB.probability)
+    query: Select[Any] = (
+        select(*columns)
+        .where(
+            _JOB.rule_id == rule_id,
+            _JOB.observed_at >= times[0],
+            _JOB.observed_at < times[1],
+            principal.sees(TRACE_EVAL_JOBS),
+        )
+        .order_by(_JOB.observed_at.desc())
+        .limit(most)
+    )
+    return connection.execute(query).all()
+
+
 def clear_match_due(connection: Connection, trace: Row[Any], quiet_due_at: int | None) -> None:
     """Note that rules were held against the spans of a trace, unless more have come since it was read."""
     is_same = (
@@ -223,12 +243,6 @@ def set_quiet_due(connection: Connection, trace: Row[Any], quiet_due_at: int | N
     """Say when waiting rules are held against a trace, None for not again before more comes."""
     change = update(TRACES).where(TRACES.c.id == trace.id, TRACES.c.quiet_due_at == trace.quiet_due_at)
     connection.execute(change.values(quiet_due_at=quiet_due_at))
-
-
-def count_jobs(connection: Connection, rule_id: str) -> dict[str, int]:
-    """Return how many jobs a rule has, by their status."""
-    query = select(_JOB.status, func.count()).where(_JOB.rule_id == rule_id).group_by(_JOB.status)
-    return {status: count for status, count in connection.execute(query)}
 
 
 _IS_QUEUED: Final = (

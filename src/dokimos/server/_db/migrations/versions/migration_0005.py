@@ -16,6 +16,7 @@ def upgrade() -> None:
     _add_rules()
     _add_batches()
     _add_calls()
+    _add_back_fills()
 
 
 def _add_rules() -> None:
@@ -136,4 +137,37 @@ def _add_calls() -> None:
         unique=True,
         sqlite_where=is_answered,
         postgresql_where=is_answered,
+    )
+
+
+def _add_back_fills() -> None:
+    op.create_table(
+        "trace_eval_back_fills",
+        sa.Column("id", Id(), nullable=False),
+        sa.Column("rule_id", Id(), nullable=False),
+        sa.Column("project_id", Id(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=True),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("from_at", LONG, nullable=False),
+        sa.Column("to_at", LONG, nullable=False),
+        sa.Column("after", Id(), nullable=True),
+        sa.Column("trace_count", LONG, nullable=False),
+        sa.Column("job_count", LONG, nullable=False),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.Column("completed_at", LONG, nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_eval_back_fills"),
+        sa.ForeignKeyConstraint(
+            ["rule_id"], ["trace_eval_rules.id"], name="fk_trace_eval_back_fills_rule_id", ondelete="CASCADE"
+        ),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_trace_eval_back_fills_rule_id", "trace_eval_back_fills", ["rule_id"])
+    is_pending = sa.text("status = 'PENDING'")
+    op.create_index(
+        "ix_trace_eval_back_fills_pending",
+        "trace_eval_back_fills",
+        ["id"],
+        sqlite_where=is_pending,
+        postgresql_where=is_pending,
     )

@@ -1,0 +1,160 @@
+"""Rules held against traces that are stored already: tried without storing anything, or for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, insert, select, true, update
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.ids import new_id
+from dokimos.server._db.outbox import post
+from dokimos.server._db.trace_rule_tables import TRACE_EVAL_BACK_FILLS, TRACE_EVAL_RULES
+from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.errors import ConflictError
+from dokimos.server._services.online.enabled_rules import EvalRule
+from dokimos.server._services.online.eval_rules import find_rule, find_writable_rule
+from dokimos.server._services.online.rules_changed import RulesChanged
+from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
+from dokimos.server._services.online.span_matching import match_trace
+from dokimos.server._services.online.trace_jobs import NewEvalJob
+
+TRACES_AT_ONCE: Final = 50
+_FILL: Final = TRACE_EVAL_BACK_FILLS.c
+
+
+def create_back_fill(
+    connection: Connection, principal: Principal, project_id: str, rule_id: str, times: tuple[int, int]
+) -> Row[Any]:
+    """Have a rule held against the traces of some time; what it scored before is not scored again.
+
+    Raises:
+        NotFoundError: There is no such rule that the caller sees.
+        ForbiddenError: It is shared, and closed to this caller.
+        ConflictError: It is not enabled, or another back-fill of it is under way.
+    """
+    rule = find_writable_rule(connection, principal, project_id, rule_id)
+    if not rule.enabled:
+        raise ConflictError(f"The rule '{rule.name}' is not enabled, so it scores nothing; enable it first")
+    is_open = (_FILL.rule_id == rule_id, _FILL.status == "PENDING")
+    if connection.execute(select(_FILL.id).where(*is_open)).first() is not None:
+        raise ConflictError(f"A back-fill of the rule '{rule.name}' is under way; wait until it has ended")
+    row = insert(TRACE_EVAL_BACK_FILLS).values(
+        id=new_id(),
+        rule_id=rule.id,
+        project_id=rule.project_id,
+        tenant_id=rule.tenant_id,
+        status="PENDING",
+        from_at=times[0],
+        to_at=times[1],
+        trace_count=0,
+        job_count=0,
+        created_by=principal.id,
+        created_at=now(),
+    )
+    post(connection, RulesChanged())
+    return connection.execute(row.returning(TRACE_EVAL_BACK_FILLS)).one()
+
+
+def list_back_fills(
+    connection: Connection, principal: Principal, project_id: str, rule_id: str
+) -> Sequence[Row[Any]]:
+    """Return the latest back-fills of a rule, the newest first.
+
+    Those of shared rules count the traces of all tenants: a tenant is told of none.
+
+    Raises:
+        NotFoundError: There is no such rule that the caller sees.
+    """
+    rule = find_rule(connection, principal, project_id, rule_id)
+    if principal.is_restricted and rule.tenant_id is None:
+        return []
+    query = select(TRACE_EVAL_BACK_FILLS).where(_FILL.rule_id == rule_id)
+    return connection.execute(query.order_by(_FILL.id.desc()).limit(100)).all()
+
+
+def next_back_fill(connection: Connection) -> Row[Any] | None:
+    """Return the oldest back-fill that has not ended, of an enabled rule; None where there is none."""
+    query = (
+        select(TRACE_EVAL_BACK_FILLS)
+        .join(TRACE_EVAL_RULES, TRACE_EVAL_RULES.c.id == _FILL.rule_id)
+        .where(_FILL.status == "PENDING", TRACE_EVAL_RULES.c.enabled.is_(true()))
+        .order_by(_FILL.id)
+        .limit(1)
+    )
+    return connection.execute(query).first()
+
+
+def note_progress(connection: Connection, fill_id: str, after: str | None, traces: int, jobs: int) -> None:
+    """Note how far a back-fill is; without a trace to go on behind it has ended."""
+    values: dict[str, Any] = {"trace_count": _FILL.trace_count + traces, "job_count": _FILL.job_count + jobs}
+    if after is None:
+        values |= {"status": "SUCCEEDED", "completed_at": now()}
+    else:
+        values["after"] = after
+    connection.execute(update(TRACE_EVAL_BACK_FILLS).where(_FILL.id == fill_id).values(values))
+
+
+def find_traces(
+    connection: Connection, rule: EvalRule, times: tuple[int, int], after: str | None, most: int
+) -> Sequence[Row[Any]]:
+    """Return traces that a rule may score and that were heard of first within some time, the oldest first."""
+    query = (
+        select(TRACES)
+        .where(
+            TRACES.c.project_id == rule.project_id,
+            TRACES.c.id >= _first_id(times[0]),
+            TRACES.c.id < _first_id(times[1]),
+        )
+        .order_by(TRACES.c.id)
+        .limit(most)
+    )
+    if rule.tenant is not None:
+        query = query.where(TRACES.c.tenant_id == rule.tenant)
+    if after is not None:
+        query = query.where(TRACES.c.id > after)
+    return connection.execute(query).all()
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStep:
+    """What a rule would have made of some stored traces."""
+
+    last: str | None
+    """The trace to go on behind, None where there are no more."""
+    traces: int
+    matched: int
+    """Spans, traces or sessions that match, sampled or not."""
+    jobs: tuple[NewEvalJob, ...]
+    """Those that would have been scored."""
+
+
+def try_rule(connection: Connection, rule: EvalRule, times: tuple[int, int], after: str | None) -> TrialStep:
+    """Hold a rule against some stored traces; nothing is stored."""
+    traces = find_traces(connection, rule, times, after, TRACES_AT_ONCE)
+    everything: list[NewEvalJob] = []
+    jobs: list[NewEvalJob] = []
+    for trace in traces:
+        everything += match_trace(connection, trace, [rule], since=None, samples=False)
+        jobs += match_trace(connection, trace, [rule], since=None)
+    last = traces[-1].id if len(traces) == TRACES_AT_ONCE else None
+    return TrialStep(last, len(traces), len(everything), tuple(jobs))
+
+
+def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str) -> list[int]:
+    """Return for some jobs how many characters a judge would be shown."""
+    lengths = []
+    for job in jobs:
+        case = build_case(load_scored_spans(connection, job, scope), scope)
+        if case is not None:
+            lengths.append(len(case.input or "") + len(case.actual_output or ""))
+    return lengths
+
+
+def _first_id(moment: int) -> str:
+    """Return the smallest id that something got at a time."""
+    digits = f"{(moment // 1000) << 80:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
