@@ -79,11 +79,20 @@ def parse_origin(group: SentGroup) -> SpanOrigin:
     )
 
 
+def read_log_groups(tree: Mapping[str, Any]) -> Iterator[SentGroup]:
+    """Yield the groups of an export of logs, with its records in place of spans."""
+    for group in iterate_maps(_get(tree, "resourceLogs", "resource_logs")):
+        resource, url = as_map(group.get("resource")), _parse_text(_get(group, "schemaUrl", "schema_url"))
+        for part in iterate_maps(_get(group, "scopeLogs", "scope_logs")):
+            own_url = _parse_text(_get(part, "schemaUrl", "schema_url"))
+            records = _get(part, "logRecords", "log_records")
+            yield SentGroup(resource, url, as_map(part.get("scope")), own_url, records)
+
+
 def parse_logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
     """Parse the log records of an export."""
-    for group in iterate_maps(_get(tree, "resourceLogs", "resource_logs")):
-        for part in iterate_maps(_get(group, "scopeLogs", "scope_logs")):
-            yield from map(_parse_log, iterate_maps(_get(part, "logRecords", "log_records")))
+    for group in read_log_groups(tree):
+        yield from map(parse_log, iterate_maps(group.spans))
 
 
 def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
@@ -153,7 +162,8 @@ def _parse_link(data: Mapping[str, Any]) -> SpanLink:
     )
 
 
-def _parse_log(data: Mapping[str, Any]) -> LogRecord:
+def parse_log(data: Mapping[str, Any]) -> LogRecord:
+    """Return a log record."""
     data = _with_camel_case(data)
     attributes = _parse_attributes(data.get("attributes"))
     time = _parse_nanoseconds(data.get("timeUnixNano"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from dokimos._core.extras import require
 from dokimos.errors import DokimosError, TraceError
-from dokimos.traces._protobuf_parsers import TraceParsers, load_log_parsers, load_trace_parsers
+from dokimos.traces._protobuf_parsers import LogParsers, TraceParsers, load_log_parsers, load_trace_parsers
 from dokimos.traces._protobuf_values import parse_attributes, parse_value
 from dokimos.traces._protobuf_wire import Signal, sort_by_signal, split_exports
 from dokimos.traces._span import (
@@ -31,6 +31,12 @@ _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
 _SERVICES: Final[dict[Signal, tuple[str, str]]] = {
     "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
     "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
+}
+_PARTS: Final = {
+    "Span": "opentelemetry.proto.trace.v1.trace_pb2",
+    "Resource": "opentelemetry.proto.resource.v1.resource_pb2",
+    "InstrumentationScope": "opentelemetry.proto.common.v1.common_pb2",
+    "LogRecord": "opentelemetry.proto.logs.v1.logs_pb2",
 }
 _DAMAGED: Final = "damaged"
 """Why a span is rejected whose bytes are not a message."""
@@ -55,6 +61,14 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
                 else:
                     spans += _parse_spans(part)
     return make_batch(spans, logs)
+
+
+def parse_message(name: Literal["Span", "Resource", "InstrumentationScope", "LogRecord"], data: bytes) -> Any:
+    """Return a part of an export as a message of protobuf's own classes, with all in it; raises `TraceError`."""
+    message = getattr(require(_PARTS[name], extra="otel"), name)()
+    with as_trace_error():
+        message.ParseFromString(data)
+    return message
 
 
 def new_request(signal: Signal) -> Any:
@@ -180,16 +194,21 @@ def _parse_logs(data: bytes) -> Iterator[LogRecord]:
     for group in parsers.parse_request(data).resource_logs:
         for part in group.scope_logs:
             for each in part.log_records:
-                record = parsers.parse_record(each)
-                attributes = parse_attributes(record.attributes)
-                event = SpanEvent(
-                    record.event_name or attributes.get("event.name") or "",
-                    attributes,
-                    time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
-                    body=parse_value(b"".join(record.body)),
-                    dropped_attributes=record.dropped_attributes_count,
-                )
-                yield LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
+                yield parse_log(each, parsers)
+
+
+def parse_log(data: bytes, parsers: LogParsers) -> LogRecord:
+    """Return a log record; raises an error of protobuf for other bytes."""
+    record = parsers.parse_record(data)
+    attributes = parse_attributes(record.attributes)
+    event = SpanEvent(
+        record.event_name or attributes.get("event.name") or "",
+        attributes,
+        time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
+        body=parse_value(b"".join(record.body)),
+        dropped_attributes=record.dropped_attributes_count,
+    )
+    return LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
 
 
 def _identity(value: bytes) -> str:

@@ -91,21 +91,30 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
             yield span if isinstance(span, str) else SpanRecord(span, body, sent)
 
 
-def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
+def load_map(data: bytes) -> dict[str, Any]:
+    """Return an export in JSON; raises `TraceError`."""
     try:
         tree = _load_with_headroom(data)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"The export is not JSON: {error}.") from error
     if not isinstance(tree, dict):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    for group in from_json.read_groups(tree):
+    return tree
+
+
+def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
+    for group in from_json.read_groups(load_map(data)):
         sent = RecordOrigin(
-            "json", _dump(group.resource), group.resource_schema_url, _dump(group.scope), group.schema_url
+            "json",
+            dump_map(group.resource),
+            group.resource_schema_url,
+            dump_map(group.scope),
+            group.schema_url,
         )
         origin = from_json.parse_origin(group)
         for each in iterate_maps(group.spans):
             span = from_json.parse_span(each, origin)
-            yield span if isinstance(span, str) else SpanRecord(span, _dump(each), sent)
+            yield span if isinstance(span, str) else SpanRecord(span, dump_map(each), sent)
 
 
 def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
@@ -113,7 +122,8 @@ def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
     return _load_with_headroom(data, frames - 1) if frames else json.loads(data)
 
 
-def _dump(tree: Mapping[str, Any]) -> bytes:
+def dump_map(tree: Mapping[str, Any]) -> bytes:
+    """Return a part of an export as JSON."""
     # Escaped: half a character of UTF-16, which JSON may hold, is none in UTF-8.
     return json.dumps(tree, separators=(",", ":")).encode()
 
