@@ -49,7 +49,7 @@ from dokimos.server._api.reviews import (
 )
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
-from dokimos.server._api.traces import otlp_routes
+from dokimos.server._api.traces import otlp_routes, redaction_routes, trace_removal_routes
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._oidc.provider import Provider
@@ -74,6 +74,7 @@ from dokimos.server._workers.event_relay import relay_events
 from dokimos.server._workers.judge_models import JobModels
 from dokimos.server._workers.judging import JudgeWorker, judge_runs
 from dokimos.server._workers.maintenance import maintain
+from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
@@ -93,6 +94,8 @@ _ROUTERS: Final = (
     connection_routes.ROUTER,
     judge_routes.ROUTER,
     otlp_routes.ROUTER,
+    trace_removal_routes.ROUTER,
+    redaction_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,
@@ -161,10 +164,12 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.unaudited_database = database
     state.database = AuditedDatabase(database, trail)
     state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
-    projects = TraceProjects(database, settings.traces)
-    state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces)
+    projects = TraceProjects(database, settings)
+    state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces, metrics)
+    state.trace_sweeper = TraceSweeper(state.traces, database, state.trace_ingestion.store, metrics)
     state.keys = KeyRing(database, settings)
     state.health = DatabaseHealth(database)
+    state.trace_health = DatabaseHealth(state.traces)
     state.comparisons = Comparisons(
         database,
         ComparisonProcess(settings),
@@ -215,6 +220,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),
             judge_runs(state.judging),
+            remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
         ):
             state.keys.announce_to(relay.announce_access)
             yield

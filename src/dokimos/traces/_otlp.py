@@ -294,10 +294,11 @@ def _parse_link(data: Mapping[str, Any]) -> SpanLink:
 def _parse_logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
     for group in iterate_maps(_get(tree, "resourceLogs", "resource_logs")):
         for part in iterate_maps(_get(group, "scopeLogs", "scope_logs")):
-            yield from map(_parse_log, iterate_maps(_get(part, "logRecords", "log_records")))
+            yield from map(parse_log_map, iterate_maps(_get(part, "logRecords", "log_records")))
 
 
-def _parse_log(data: Mapping[str, Any]) -> LogRecord:
+def parse_log_map(data: Mapping[str, Any]) -> LogRecord:
+    """Return a log record of JSON."""
     attributes = _parse_attributes(data.get("attributes"))
     time = _parse_nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
     time = time or _parse_nanoseconds(_get(data, "observedTimeUnixNano", "observed_time_unix_nano"))

@@ -23,6 +23,7 @@ _PARTS: Final = {
     "Span": "opentelemetry.proto.trace.v1.trace_pb2",
     "Resource": "opentelemetry.proto.resource.v1.resource_pb2",
     "InstrumentationScope": "opentelemetry.proto.common.v1.common_pb2",
+    "LogRecord": "opentelemetry.proto.logs.v1.logs_pb2",
 }
 
 
@@ -57,7 +58,7 @@ def parse_request(data: bytes, signal: Signal) -> Any:
     return request
 
 
-def parse_message(name: Literal["Span", "Resource", "InstrumentationScope"], data: bytes) -> Any:
+def parse_message(name: Literal["Span", "Resource", "InstrumentationScope", "LogRecord"], data: bytes) -> Any:
     """Return a part of an export that was serialized by itself."""
     message = getattr(require(_PARTS[name], extra="otel"), name)()
     message.ParseFromString(data)
@@ -141,16 +142,20 @@ def _parse_link(link: Any) -> SpanLink:
 def _parse_logs(request: Any) -> Iterator[LogRecord]:
     for group in request.resource_logs:
         for part in group.scope_logs:
-            for record in part.log_records:
-                attributes = read_attributes(record.attributes)
-                event = SpanEvent(
-                    record.event_name or attributes.get("event.name") or "",
-                    attributes,
-                    time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
-                    body=_parse_value(record.body),
-                    dropped_attributes=record.dropped_attributes_count,
-                )
-                yield LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
+            yield from map(parse_log_message, part.log_records)
+
+
+def parse_log_message(record: Any) -> LogRecord:
+    """Return a log record of protobuf."""
+    attributes = read_attributes(record.attributes)
+    event = SpanEvent(
+        record.event_name or attributes.get("event.name") or "",
+        attributes,
+        time_ns=record.time_unix_nano or record.observed_time_unix_nano or None,
+        body=_parse_value(record.body),
+        dropped_attributes=record.dropped_attributes_count,
+    )
+    return LogRecord(event, _identity(record.trace_id), _identity(record.span_id))
 
 
 def _identity(value: bytes) -> str:

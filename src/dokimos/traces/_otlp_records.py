@@ -90,30 +90,37 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
 
 
 def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
+    for group in iterate_maps(get_field(load_map(data), "resourceSpans", "resource_spans")):
+        resource, attributes = dump_map(as_map(group.get("resource"))), parse_resource(group)
+        parts = get_field(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
+        for part in iterate_maps(parts):
+            source = make_source(group, part, attributes)
+            scope = dump_map(as_map(part.get("scope")))
+            origin = SpanOrigin("json", resource, source["resource_schema_url"], scope, source["schema_url"])
+            for each in iterate_maps(part.get("spans")):
+                span = parse_span_map(each, source)
+                yield span if isinstance(span, str) else SpanRecord(span, dump_map(each), origin)
+
+
+def load_map(data: bytes) -> dict[str, Any]:
+    """Return an export in JSON; raises `TraceError`."""
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"The export is not JSON: {error}.") from error
     if not isinstance(tree, dict):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    for group in iterate_maps(_get(tree, "resourceSpans", "resource_spans")):
-        resource, attributes = _dump(as_map(group.get("resource"))), parse_resource(group)
-        parts = _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
-        for part in iterate_maps(parts):
-            source = make_source(group, part, attributes)
-            scope = _dump(as_map(part.get("scope")))
-            origin = SpanOrigin("json", resource, source["resource_schema_url"], scope, source["schema_url"])
-            for each in iterate_maps(part.get("spans")):
-                span = parse_span_map(each, source)
-                yield span if isinstance(span, str) else SpanRecord(span, _dump(each), origin)
+    return tree
 
 
-def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
+def get_field(tree: Mapping[str, Any], name: str, other: str) -> Any:
+    """Return a field in either spelling."""
     value = tree.get(name)
     return tree.get(other) if value is None else value
 
 
-def _dump(tree: Mapping[str, Any]) -> bytes:
+def dump_map(tree: Mapping[str, Any]) -> bytes:
+    """Return a part of an export as JSON."""
     # Escaped: half a character of UTF-16, which JSON may hold, is none in UTF-8.
     return json.dumps(tree, separators=(",", ":")).encode()
 

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
+from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text, text
 
 from dokimos.server._db.columns import LONG, NUMBER, TIME, Id
 from dokimos.server._db.metadata import METADATA
 
 TRACE_METADATA: Final = MetaData(naming_convention=METADATA.naming_convention)
 """All tables of traces, apart from those of everything else."""
+
+
+def _where(condition: str) -> dict[str, Any]:
+    """Return the arguments of an index of some rows only, as each database names them."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
 
 TRACES: Final = Table(
     "traces",
@@ -48,28 +54,20 @@ TRACES: Final = Table(
     Column("output_text", Text),
     Column("summary", Text, nullable=False),  # JSON: `TraceSummary`, which more spans are merged into
     Column("match_due_at", TIME),  # when the rules of the project are held against its spans
-    UniqueConstraint("tenant_key", "trace_id"),
+    Column("deleted_at", TIME),  # read by nobody any more, until the server has removed its spans
+    # Of those that are there: a span that comes late for one that is being removed begins a new trace.
+    Index("ix_traces_identity", "tenant_key", "trace_id", unique=True, **_where("deleted_at IS NULL")),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "start_ns"),
     Index(None, "project_id", "duration_ns"),
     Index(None, "project_id", "cost_usd"),
     Index("ix_traces_session", "project_id", "session_id", "id"),
     Index("ix_traces_user", "project_id", "user_id", "id"),
-    Index(
-        "ix_traces_errors",
-        "project_id",
-        "id",
-        sqlite_where=text("error_count > 0"),
-        postgresql_where=text("error_count > 0"),
-    ),
-    Index(None, "expires_at"),
+    Index("ix_traces_errors", "project_id", "id", **_where("error_count > 0")),
+    Index("ix_traces_expires_at", "expires_at", **_where("deleted_at IS NULL")),
+    Index("ix_traces_deleted", "day", "id", **_where("deleted_at IS NOT NULL")),
     Index(None, "day"),
-    Index(
-        "ix_traces_match_due",
-        "match_due_at",
-        sqlite_where=text("match_due_at IS NOT NULL"),
-        postgresql_where=text("match_due_at IS NOT NULL"),
-    ),
+    Index("ix_traces_match_due", "match_due_at", **_where("match_due_at IS NOT NULL")),
     sqlite_strict=True,
 )
 
@@ -181,6 +179,47 @@ TRACE_DAYS: Final = Table(
     Column("removed_traces", LONG, nullable=False),
     Column("removed_spans", LONG, nullable=False),
     Column("removed_at", TIME, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+SPAN_LOGS: Final = Table(
+    "span_logs",
+    TRACE_METADATA,
+    # Log records that name a span, which may come later, earlier or never.
+    Column("tenant_key", Text, primary_key=True),
+    Column("trace_id", Text, primary_key=True),
+    Column("span_id", Text, primary_key=True),
+    Column("record", LONG, primary_key=True),  # a hash of what was sent: a repeated one is the same
+    Column("time_ns", LONG),
+    Column("day", LONG, nullable=False),  # on which it came
+    Column("source", LONG, nullable=False),  # the row of `trace_sources`
+    Column("encoding", LONG, nullable=False),  # of `body`, as in `spans`
+    Column("body", LargeBinary, nullable=False),  # the `LogRecord` of OTLP as it was sent
+    Column("expires_at", TIME),  # of one whose span has not come; others go with their trace
+    Index("ix_span_logs_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
+    Index(None, "day"),
+    sqlite_strict=True,
+)
+
+REMOVED_PROJECTS: Final = Table(
+    "removed_projects",
+    TRACE_METADATA,
+    # Projects that somebody has asked to delete, noted before they are: their traces go with them.
+    Column("project_id", Id, primary_key=True),
+    Column("asked_at", TIME, nullable=False),
+    sqlite_strict=True,
+)
+
+TRACE_REDACTIONS: Final = Table(
+    "trace_redactions",
+    TRACE_METADATA,
+    # How often each rule has replaced something, by the shards of the servers.
+    Column("project_key", Text, primary_key=True),
+    Column("rule", Text, primary_key=True),
+    Column("shard", LONG, primary_key=True),
+    Column("replaced_count", LONG, nullable=False),
+    Column("changed_at", TIME, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from dokimos.traces._otlp_records import SpanOrigin, SpanRecord
-from dokimos.traces._span import Span
+from dokimos.traces._span import LogRecord, Span
 from dokimos.traces._span_content import digest_span
 from dokimos.traces._span_messages import MessageCache
 
@@ -77,8 +77,8 @@ class NewSpan:
         return (self.end_ns or 0, len(self.body), self.body)
 
 
-def find_problem(span: Span) -> str | None:
-    """Return why a span cannot be stored, None where it can."""
+def find_problem(span: Span | LogRecord) -> str | None:
+    """Return why a span or the record of a log cannot be stored, None where it can."""
     if len(span.trace_id) > MAX_ID:
         return f"a trace id of more than {MAX_ID} characters"
     if len(span.span_id) > _MAX_SPAN_ID:
@@ -88,8 +88,13 @@ def find_problem(span: Span) -> str | None:
 
 def project_name_of(span: Span) -> str | None:
     """Return the name of the project that the resource of a span names, None where it names none."""
+    return project_name_in(span.resource)
+
+
+def project_name_in(resource: Mapping[str, Any]) -> str | None:
+    """Return the name of the project that the attributes of a resource name, None where they name none."""
     for key in PROJECT_KEYS:
-        value = span.resource.get(key)
+        value = resource.get(key)
         if isinstance(value, str) and value.strip():
             return value
     return None
