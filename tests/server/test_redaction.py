@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from sqlalchemy import select
-from tests.server.trace_exports import export, log, log_export, resource, span
+from tests.server.trace_server import export, log, log_export, resource, span
 
 from dokimos.server import ServerSettings
 from dokimos.server._db.trace_tables import SPAN_LOGS, SPANS, TRACE_REDACTIONS, TRACE_SOURCES, TRACES

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceResponse,
 )
 from sqlalchemy import select
-from tests.server.trace_exports import (
+from tests.server.trace_server import (
     TraceClock,
     log,
     log_export,

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 from sqlalchemy import delete
 from tests.server.db_command import Command
-from tests.server.trace_exports import open_traces, span
+from tests.server.trace_server import open_traces, span
 
 from dokimos.server._db.trace_tables import SPANS
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.server.test_metrics import read, value
-from tests.server.trace_exports import export, log, log_export, span
+from tests.server.trace_server import export, log, log_export, span
 
 from dokimos.server import ServerSettings
 from dokimos.server._db.database import DatabaseUnavailable

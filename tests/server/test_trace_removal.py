@@ -2,7 +2,7 @@
 
 import pytest
 from sqlalchemy import func, select
-from tests.server.trace_exports import export, open_traces, span
+from tests.server.trace_server import export, open_traces, span
 
 from dokimos.server._db.trace_tables import REMOVED_PROJECTS, SPANS, TRACES
 from dokimos.server._services.accounts.principal import SYSTEM

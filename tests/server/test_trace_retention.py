@@ -1,8 +1,9 @@
 """Traces that are removed for their age, and what is given back with them."""
 
+import asyncpg
 import pytest
 from sqlalchemy import func, select
-from tests.server.trace_exports import TraceClock, open_traces, span
+from tests.server.trace_server import TraceClock, open_traces, span
 
 from dokimos.server._db.clock import DAY
 from dokimos.server._db.trace_tables import (
@@ -143,6 +144,48 @@ async def test_a_day_of_which_a_trace_stays_keeps_the_spans_of_that(server, cloc
     clock.step(31)
     assert await server.sweeper.sweep() == 1
     assert await count(server, SPANS) == 1
+
+
+async def test_spans_wait_for_the_rest_of_their_day_where_that_goes_at_once(server, clock):
+    clock.step(0.001 - clock() % DAY / DAY)  # just after midnight
+    await server.send(span(1, 1))
+    clock.step(0.5)
+    await server.send(span(2, 1))
+    clock.step(29.6)
+    assert await server.sweeper.sweep() == (0 if server.traces.dialect == "postgresql" else 1)
+    assert [row.trace_id[-1] for row in await server.read(select(TRACES).where(SYSTEM.sees(TRACES)))] == ["2"]
+    clock.step(0.5)
+    assert await server.sweeper.sweep() == (2 if server.traces.dialect == "postgresql" else 1)
+    assert await server.traces.read(list_stored_days) == []
+
+
+async def test_what_somebody_deletes_does_not_wait_for_its_day(server, clock):
+    clock.step(0.001 - clock() % DAY / DAY)
+    await server.send(span(1, 1))
+    await server.send(span(2, 1))
+    clock.step(29.5)
+    first = (await server.read(select(TRACES.c.id).order_by(TRACES.c.id)))[0].id
+    await server.traces.write(lambda c: trace_retention.mark_traces(c, [first]))
+    assert await server.sweeper.sweep() == 1
+    assert await count(server, SPANS) == 1
+
+
+async def test_a_day_that_is_being_read_is_dropped_at_the_next_sweep(server, clock, monkeypatch):
+    monkeypatch.setattr("dokimos.server._services.traces.day_storage._LOCK_WAIT", "20ms")
+    await server.send(span(1, 1))
+    clock.step(31)
+    if server.traces.dialect == "sqlite":
+        return  # where readers never hold up the writer
+    reader = await asyncpg.connect(server.settings.database_url)
+    reading = reader.transaction()
+    await reading.start()
+    await reader.fetchval("SELECT count(*) FROM spans")
+    assert await server.sweeper.sweep() == 0
+    assert await server.read(select(TRACES).where(SYSTEM.sees(TRACES))) == []
+    await reading.rollback()
+    await reader.close()
+    assert await server.sweeper.sweep() == 1
+    assert await server.traces.read(list_stored_days) == []
 
 
 async def test_a_clock_that_is_set_forward_removes_nothing(server, clock):

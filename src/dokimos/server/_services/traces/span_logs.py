@@ -71,11 +71,10 @@ def lock_logs(connection: Connection, keys: Iterable[TraceKey], *, is_writer: bo
         return
     buckets = sorted({blake2b("\0".join(key).encode(), digest_size=2).digest()[0] % _BUCKETS for key in keys})
     lock = "pg_advisory_xact_lock" if is_writer else "pg_advisory_xact_lock_shared"
-    for bucket in buckets if is_writer else ():
-        connection.exec_driver_sql(f"SELECT {lock}({_LOCK}, {bucket})")
-    if buckets and not is_writer:
-        calls = ", ".join(f"{lock}({_LOCK}, {bucket})" for bucket in buckets)
-        connection.exec_driver_sql(f"SELECT {calls}")
+    # In the order of the array, the same in all servers, so that none waits for one that waits for it.
+    connection.exec_driver_sql(
+        f"SELECT {lock}($1, bucket) FROM unnest($2::int[]) AS bucket", (_LOCK, buckets)
+    )
 
 
 def insert_logs(

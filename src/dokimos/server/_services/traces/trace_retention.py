@@ -60,7 +60,9 @@ def mark_traces(connection: Connection, ids: Sequence[str]) -> int:
     if not ids:
         return 0
     is_there = (TRACES.c.id.in_(ids), TRACES.c.deleted_at.is_(None))
-    return connection.execute(update(TRACES).where(*is_there).values(deleted_at=now())).rowcount
+    return connection.execute(
+        update(TRACES).where(*is_there).values(deleted_at=now(), match_due_at=None)
+    ).rowcount
 
 
 def list_marked_days(connection: Connection) -> list[int]:
