@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.traces._otlp_records import SpanOrigin, SpanRecord
@@ -43,8 +42,7 @@ PROJECT_KEYS: Final = ("dokimos.project", "dokimos.project.name")
 """Attributes of a resource that name the project of its spans."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewSpan:
+class NewSpan(NamedTuple):
     """A span that is to be stored."""
 
     trace_id: str
@@ -71,6 +69,8 @@ class NewSpan:
     encoding: Literal["protobuf", "json"]
     body: bytes
     origin: SpanOrigin
+    source: int
+    """The id of its origin."""
 
     @property
     def rank(self) -> tuple[int, str]:
@@ -80,7 +80,7 @@ class NewSpan:
     @property
     def completeness(self) -> Completeness:
         """Of two copies of a span that differ, the higher one counts, whichever comes first."""
-        return measure_completeness(self.end_ns, self.body, origin_id(self.origin))
+        return measure_completeness(self.end_ns, self.body, self.source)
 
 
 def measure_completeness(end_ns: int | None, body: bytes, source: int) -> Completeness:
@@ -147,6 +147,7 @@ def digest_record(record: SpanRecord, cache: MessageCache | None = None) -> NewS
         record.origin.encoding,
         record.body,
         record.origin,
+        origin_id(record.origin),
     )
 
 
@@ -167,16 +168,26 @@ def hash_attributes(span: Span) -> tuple[int, ...]:
     hashes: list[int] = []
     for attributes in (span.attributes, span.resource):
         for key, value in attributes.items():
-            if isinstance(value, str | bool | int) and len(hashes) < _MAX_HASHED:
-                text = value if isinstance(value, str) else write_value(value)
-                if len(text) + len(key) <= _MAX_HASHED_LENGTH:
-                    hashes.append(hash_attribute(key, text))
+            if len(hashes) == _MAX_HASHED:
+                return tuple(hashes)
+            if isinstance(value, str):
+                text = value
+            elif isinstance(value, int):  # or true or false
+                text = write_value(value)
+            else:
+                continue
+            if len(text) + len(key) <= _MAX_HASHED_LENGTH:
+                hashes.append(hash_attribute(key, text))
     return tuple(hashes)
 
 
 def write_value(value: object) -> str:
     """Return the value of an attribute as the text that searches and rules compare."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    if type(value) is int:  # as JSON, at a tenth of what that costs
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 @lru_cache(maxsize=8192)
