@@ -33,7 +33,7 @@ from dokimos.server._db.trace_tables import (
 )
 from dokimos.server._services.traces.trace_texts import text_table
 
-PASSING = ("id", "trace", "row", "received_at", "created_at", "updated_at", "expires_at", "day")
+PASSING = ("id", "shard", "trace", "row", "received_at", "created_at", "updated_at", "expires_at", "day")
 """Columns that depend on when something came."""
 
 

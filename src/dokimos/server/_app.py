@@ -50,6 +50,7 @@ from dokimos.server._api.reviews import (
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
 from dokimos.server._api.traces import otlp_routes, redaction_routes, trace_removal_routes
+from dokimos.server._api.traces.otlp_errors import OtlpErrorMiddleware
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._oidc.provider import Provider
@@ -150,6 +151,7 @@ def _add_middleware(app: FastAPI, settings: ServerSettings) -> None:
     app.add_middleware(DisconnectMiddleware)
     app.add_middleware(GuardMiddleware, allowed_hosts=settings.allowed_hosts)
     app.add_middleware(DrainMiddleware)
+    app.add_middleware(OtlpErrorMiddleware)
     app.add_middleware(ObservationMiddleware, metrics=app.state.metrics, trail=app.state.audit_trail)
     app.add_middleware(ProxyMiddleware, trusted=settings.trusted_proxies)
 

@@ -20,6 +20,8 @@ _SERVICES: Final[dict[Signal, tuple[str, str]]] = {
     "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
 }
 _PARTS: Final = {
+    "ResourceSpans": "opentelemetry.proto.trace.v1.trace_pb2",
+    "ScopeSpans": "opentelemetry.proto.trace.v1.trace_pb2",
     "Span": "opentelemetry.proto.trace.v1.trace_pb2",
     "Resource": "opentelemetry.proto.resource.v1.resource_pb2",
     "InstrumentationScope": "opentelemetry.proto.common.v1.common_pb2",
@@ -58,10 +60,16 @@ def parse_request(data: bytes, signal: Signal) -> Any:
     return request
 
 
-def parse_message(name: Literal["Span", "Resource", "InstrumentationScope", "LogRecord"], data: bytes) -> Any:
-    """Return a part of an export that was serialized by itself."""
+def parse_message(
+    name: Literal["ResourceSpans", "ScopeSpans", "Span", "Resource", "InstrumentationScope", "LogRecord"],
+    data: bytes,
+) -> Any:
+    """Return a part of an export that was serialized by itself; raises `TraceError`."""
     message = getattr(require(_PARTS[name], extra="otel"), name)()
-    message.ParseFromString(data)
+    try:
+        message.ParseFromString(data)
+    except Exception as error:  # protobuf's own, which differs between its implementations
+        raise TraceError(f"This is not a {name} of OTLP: {error}.") from error
     return message
 
 

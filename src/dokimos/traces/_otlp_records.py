@@ -19,6 +19,7 @@ from dokimos.traces._otlp_protobuf import (
     read_attributes,
     read_source,
 )
+from dokimos.traces._protobuf_wire import split_spans
 from dokimos.traces._span import Span
 
 
@@ -60,7 +61,12 @@ def read_records(data: bytes, encoding: Encoding) -> RecordBatch:
     Raises:
         TraceError: It is not an export in that encoding.
     """
-    return _make_batch(_read_protobuf(data) if encoding == "protobuf" else _read_json(data))
+    return _make_batch(iterate_records(data, encoding))
+
+
+def iterate_records(data: bytes, encoding: Encoding) -> Iterator[SpanRecord | str]:
+    """Yield each span of an export of traces, or why it is none; raises what `read_records` raises."""
+    return _read_protobuf(data) if encoding == "protobuf" else _read_json(data)
 
 
 def _make_batch(parsed: Iterable[SpanRecord | str]) -> RecordBatch:
@@ -75,7 +81,12 @@ def _make_batch(parsed: Iterable[SpanRecord | str]) -> RecordBatch:
 
 
 def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
-    for group in parse_request(data, "traces").resource_spans:
+    try:
+        request = parse_request(data, "traces")
+    except TraceError:
+        yield from _salvage(data)
+        return
+    for group in request.resource_spans:
         resource = group.resource.SerializeToString()
         attributes = read_attributes(group.resource.attributes)
         for part in group.scope_spans:
@@ -87,6 +98,36 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
                 yield (
                     span if isinstance(span, str) else SpanRecord(span, message.SerializeToString(), origin)
                 )
+
+
+def _salvage(data: bytes) -> Iterator[SpanRecord | str]:
+    """Parse each span by itself where the export as a whole cannot be parsed: one bad span costs no other."""
+    parsed: list[SpanRecord | str] = []
+    for group_shell, scopes in split_spans(data):
+        for scope_shell, spans in scopes:
+            try:
+                group = parse_message("ResourceSpans", group_shell)
+                part = parse_message("ScopeSpans", scope_shell)
+            except TraceError:
+                parsed += ["a resource or scope that is not protobuf of OTLP"] * len(spans)
+                continue
+            attributes = read_attributes(group.resource.attributes)
+            source = read_source(group.schema_url, part.scope, part.schema_url, attributes)
+            resource, scope = group.resource.SerializeToString(), part.scope.SerializeToString()
+            origin = SpanOrigin("protobuf", resource, group.schema_url, scope, part.schema_url)
+            parsed += [_salvage_span(body, source, origin) for body in spans]
+    if all(isinstance(each, str) for each in parsed):
+        parse_request(data, "traces")  # raises: it is not an export at all
+    yield from parsed
+
+
+def _salvage_span(body: bytes, source: Source, origin: SpanOrigin) -> SpanRecord | str:
+    try:
+        message = parse_message("Span", body)
+    except TraceError:
+        return "content that is not protobuf of OTLP"
+    span = parse_span_message(message, source)
+    return span if isinstance(span, str) else SpanRecord(span, message.SerializeToString(), origin)
 
 
 def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
@@ -105,12 +146,17 @@ def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
 def load_map(data: bytes) -> dict[str, Any]:
     """Return an export in JSON; raises `TraceError`."""
     try:
-        tree = json.loads(data)
+        tree = _load_with_headroom(data)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"The export is not JSON: {error}.") from error
     if not isinstance(tree, dict):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
     return tree
+
+
+def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
+    """Parse JSON deeper in the stack than whoever reads a span of it later, which limits its nesting."""
+    return _load_with_headroom(data, frames - 1) if frames else json.loads(data)
 
 
 def get_field(tree: Mapping[str, Any], name: str, other: str) -> Any:

@@ -68,6 +68,32 @@ def sort_by_signal(export: bytes) -> list[tuple[Signal, bytes]]:
     ]
 
 
+def split_spans(export: bytes) -> list[tuple[bytes, list[tuple[bytes, list[bytes]]]]]:
+    """Return the groups of an export of traces: each without its scopes, and these without their spans.
+
+    Nothing but the wire format is looked at: it may not be an export. What is not a message has no groups.
+    """
+    try:
+        return [
+            (shell, [_split_field(part, _RECORDS) for part in parts])
+            for shell, parts in (_split_field(group, _SCOPES) for group in _split_field(export, _GROUPS)[1])
+        ]
+    except (ValueError, IndexError):
+        return []
+
+
+def _split_field(data: bytes, field: int) -> tuple[bytes, list[bytes]]:
+    """Return a message without a field, and the contents of that."""
+    rest, contents, begin = b"", [], 0
+    for number, kind, start, end in _fields(data, 0, len(data)):
+        if (number, kind) == (field, _LENGTH):
+            contents.append(data[start:end])
+        else:
+            rest += data[begin:end]
+        begin = end
+    return rest, contents
+
+
 def _groups(export: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield where the field of each group begins, and where its content starts and ends."""
     begin = 0

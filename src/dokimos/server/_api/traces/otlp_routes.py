@@ -13,6 +13,7 @@ from starlette.responses import Response
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.admission import LongKind
 from dokimos.server._api.http.request_body import check_is_json, stream_body
+from dokimos.server._api.traces.otlp_errors import PROTOBUF
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import UnsupportedMediaError
 from dokimos.server._services.traces.trace_ingestion import Ingested, TraceIngestion, first_reason
@@ -20,7 +21,6 @@ from dokimos.traces._otlp import Encoding
 from dokimos.traces._protobuf_wire import Signal
 
 ROUTER: Final = APIRouter(tags=["traces"])
-_PROTOBUF: Final = ("application/x-protobuf", "application/protobuf")
 
 
 @ROUTER.post("/api/v1/traces", summary="Take in traces of OpenTelemetry, as JSON or protobuf")
@@ -78,7 +78,7 @@ def read_encoding(request: Request) -> Encoding:
         UnsupportedMediaError: In none of them.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type in _PROTOBUF:
+    if content_type in PROTOBUF:
         return "protobuf"
     if content_type and content_type != "application/json" and not content_type.endswith("+json"):
         raise UnsupportedMediaError(

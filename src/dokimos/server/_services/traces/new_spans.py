@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.traces._otlp_records import SpanOrigin, SpanRecord
 from dokimos.traces._span import LogRecord, Span
 from dokimos.traces._span_content import digest_span
 from dokimos.traces._span_messages import MessageCache
 
+N = TypeVar("N", int, float)
 MAX_TEXT: Final = 32_768
 """Characters of an input or output that lists and searches keep; the whole is in the span itself."""
 MAX_ID: Final = 64
 """Characters of a trace id; those of OpenTelemetry have 32."""
 _MAX_SPAN_ID: Final = 64
+_MAX_PROJECT_NAME: Final = 255
+_MAX_KEY: Final = 255
+"""Characters of a session or user: an index of PostgreSQL takes no value of more than 2,704 bytes."""
+_MAX_TOKENS: Final = 10**10
+_MAX_COST: Final = 10_000.0
+"""Dollars of one span. More, or more tokens, was not measured, and sums have to stay within 64 bits."""
 _MAX_NANOSECONDS: Final = 2**63 - 1
 _MAX_HASHED: Final = 128
 """Attributes of a span that can be searched for."""
@@ -30,12 +37,12 @@ _STATUSES: Final = {"unset": None, "ok": "STATUS_CODE_OK", "error": "STATUS_CODE
 ENCODINGS: Final = ("protobuf", "json")
 """By the number that stands for them in the tables."""
 ERROR: Final = "STATUS_CODE_ERROR"
+Completeness: TypeAlias = tuple[int, int, bytes, int]
 PROJECT_KEYS: Final = ("dokimos.project", "dokimos.project.name")
 """Attributes of a resource that name the project of its spans."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewSpan:
+class NewSpan(NamedTuple):
     """A span that is to be stored."""
 
     trace_id: str
@@ -62,6 +69,8 @@ class NewSpan:
     encoding: Literal["protobuf", "json"]
     body: bytes
     origin: SpanOrigin
+    source: int
+    """The id of its origin."""
 
     @property
     def rank(self) -> tuple[int, str]:
@@ -69,12 +78,18 @@ class NewSpan:
         return (self.start_ns if self.start_ns is not None else _MAX_NANOSECONDS, self.span_id)
 
     @property
-    def completeness(self) -> tuple[int, int, bytes]:
-        """Of two copies of a span that differ, the one with the higher value counts, whichever comes first.
+    def completeness(self) -> Completeness:
+        """Of two copies of a span that differ, the higher one counts, whichever comes first."""
+        return measure_completeness(self.end_ns, self.body, self.source)
 
-        One that was exported again once it had ended has a later end, or more in it.
-        """
-        return (self.end_ns or 0, len(self.body), self.body)
+
+def measure_completeness(end_ns: int | None, body: bytes, source: int) -> Completeness:
+    """Return what copies of a span are compared by.
+
+    One that was exported again once it had ended has a later end, or more in it. Of two that differ only in
+    the resource or scope that they came with, either would do, but always the same one.
+    """
+    return (end_ns or 0, len(body), body, source)
 
 
 def find_problem(span: Span | LogRecord) -> str | None:
@@ -83,6 +98,10 @@ def find_problem(span: Span | LogRecord) -> str | None:
         return f"a trace id of more than {MAX_ID} characters"
     if len(span.span_id) > _MAX_SPAN_ID:
         return f"a span id of more than {_MAX_SPAN_ID} characters"
+    if not is_text(span.trace_id):
+        return "a trace id with NUL or half a character"
+    if not is_text(span.span_id):
+        return "a span id with NUL or half a character"
     return None
 
 
@@ -96,7 +115,7 @@ def project_name_in(resource: Mapping[str, Any]) -> str | None:
     for key in PROJECT_KEYS:
         value = resource.get(key)
         if isinstance(value, str) and value.strip():
-            return value
+            return value if len(value) <= _MAX_PROJECT_NAME and is_text(value) else None
     return None
 
 
@@ -112,27 +131,28 @@ def digest_record(record: SpanRecord, cache: MessageCache | None = None) -> NewS
     return NewSpan(
         span.trace_id,
         span.span_id,
-        span.parent_id,
+        None if span.parent_id is None else clean(span.parent_id[: 2 * _MAX_SPAN_ID]),
         clean(span.name),
         None if span.kind is None else _KINDS.get(span.kind),
         _STATUSES[span.status],
         str(digest.role),
         _nanoseconds(span.start_ns),
         _nanoseconds(span.end_ns),
-        usage.tokens_in,
-        usage.tokens_out,
-        usage.cost_usd,
+        _up_to(_MAX_TOKENS, usage.tokens_in),
+        _up_to(_MAX_TOKENS, usage.tokens_out),
+        _up_to(_MAX_COST, usage.cost_usd),
         usage.first_chunk_ms,
         None if usage.model is None else clean(usage.model[:MAX_TEXT]),
         _cut(digest.input_text),
         _cut(digest.output_text),
         _cut(digest.error),
-        _cut(digest.conversation_id),
-        _cut(digest.user_id),
+        _cut(digest.conversation_id, _MAX_KEY),
+        _cut(digest.user_id, _MAX_KEY),
         hash_attributes(span),
         record.origin.encoding,
         record.body,
         record.origin,
+        origin_id(record.origin),
     )
 
 
@@ -143,21 +163,36 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def is_text(text: str) -> bool:
+    """Whether every database holds a text as it is."""
+    return clean(text) == text
+
+
 def hash_attributes(span: Span) -> tuple[int, ...]:
     """Return a number for each attribute of a span or of its resource that searches can ask for."""
     hashes: list[int] = []
     for attributes in (span.attributes, span.resource):
         for key, value in attributes.items():
-            if isinstance(value, str | bool | int) and len(hashes) < _MAX_HASHED:
-                text = value if isinstance(value, str) else write_value(value)
-                if len(text) + len(key) <= _MAX_HASHED_LENGTH:
-                    hashes.append(hash_attribute(key, text))
+            if len(hashes) == _MAX_HASHED:
+                return tuple(hashes)
+            if isinstance(value, str):
+                text = value
+            elif isinstance(value, int):  # or true or false
+                text = write_value(value)
+            else:
+                continue
+            if len(text) + len(key) <= _MAX_HASHED_LENGTH:
+                hashes.append(hash_attribute(key, text))
     return tuple(hashes)
 
 
 def write_value(value: object) -> str:
     """Return the value of an attribute as the text that searches and rules compare."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    if type(value) is int:  # as JSON, at a tenth of what that costs
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 @lru_cache(maxsize=8192)
@@ -167,8 +202,12 @@ def hash_attribute(key: str, value: str) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest()) >> 1
 
 
-def _cut(text: Any) -> str | None:
-    return None if text is None else clean(str(text)[:MAX_TEXT])
+def _cut(text: Any, length: int = MAX_TEXT) -> str | None:
+    return None if text is None else clean(str(text)[:length])
+
+
+def _up_to(limit: N, value: N | None) -> N | None:
+    return value if value is not None and value <= limit else None
 
 
 def _nanoseconds(value: int | None) -> int | None:

@@ -13,8 +13,8 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import SPAN_LOGS
 from dokimos.server._services.traces.new_spans import ENCODINGS, NewSpan, digest_record
+from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.server._services.traces.stored_spans import read_record
-from dokimos.server._services.traces.trace_sources import origin_id
 from dokimos.traces._log_records import SentLog, parse_sent_log
 from dokimos.traces._otlp import Encoding
 from dokimos.traces._otlp_records import SpanRecord

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, delete, select, tuple_, update
+from sqlalchemy import Connection, Row, delete, select, tuple_
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY, now
-from dokimos.server._db.driver_statements import DriverStatement, driver_id, execute_many
-from dokimos.server._db.ids import new_ids
-from dokimos.server._db.inserts import INSERTS
-from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
+from dokimos.server._db.driver_statements import driver_id, execute_many
+from dokimos.server._db.trace_tables import SPANS
 from dokimos.server._redaction_rules import RedactionRule
-from dokimos.server._services.traces.new_spans import ENCODINGS, NewSpan, digest_record
+from dokimos.server._services.traces.new_spans import (
+    NewSpan,
+    digest_record,
+    measure_completeness,
+)
+from dokimos.server._services.traces.open_traces import OpenTrace, find_traces, read_traces
 from dokimos.server._services.traces.span_logs import (
     PlacedLog,
     SpanKey,
@@ -28,12 +31,22 @@ from dokimos.server._services.traces.span_logs import (
     load_logs,
     lock_logs,
 )
+from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.server._services.traces.stored_spans import read_record
-from dokimos.server._services.traces.trace_hours import HourChanges, HourKey, TraceCount, hour_of
+from dokimos.server._services.traces.trace_hours import HourChanges
 from dokimos.server._services.traces.trace_partitions import prepare_day
-from dokimos.server._services.traces.trace_sources import load_origin, origin_id, store_origins
+from dokimos.server._services.traces.trace_sources import load_origin, store_origins
+from dokimos.server._services.traces.trace_statements import (
+    ENCODING_NUMBERS,
+    INSERT_POSTGRESQL,
+    INSERT_SQLITE,
+    INSERT_WHOLE_TRACES,
+    SOURCE_COLUMNS,
+    UPDATE_TRACES,
+    WHOLE_SPANS,
+)
 from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
-from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_text
+from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_words
 from dokimos.traces._otlp_records import SpanOrigin
 from dokimos.traces._span_messages import MessageCache
 
@@ -78,7 +91,7 @@ class SpanStore:
     """Stores spans; one instance for each server, which remembers what it need not ask the database for."""
 
     def __init__(self) -> None:
-        self._shard = os.getpid() % _SHARDS
+        self._shard = secrets.randbelow(_SHARDS)  # in containers, all servers have the same process id
         self._days: set[int] = set()
         self._origins: dict[int, int] = {}
 
@@ -112,36 +125,6 @@ class SpanStore:
         self._origins.clear()
 
 
-@dataclass(slots=True)
-class _Trace:
-    """A trace that a batch has spans of."""
-
-    id: str
-    tenant_key: str
-    trace_id: str
-    day: int
-    created_at: int
-    expires_at: int | None
-    match_due_at: int | None
-    summary: TraceSummary
-    is_new: bool
-    counted: TraceCount | None = None
-    """As the hours have it before the batch."""
-    retention_days: float = 0.0
-    added: list[tuple[NewSpan, Placement]] = field(default_factory=list)
-    has_replaced: bool = False
-
-    @property
-    def project(self) -> str | None:
-        project: str | None = self.summary.chosen("project")
-        return project
-
-    def count(self) -> TraceCount:
-        """Return what it adds to the hours now."""
-        key: HourKey = (self.project or "", self.tenant_key, hour_of(self.summary, self.created_at))
-        return TraceCount(key, TraceSummary.load(self.summary.dump()))
-
-
 class _Transaction:
     """One batch of spans on its way into the tables."""
 
@@ -155,6 +138,7 @@ class _Transaction:
         self._known_origins = known_origins
         self._moment = now()
         self._today = self._moment // DAY
+        self._project_ids: dict[str | None, object] = {}
 
     def store(self, spans: Sequence[PlacedSpan]) -> StoredSpans:
         by_trace: dict[tuple[str, str], dict[str, PlacedSpan]] = {}
@@ -164,7 +148,7 @@ class _Transaction:
             if present is None or each.span.completeness > present.span.completeness:
                 group[each.span.span_id] = each
         lock_logs(self._connection, by_trace, is_writer=False)
-        traces = self._find_traces(by_trace)
+        traces = find_traces(self._connection, by_trace, self._moment)
         self._take_new(traces, by_trace)
         self._add_logs(traces)
         return self._store_changes([trace for trace in traces.values() if trace.added or trace.is_new])
@@ -177,7 +161,7 @@ class _Transaction:
         store_origins(self._connection, origins, self._today)
         ends = {days: self._end_of(_days(days)) for days in {each.retention_days for each in logs}}
         named = insert_logs(self._connection, logs, self._today, ends)
-        traces = self._read_traces(sorted({key[:2] for key in named}))
+        traces = read_traces(self._connection, sorted({key[:2] for key in named}))
         if not traces:
             return StoredSpans(day=self._today)
         after = load_logs(self._connection, list(traces))
@@ -187,7 +171,7 @@ class _Transaction:
         self._take_changed(traces, named, before, after, placements)
         return self._store_changes([trace for trace in traces.values() if trace.added])
 
-    def _store_changes(self, changed: Sequence[_Trace]) -> StoredSpans:
+    def _store_changes(self, changed: Sequence[OpenTrace]) -> StoredSpans:
         stored = StoredSpans(
             {trace.id: (trace.tenant_key or None, trace.project) for trace in changed},
             sum(len(trace.added) for trace in changed),
@@ -200,98 +184,31 @@ class _Transaction:
         self._update_traces(changed)
         return stored
 
-    def _find_traces(
-        self, keys: Mapping[tuple[str, str], Mapping[str, PlacedSpan]]
-    ) -> dict[tuple[str, str], _Trace]:
-        """Return the rows of traces, inserted where there are none, and locked."""
-        ordered = sorted(keys)  # in one order in all servers, so that none waits for one that waits for it
-        traces = self._read_traces(ordered)
-        missing = [key for key in ordered if key not in traces]
-        new = dict(zip(missing, new_ids(len(missing)), strict=True))
-        if new:
-            self._insert_traces(new)
-            # Another server may have been quicker with some of them.
-            for key, trace in self._read_traces(missing).items():
-                trace.is_new = trace.id == new[key]
-                if trace.is_new:
-                    trace.counted = None
-                traces[key] = trace
-        return traces
-
-    def _read_traces(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], _Trace]:
-        traces: dict[tuple[str, str], _Trace] = {}
-        for batch in in_batches(keys):
-            query = (
-                select(*_TRACE_COLUMNS)
-                .where(
-                    tuple_(TRACES.c.tenant_key, TRACES.c.trace_id).in_(batch),
-                    TRACES.c.deleted_at.is_(None),
-                )
-                .order_by(TRACES.c.tenant_key, TRACES.c.trace_id)
-                .with_for_update()
-            )
-            for row in self._connection.execute(query):
-                trace = _Trace(
-                    row.id,
-                    row.tenant_key,
-                    row.trace_id,
-                    row.day,
-                    row.created_at,
-                    row.expires_at,
-                    row.match_due_at,
-                    TraceSummary.load(row.summary),
-                    is_new=False,
-                )
-                trace.counted = trace.count()
-                traces[row.tenant_key, row.trace_id] = trace
-        return traces
-
-    def _insert_traces(self, new: Mapping[tuple[str, str], str]) -> None:
-        empty = TraceSummary().dump()
-        _INSERT_TRACES.execute_many(
-            self._connection,
-            [
-                {
-                    "id": driver_id(identifier, self._connection),
-                    "tenant_key": key[0],
-                    "trace_id": key[1],
-                    "tenant_id": key[0] or None,
-                    "day": self._today,
-                    "created_at": self._moment,
-                    "updated_at": self._moment,
-                    "span_count": 0,
-                    "error_count": 0,
-                    "byte_count": 0,
-                    "summary": empty,
-                }
-                for key, identifier in new.items()
-            ],
-        )
-
     def _take_new(
         self,
-        traces: Mapping[tuple[str, str], _Trace],
+        traces: Mapping[tuple[str, str], OpenTrace],
         by_trace: Mapping[tuple[str, str], Mapping[str, PlacedSpan]],
     ) -> None:
         """Decide which spans of the batch are stored: those that are not there, or not so complete."""
         present = self._read_present(
             [(trace.id, list(by_trace[key])) for key, trace in traces.items() if not trace.is_new]
         )
-        replaced: list[tuple[_Trace, str]] = []
+        replaced: list[tuple[OpenTrace, str]] = []
         for key, trace in traces.items():
             for span_id, (span, placement) in by_trace[key].items():
                 stored = present.get((trace.id, span_id))
                 if stored is not None:
-                    earlier = (stored.end_ns or 0, len(stored.body), bytes(stored.body))
+                    earlier = measure_completeness(stored.end_ns, bytes(stored.body), stored.source)
                     if span.completeness <= earlier:
                         continue
                     replaced.append((trace, span_id))
                     trace.has_replaced = True
                 trace.added.append((span, placement))
                 trace.retention_days = max(trace.retention_days, _days(placement.retention_days))
-        self._remove_spans(replaced)
+        if replaced:
+            self._remove_spans(replaced)
 
-    def _add_logs(self, traces: Mapping[tuple[str, str], _Trace]) -> None:
+    def _add_logs(self, traces: Mapping[tuple[str, str], OpenTrace]) -> None:
         """Add to new spans what their logs say, which came before them."""
         logs = load_logs(self._connection, [key for key, trace in traces.items() if trace.added])
         if not logs:
@@ -307,7 +224,7 @@ class _Transaction:
 
     def _take_changed(
         self,
-        traces: Mapping[tuple[str, str], _Trace],
+        traces: Mapping[tuple[str, str], OpenTrace],
         named: Iterable[SpanKey],
         before: Mapping[SpanKey, Sequence[StoredLog]],
         after: Mapping[SpanKey, Sequence[StoredLog]],
@@ -316,7 +233,7 @@ class _Transaction:
         """Store anew which of the spans that logs name say something else with them."""
         by_id = {trace.id: (key, trace) for key, trace in traces.items()}
         pairs = [(traces[key[:2]].id, key[2]) for key in sorted(named) if key[:2] in traces]
-        replaced: list[tuple[_Trace, str]] = []
+        replaced: list[tuple[OpenTrace, str]] = []
         met: list[SpanKey] = []
         for row in self._read_whole(pairs):
             trace_key, trace = by_id[row.trace]
@@ -338,32 +255,34 @@ class _Transaction:
         """Yield spans by the ids of the rows of their traces and their own, with their sources."""
         for batch in in_batches(pairs):
             yield from self._connection.execute(
-                _WHOLE_SPANS.where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch))
+                WHOLE_SPANS.where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch))
             ).all()
 
     @staticmethod
     def _origin_of(row: Row[Any]) -> SpanOrigin:
-        return load_origin(*(getattr(row, f"source_{name}") for name in _SOURCE_COLUMNS))
+        return load_origin(*(getattr(row, f"source_{name}") for name in SOURCE_COLUMNS))
 
     def _read_present(self, traces: Sequence[tuple[str, list[str]]]) -> dict[tuple[str, str], Row[Any]]:
         pairs = [(trace, span_id) for trace, span_ids in traces for span_id in span_ids]
         rows: dict[tuple[str, str], Row[Any]] = {}
         for batch in in_batches(pairs):
             is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
-            query = select(SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body).where(is_asked)
+            query = select(
+                SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body, SPANS.c.source
+            ).where(is_asked)
             rows |= {(row.trace, row.span_id): row for row in self._connection.execute(query)}
         return rows
 
-    def _remove_spans(self, replaced: Sequence[tuple[_Trace, str]]) -> None:
+    def _remove_spans(self, replaced: Sequence[tuple[OpenTrace, str]]) -> None:
         pairs = [(trace.id, span_id) for trace, span_id in replaced]
         for batch in in_batches(pairs):
             self._connection.execute(delete(SPANS).where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)))
 
-    def _store_origins(self, traces: Iterable[_Trace]) -> set[int]:
+    def _store_origins(self, traces: Iterable[OpenTrace]) -> set[int]:
         origins = {}
         for trace in traces:
             for span, _ in trace.added:
-                origins[origin_id(span.origin)] = span.origin
+                origins[span.source] = span.origin
         unknown = {
             key: origin
             for key, origin in origins.items()
@@ -372,20 +291,20 @@ class _Transaction:
         store_origins(self._connection, unknown, self._today)
         return set(origins)
 
-    def _insert_spans(self, traces: Sequence[_Trace]) -> None:
+    def _insert_spans(self, traces: Sequence[OpenTrace]) -> None:
         added = [(trace, span, placement) for trace in traces for span, placement in trace.added]
         rows = [self._span_row(trace, span, placement) for trace, span, placement in added]
         if self._is_postgresql:
-            texts = [(searchable_text(span), list(span.attribute_hashes)) for _, span, _ in added]
+            texts = [(searchable_words(span), list(span.attribute_hashes)) for _, span, _ in added]
             execute_many(
                 self._connection,
-                _INSERT_POSTGRESQL,
+                INSERT_POSTGRESQL,
                 [(*row, *text) for row, text in zip(rows, texts, strict=True)],
             )
             return
         first = self._next_row()
         execute_many(
-            self._connection, _INSERT_SQLITE, [(*row, first + place) for place, row in enumerate(rows)]
+            self._connection, INSERT_SQLITE, [(*row, first + place) for place, row in enumerate(rows)]
         )
         by_day: dict[int, list[tuple[int, NewSpan, str]]] = {}
         for place, (trace, span, placement) in enumerate(added):
@@ -401,10 +320,10 @@ class _Transaction:
         ).scalar()
         return 1 + (last or 0)
 
-    def _span_row(self, trace: _Trace, span: NewSpan, placement: Placement) -> tuple[object, ...]:
+    def _span_row(self, trace: OpenTrace, span: NewSpan, placement: Placement) -> tuple[object, ...]:
         return (
             trace.day,
-            driver_id(trace.id, self._connection),
+            trace.driver_id,
             span.span_id,
             span.parent_id,
             span.name,
@@ -421,33 +340,52 @@ class _Transaction:
             span.input_text,
             span.output_text,
             span.error,
-            driver_id(placement.project, self._connection),
-            origin_id(span.origin),
-            ENCODINGS.index(span.encoding),
+            self._project_id(placement.project),
+            span.source,
+            ENCODING_NUMBERS[span.encoding],
             span.body,
             self._moment,
         )
 
-    def _update_traces(self, traces: Sequence[_Trace]) -> None:
+    def _update_traces(self, traces: Sequence[OpenTrace]) -> None:
         hours = HourChanges()
         for trace in traces:
+            if trace.summary.span_count:  # it was counted before
+                hours.add(trace.count(), -1)
             if trace.has_replaced:
                 trace.summary = self._summarize(trace)
             else:
-                trace.summary.merge(
-                    TraceSummary.of((span, placement.project) for span, placement in trace.added)
-                )
-            if trace.counted is not None and trace.counted.summary.span_count:
-                hours.add(trace.counted, -1)
+                for span, placement in trace.added:
+                    trace.summary.add_span(span, placement.project)
             hours.add(trace.count())
-        rows = [self._trace_row(trace) for trace in traces]
-        if rows:
-            _UPDATE_TRACES.execute_many(self._connection, rows)
+        new = [trace for trace in traces if trace.is_new and not self._is_postgresql]
+        if new:
+            INSERT_WHOLE_TRACES.execute_many(
+                self._connection, [self._trace_row(trace) | self._new_row(trace) for trace in new]
+            )
+        changed = [trace for trace in traces if self._is_postgresql or not trace.is_new]
+        if changed:
+            UPDATE_TRACES.execute_many(self._connection, [self._trace_row(trace) for trace in changed])
         hours.store(self._connection, self._shard)
 
-    def _summarize(self, trace: _Trace) -> TraceSummary:
+    def _project_id(self, project: str | None) -> object:
+        if project not in self._project_ids:
+            self._project_ids[project] = driver_id(project, self._connection)
+        return self._project_ids[project]
+
+    def _new_row(self, trace: OpenTrace) -> dict[str, object]:
+        return {
+            "id": trace.driver_id,
+            "tenant_key": trace.tenant_key,
+            "trace_id": trace.trace_id,
+            "tenant_id": trace.tenant_key or None,
+            "day": trace.day,
+            "created_at": trace.created_at,
+        }
+
+    def _summarize(self, trace: OpenTrace) -> TraceSummary:
         """Return the summary of a trace from all of its spans: a sum cannot say what a replaced one added."""
-        query = _WHOLE_SPANS.where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
+        query = WHOLE_SPANS.where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
         key = (trace.tenant_key, trace.trace_id)
         logs = load_logs(self._connection, [key])
         summary, cache = TraceSummary(), MessageCache()
@@ -458,13 +396,13 @@ class _Transaction:
             summary.add_span(digest_record(whole, cache), row.project_id)
         return summary
 
-    def _trace_row(self, trace: _Trace) -> dict[str, object]:
+    def _trace_row(self, trace: OpenTrace) -> dict[str, object]:
         summary, usage = trace.summary, trace.summary.usage
         root = summary.chosen("root") or [None] * 4
         models = sorted(name for name in summary.models if name)
         return {
-            "row": driver_id(trace.id, self._connection),
-            "project_id": driver_id(trace.project, self._connection),
+            "row": trace.driver_id,
+            "project_id": self._project_id(trace.project),
             "updated_at": self._moment,
             "expires_at": self._expiry(trace),
             "span_count": summary.span_count,
@@ -488,7 +426,7 @@ class _Transaction:
             "match_due_at": self._match_due_at(trace),
         }
 
-    def _expiry(self, trace: _Trace) -> int | None:
+    def _expiry(self, trace: OpenTrace) -> int | None:
         if not trace.added:
             return trace.expires_at
         return self._end_of(trace.retention_days)
@@ -496,102 +434,10 @@ class _Transaction:
     def _end_of(self, days: float) -> int | None:
         return None if days == float("inf") else self._moment + round(days * DAY)
 
-    def _match_due_at(self, trace: _Trace) -> int | None:
+    def _match_due_at(self, trace: OpenTrace) -> int | None:
         has_rules = any(placement.has_rules for _, placement in trace.added)
         return self._moment if has_rules else trace.match_due_at
 
 
 def _days(days: float) -> float:
     return float("inf") if days == _FOREVER else days
-
-
-_SOURCE_COLUMNS: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
-_WHOLE_SPANS: Final = select(
-    SPANS.c.trace,
-    SPANS.c.span_id,
-    SPANS.c.project_id,
-    SPANS.c.encoding,
-    SPANS.c.body,
-    *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in _SOURCE_COLUMNS),
-).join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
-_TRACE_COLUMNS: Final = tuple(
-    TRACES.c[name]
-    for name in (
-        "id",
-        "tenant_key",
-        "trace_id",
-        "day",
-        "created_at",
-        "expires_at",
-        "match_due_at",
-        "summary",
-    )
-)
-_NEW_COLUMNS: Final = (
-    "id",
-    "tenant_key",
-    "trace_id",
-    "tenant_id",
-    "day",
-    "created_at",
-    "updated_at",
-    "span_count",
-    "error_count",
-    "byte_count",
-    "summary",
-)
-_CHANGING_COLUMNS: Final = (
-    "project_id",
-    "updated_at",
-    "expires_at",
-    "span_count",
-    "error_count",
-    "byte_count",
-    "start_ns",
-    "end_ns",
-    "duration_ns",
-    "tokens_in",
-    "tokens_out",
-    "cost_usd",
-    "first_chunk_ms",
-    "root_name",
-    "root_status",
-    "input_text",
-    "output_text",
-    "session_id",
-    "user_id",
-    "model",
-    "summary",
-    "match_due_at",
-)
-_INSERT_TRACES: Final = DriverStatement(
-    lambda dialect: (
-        INSERTS[dialect](TRACES)
-        .values({name: bindparam(name) for name in _NEW_COLUMNS})
-        .on_conflict_do_nothing()
-    )
-)
-_UPDATE_TRACES: Final = DriverStatement(
-    lambda _: (
-        update(TRACES)
-        .where(TRACES.c.id == bindparam("row"))
-        .values({name: bindparam(name) for name in _CHANGING_COLUMNS})
-    )
-)
-_SPAN_COLUMNS: Final = tuple(column.name for column in SPANS.c if column.name != "row")
-
-
-def _insert_spans(more: str, values: Sequence[str]) -> str:
-    columns = ", ".join((*_SPAN_COLUMNS, more))
-    return f"INSERT INTO spans ({columns}) VALUES ({', '.join(values)})"
-
-
-_INSERT_SQLITE: Final = _insert_spans('"row"', ["?"] * (len(_SPAN_COLUMNS) + 1))
-_INSERT_POSTGRESQL: Final = _insert_spans(
-    "search, attribute_hashes",
-    [
-        *(f"${place}" for place in range(1, len(_SPAN_COLUMNS) + 1)),
-        f"to_tsvector('simple', ${len(_SPAN_COLUMNS) + 1})",
-        f"${len(_SPAN_COLUMNS) + 2}",
-    ],
-)

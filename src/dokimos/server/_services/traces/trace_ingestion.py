@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from itertools import islice
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from sqlalchemy.exc import DBAPIError
 
 from dokimos.errors import TraceError
 from dokimos.server._db.database import Database
@@ -18,7 +22,6 @@ from dokimos.server._services.errors import InvalidRequestError, RoleError, Unav
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.traces.ingestion_counts import IngestionCounts
 from dokimos.server._services.traces.new_spans import (
-    NewSpan,
     digest_record,
     find_problem,
     project_name_in,
@@ -32,12 +35,17 @@ from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._trace_settings import TraceSettings
 from dokimos.traces._log_records import LogBatch, read_log_records
 from dokimos.traces._otlp import Encoding
-from dokimos.traces._otlp_records import RecordBatch, read_records
+from dokimos.traces._otlp_records import SpanRecord, iterate_records
 from dokimos.traces._span_messages import MessageCache
 
 T = TypeVar("T")
+_Placements: TypeAlias = Mapping[str | None, Placement | str]
+"""By the names of projects: where their spans belong, or why they are refused."""
+_LOGGER: Final = logging.getLogger("dokimos.server")
 _SPANS_AT_ONCE: Final = 1000
 """Spans of one transaction, which others wait for."""
+_PARSED_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of exports that are parsed and stored at once, beyond the first one."""
 _SMALL: Final = 16_384
 """Bytes of an export that is parsed where it arrives: another thread would take longer to begin."""
 
@@ -56,13 +64,20 @@ class Ingested:
 
 
 class IngestionQueue:
-    """Counts the bytes of exports that are not on disk yet, and refuses more than there may be."""
+    """Bounds the exports that are not on disk yet.
 
-    def __init__(self, limit: int) -> None:
+    It counts the bytes of those that are received, and refuses more than there may be. Parsed, an export
+    takes many times its size, so only some bytes are parsed at a time; the others wait as they were sent.
+    """
+
+    def __init__(self, limit: int, parsed_limit: int = _PARSED_BYTES) -> None:
         self._limit = limit
+        self._parsed_limit = parsed_limit
         self._bytes = 0
         self.refused_count = 0
         """Exports that were refused because too much was waiting."""
+        self._parsed = 0
+        self._turns: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
     def waiting_bytes(self) -> int:
@@ -79,7 +94,8 @@ class IngestionQueue:
 
         def add(size: int) -> None:
             nonlocal held
-            if self._bytes and self._bytes + size > self._limit:
+            # One alone is taken however large it is: the limit of a body says how large.
+            if self._bytes > held and self._bytes + size > self._limit:
                 self.refused_count += 1
                 raise UnavailableError(
                     "The server stores as many traces as it can at the moment; send this export again.",
@@ -92,6 +108,52 @@ class IngestionQueue:
             yield add
         finally:
             self._bytes -= held
+
+    @asynccontextmanager
+    async def take_turn(self, size: int) -> AsyncIterator[None]:
+        """Wait until an export of a size may be parsed, in the order of arrival; it may until the end."""
+        if self._turns or not self._has_room(size):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._turns.append((size, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():  # its turn came at this moment
+                    self._end_turn(size)
+                raise
+        else:
+            self._parsed += size
+        try:
+            yield
+        finally:
+            self._end_turn(size)
+
+    def _has_room(self, size: int) -> bool:
+        return self._parsed == 0 or self._parsed + size <= self._parsed_limit
+
+    def _end_turn(self, size: int) -> None:
+        self._parsed -= size
+        while self._turns and (self._turns[0][1].done() or self._has_room(self._turns[0][0])):
+            following, turn = self._turns.popleft()
+            if not turn.done():  # else its client has hung up
+                self._parsed += following
+                turn.set_result(None)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What has become of the spans of an export so far."""
+
+    accepted: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    traces: set[tuple[str | None, str]] = field(default_factory=set)
+    redactions: Redactions = field(default_factory=Redactions)
+    refusal: str | None = None
+    """Why the caller may not store some of them."""
+
+    def note_refusals(self, placements: _Placements) -> None:
+        """Note why the caller may not store into some of the projects."""
+        self.refusal = next((each for each in placements.values() if isinstance(each, str)), self.refusal)
 
 
 class TraceIngestion:
@@ -118,25 +180,23 @@ class TraceIngestion:
             InvalidRequestError: It is not an export.
             RoleError: The caller may store none of its spans.
         """
-        batch = await self._parse(data, lambda: read_records(data, encoding))
-        reasons = Counter(batch.reasons)
-        names = {project_name_of(record.span) for record in batch.records}
-        placements = await self.projects.place(principal, names) if names else {}
-        spans: list[PlacedSpan] = []
-        redactions = Redactions()
-        for span, name in await self._parse(data, lambda: _digest(batch, reasons, placements, redactions)):
-            placement = placements[name]
-            if isinstance(placement, str):
-                reasons[placement] += 1
-            else:
-                spans.append(PlacedSpan(span, placement))
-        refusals = [each for each in placements.values() if isinstance(each, str)]
-        if refusals and not spans:
-            raise RoleError(refusals[0])
-        await self._store(spans, redactions)
-        self._counts.add("span", len(spans), reasons, redactions.counts)
-        traces = len({(each.placement.tenant, each.span.trace_id) for each in spans})
-        return Ingested(len(spans), reasons.total(), traces, dict(reasons))
+        outcome = _Outcome()
+        async with self.queue.take_turn(len(data)):
+            records = iterate_records(data, encoding)
+            # Some at a time: parsed, the spans of a large export take many times its bytes.
+            while part := await self._parse(data, lambda: _read_part(records, outcome.reasons)):
+                placements = await self.projects.place(principal, {each.project for each in part})
+                outcome.note_refusals(placements)
+                spans = await self._parse(data, partial(_digest, part, placements, outcome))
+                await self._store(spans, outcome)
+        await self._count("span", outcome)
+        if outcome.refusal is not None and not outcome.accepted:
+            raise RoleError(outcome.refusal)
+        return Ingested(outcome.accepted, outcome.reasons.total(), len(outcome.traces), dict(outcome.reasons))
+
+    def close(self) -> None:
+        """End the thread that parses."""
+        self._parser.shutdown()
 
     async def ingest_logs(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
         """Store the log records of an export that name a span.
@@ -145,37 +205,48 @@ class TraceIngestion:
             InvalidRequestError: It is not an export.
             RoleError: The caller may store none of its records.
         """
-        batch = await self._parse(data, lambda: read_log_records(data, encoding))
-        reasons = Counter(batch.reasons)
-        names = {project_name_in(log.resource) for log in batch.logs}
-        placements = await self.projects.place(principal, names) if names else {}
-        redactions = Redactions()
-        logs = await self._parse(data, lambda: _place_logs(batch, reasons, placements, redactions))
-        refusals = [each for each in placements.values() if isinstance(each, str)]
-        if refusals and not logs:
-            raise RoleError(refusals[0])
-        await self._count(redactions)
-        for start in range(0, len(logs), _SPANS_AT_ONCE):
-            part = tuple(logs[start : start + _SPANS_AT_ONCE])
-            await self._traces.write(partial(self.store.store_logs, logs=part))
-        self._counts.add("log", len(logs), reasons, redactions.counts)
+        outcome = _Outcome()
+        async with self.queue.take_turn(len(data)):
+            batch = await self._parse(data, lambda: read_log_records(data, encoding))
+            outcome.reasons.update(batch.reasons)
+            names = {project_name_in(log.resource) for log in batch.logs}
+            placements = await self.projects.place(principal, names) if names else {}
+            outcome.note_refusals(placements)
+            logs = await self._parse(data, partial(_place_logs, batch, placements, outcome))
+            for start in range(0, len(logs), _SPANS_AT_ONCE):
+                part = tuple(logs[start : start + _SPANS_AT_ONCE])
+                await self._traces.write(partial(self.store.store_logs, logs=part))
+        outcome.accepted = len(logs)
+        await self._count("log", outcome)
+        if outcome.refusal is not None and not logs:
+            raise RoleError(outcome.refusal)
         traces = len({each.key[:2] for each in logs})
-        return Ingested(len(logs), reasons.total(), traces, dict(reasons))
+        return Ingested(len(logs), outcome.reasons.total(), traces, dict(outcome.reasons))
 
-    def close(self) -> None:
-        """End the thread that parses."""
-        self._parser.shutdown()
+    async def _count(self, kind: Literal["span", "log"], outcome: _Outcome) -> None:
+        redactions = outcome.redactions.counts
+        self._counts.add(kind, outcome.accepted, outcome.reasons, redactions)
+        if redactions:
+            await self._traces.write(partial(count_redactions, counts=redactions), background=True)
 
-    async def _store(self, spans: list[PlacedSpan], redactions: Redactions) -> None:
-        await self._count(redactions)
-        for start in range(0, len(spans), _SPANS_AT_ONCE):
-            part = tuple(spans[start : start + _SPANS_AT_ONCE])
-            stored = await self._traces.write(partial(self.store.store, spans=part))
-            self.store.remember(stored)
-
-    async def _count(self, redactions: Redactions) -> None:
-        if redactions.counts:
-            await self._traces.write(partial(count_redactions, counts=redactions.counts), background=True)
+    async def _store(self, spans: list[PlacedSpan], outcome: _Outcome) -> None:
+        """Store spans in one transaction; those that the database does not take are found and rejected."""
+        if not spans:
+            return
+        try:
+            stored = await self._traces.write(partial(self.store.store, spans=tuple(spans)))
+        except (DBAPIError, ValueError, OverflowError, TypeError) as error:
+            if len(spans) > 1:
+                middle = len(spans) // 2
+                await self._store(spans[:middle], outcome)
+                await self._store(spans[middle:], outcome)
+                return
+            _LOGGER.error("A span of trace %s cannot be stored.", spans[0].span.trace_id, exc_info=error)
+            outcome.reasons["a value that the database does not take"] += 1
+            return
+        self.store.remember(stored)
+        outcome.accepted += len(spans)
+        outcome.traces.update((each.placement.tenant, each.span.trace_id) for each in spans)
 
     async def _parse(self, data: bytes, parse: Callable[[], T]) -> T:
         try:
@@ -186,38 +257,54 @@ class TraceIngestion:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
 
 
-_Placements = Mapping[str | None, Placement | str]
+class _ReadSpan(NamedTuple):
+    """A span, and the name of the project that it names."""
+
+    record: SpanRecord
+    project: str | None
 
 
-def _digest(
-    batch: RecordBatch, reasons: Counter[str], placements: _Placements, redactions: Redactions
-) -> list[tuple[NewSpan, str | None]]:
-    """Return the spans that can be stored, each with the name of its project; count the reasons of others."""
-    spans: list[tuple[NewSpan, str | None]] = []
-    for records in sort_by_trace(batch.records).values():
-        cache = MessageCache()
-        for record in records:
-            name = project_name_of(record.span)
-            problem = find_problem(record.span)
-            redacted = redactions.redact_span(record, placements[name]) if problem is None else problem
-            if isinstance(redacted, str):
-                reasons[redacted] += 1
+def _read_part(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> list[_ReadSpan]:
+    """Return the next spans that can be stored, none at the end; count the reasons of others."""
+    spans: list[_ReadSpan] = []
+    while not spans:
+        part = list(islice(records, _SPANS_AT_ONCE))
+        if not part:
+            break
+        for each in part:
+            problem = each if isinstance(each, str) else find_problem(each.span)
+            if isinstance(each, str) or problem is not None:
+                reasons[str(problem)] += 1
             else:
-                spans.append((digest_record(redacted, cache), name))
+                spans.append(_ReadSpan(each, project_name_of(each.span)))
     return spans
 
 
-def _place_logs(
-    batch: LogBatch, reasons: Counter[str], placements: _Placements, redactions: Redactions
-) -> list[PlacedLog]:
-    """Return the log records that can be stored; count the reasons of others."""
+def _digest(part: list[_ReadSpan], placements: _Placements, outcome: _Outcome) -> list[PlacedSpan]:
+    """Return spans as they are stored, without what redaction rules name; count why others are not."""
+    names = {id(each.record): each.project for each in part}
+    spans: list[PlacedSpan] = []
+    for group in sort_by_trace(each.record for each in part).values():
+        cache = MessageCache()
+        for record in group:
+            placement = placements[names[id(record)]]
+            redacted = outcome.redactions.redact_span(record, placement)
+            if isinstance(placement, str) or isinstance(redacted, str):
+                outcome.reasons[placement if isinstance(placement, str) else str(redacted)] += 1
+            else:
+                spans.append(PlacedSpan(digest_record(redacted, cache), placement))
+    return spans
+
+
+def _place_logs(batch: LogBatch, placements: _Placements, outcome: _Outcome) -> list[PlacedLog]:
+    """Return the log records that can be stored; count why others are not."""
     logs: list[PlacedLog] = []
     for log in batch.logs:
         placement = placements[project_name_in(log.resource)]
         problem = placement if isinstance(placement, str) else find_problem(log.record)
-        redacted = redactions.redact_log(log, placement) if problem is None else problem
+        redacted = outcome.redactions.redact_log(log, placement) if problem is None else problem
         if isinstance(placement, str) or isinstance(redacted, str):
-            reasons[str(redacted)] += 1
+            outcome.reasons[str(redacted)] += 1
         else:
             logs.append(PlacedLog(redacted, placement.tenant, placement.retention_days, placement.has_rules))
     return logs

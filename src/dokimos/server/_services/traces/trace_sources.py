@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from functools import lru_cache
-from hashlib import blake2b
 
 from sqlalchemy import Connection
 
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import TRACE_SOURCES
-from dokimos.server._services.traces.new_spans import ENCODINGS
+from dokimos.server._services.traces.new_spans import ENCODINGS, is_text
 from dokimos.traces._otlp_records import SpanOrigin
-
-
-@lru_cache(maxsize=1024)
-def origin_id(origin: SpanOrigin) -> int:
-    """Return the id of the row of an origin: a hash, so that finding it needs no query."""
-    parts = (
-        origin.encoding.encode(),
-        origin.resource,
-        origin.resource_schema_url.encode("utf-8", "surrogatepass"),
-        origin.scope,
-        origin.schema_url.encode("utf-8", "surrogatepass"),
-    )
-    digest = blake2b(digest_size=8)
-    for part in parts:
-        digest.update(len(part).to_bytes(8))
-        digest.update(part)
-    return int.from_bytes(digest.digest()) >> 1
 
 
 def store_origins(connection: Connection, origins: Mapping[int, SpanOrigin], day: int) -> None:
@@ -44,9 +26,9 @@ def store_origins(connection: Connection, origins: Mapping[int, SpanOrigin], day
             id=key,
             encoding=ENCODINGS.index(origin.encoding),
             resource=origin.resource,
-            resource_schema_url=origin.resource_schema_url.replace("\0", ""),
+            resource_schema_url=_escape(origin.resource_schema_url),
             scope=origin.scope,
-            schema_url=origin.schema_url.replace("\0", ""),
+            schema_url=_escape(origin.schema_url),
             last_day=day,
         )
         connection.execute(
@@ -63,5 +45,18 @@ def load_origin(
 ) -> SpanOrigin:
     """Return the origin of a row."""
     return SpanOrigin(
-        "json" if encoding else "protobuf", bytes(resource), resource_schema_url, bytes(scope), schema_url
+        "json" if encoding else "protobuf",
+        bytes(resource),
+        _unescape(resource_schema_url),
+        bytes(scope),
+        _unescape(schema_url),
     )
+
+
+def _escape(url: str) -> str:
+    """Return a text that every database holds, and that is read back as it was sent."""
+    return url if is_text(url) and not url.startswith('"') else json.dumps(url)
+
+
+def _unescape(text: str) -> str:
+    return json.loads(text) if text.startswith('"') else text

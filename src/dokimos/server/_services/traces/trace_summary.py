@@ -120,15 +120,22 @@ class TraceSummary:
         self.byte_count += len(span.body)
         self.start_ns = _smaller(self.start_ns, span.start_ns)
         self.end_ns = _larger(self.end_ns, span.end_ns)
-        self.first_chunk_ms = _smaller(self.first_chunk_ms, span.first_chunk_ms)
+        if span.first_chunk_ms is not None:
+            self.first_chunk_ms = _smaller(self.first_chunk_ms, span.first_chunk_ms)
         self._add_usage(span)
         start, span_id = span.rank
         rank = (0 if span.parent_id is None else 1, start, span_id)
-        root = [span.name, span.status, _cut(span.input_text), _cut(span.output_text)]
-        self._choose("root", rank, root)
-        for name, value in (("session", span.session_id), ("user", span.user_id), ("project", project)):
-            if value is not None:
-                self._choose(name, (0, start, span_id), value)
+        root = self.choices.get("root")
+        if root is None or rank < root.rank:
+            texts = [span.name, span.status, _cut(span.input_text), _cut(span.output_text)]
+            self.choices["root"] = Choice(rank, texts)
+        rank = (0, start, span_id)
+        if span.session_id is not None:
+            self._choose("session", rank, span.session_id)
+        if span.user_id is not None:
+            self._choose("user", rank, span.user_id)
+        if project is not None:
+            self._choose("project", rank, project)
 
     def merge(self, other: TraceSummary) -> None:
         """Add the spans of another summary, none of which are among these."""
@@ -183,7 +190,10 @@ class TraceSummary:
             self.agents.keep_larger(Usage(span.tokens_in, span.tokens_out, cost))
 
     def _add_calls(self, name: str, usage: ModelUsage) -> None:
-        self.models.setdefault(name, ModelUsage()).add_calls(usage)
+        present = self.models.get(name)
+        if present is None:
+            present = self.models[name] = ModelUsage()
+        present.add_calls(usage)
         if len(self.models) > _MAX_MODELS:
             # The last by name: one that is among the first of all is so in each part, and is never cut up.
             last = max(each for each in self.models if each != OTHER_MODELS)

@@ -20,13 +20,25 @@ from dokimos.server._services.traces.new_spans import NewSpan
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_INDEXED: Final = 100_000
 """Characters of a span that are indexed; PostgreSQL refuses an index of more than 1 MB."""
-_WORD: Final = re.compile(r"\w+")
+_NO_WORD: Final = re.compile(r"[\W_]+")
+_MARK: Final = "\u01c2"
+"""A rare letter that begins the words that are not of the text: the index cannot search in one column."""
 
 
 def searchable_text(span: NewSpan) -> str:
     """Return what a search for a text looks at."""
     parts = (span.name, span.input_text, span.output_text, span.error)
     return "\n".join(part for part in parts if part)[:MAX_INDEXED]
+
+
+def searchable_words(span: NewSpan) -> str:
+    """Return the same for PostgreSQL, whose parser would keep `example.com` or `3.14` as one word."""
+    return _NO_WORD.sub(" ", searchable_text(span))
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text that is searched for, as both databases index them."""
+    return [word for word in _NO_WORD.split(text) if word]
 
 
 def text_table(day: int) -> str:
@@ -36,12 +48,12 @@ def text_table(day: int) -> str:
 
 def attribute_word(number: int) -> str:
     """Return the word that stands for an attribute in the index of SQLite."""
-    return f"a{number:x}"
+    return f"{_MARK}a{number:x}"
 
 
 def project_word(project_id: str | None, tenant_key: str) -> str:
     """Return the word that all spans of one project and tenant have in the index of SQLite."""
-    return f"p{(project_id or '').replace('-', '')}t{tenant_key.encode().hex()}"
+    return f"{_MARK}p{(project_id or '').replace('-', '')}t{tenant_key.encode().hex()}"
 
 
 @cache
@@ -74,13 +86,19 @@ def index_texts(
     table = text_table(day)
     if day not in known_days:
         connection.exec_driver_sql(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5(text, words, content='', detail=none)"
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}"
+            " USING fts5(text, words, content='', detail=none, columnsize=0)"
         )
     execute_many(
         connection,
         f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)",
         [
-            (row, searchable_text(span), " ".join([project, *map(attribute_word, span.attribute_hashes)]))
+            # What `attribute_word` writes, without a call for each of a million attributes.
+            (
+                row,
+                searchable_text(span),
+                " ".join([project, *[f"{_MARK}a{n:x}" for n in span.attribute_hashes]]),
+            )
             for row, span, project in spans
         ],
     )
@@ -93,11 +111,11 @@ def match_expression(
 
     None where nothing of it can be looked for.
     """
-    words = [] if text is None else _WORD.findall(text)
-    parts = [f'text:"{word}"' for word in words[:-1]] + [f'text:"{word}"*' for word in words[-1:]]
-    parts += [f'words:"{attribute_word(number)}"' for number in attributes]
+    words = [] if text is None else split_words(text)
+    parts = [f'"{word}"' for word in words[:-1]] + [f'"{word}"*' for word in words[-1:]]
+    parts += [f'"{attribute_word(number)}"' for number in attributes]
     if not parts:
         return None
     if project is not None:
-        parts.append(f'words:"{project}"')
+        parts.append(f'"{project}"')
     return " AND ".join(parts)
