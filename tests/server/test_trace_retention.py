@@ -1,5 +1,7 @@
 """Traces that are removed for their age, and what is given back with them."""
 
+import asyncio
+
 import asyncpg
 import pytest
 from sqlalchemy import func, select
@@ -245,6 +247,14 @@ async def test_sqlite_makes_its_file_smaller(tmp_path, clock):
         await server.sweeper.sweep()
         left = await server.traces.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
     assert left < pages / 5
+
+
+async def test_a_sweep_ends_while_what_comes_in_frees_pages_all_the_time(tmp_path, clock, monkeypatch):
+    async with open_traces(clock, data_dir=tmp_path) as server:
+        await server.send(span(1, 1))
+        monkeypatch.setattr("dokimos.server._workers.trace_retention.count_free_pages", lambda c: 10)
+        monkeypatch.setattr("dokimos.server._workers.trace_retention.give_space_back", lambda c: 4)
+        assert await asyncio.wait_for(server.sweeper.sweep(), 60) == 0
 
 
 async def test_others_forget_a_trace_before_it_is_removed(server, clock):

@@ -16,7 +16,12 @@ from sqlalchemy.exc import DBAPIError
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.metrics import Metrics
-from dokimos.server._services.traces.day_storage import drop_day, give_space_back, list_stored_days
+from dokimos.server._services.traces.day_storage import (
+    count_free_pages,
+    drop_day,
+    give_space_back,
+    list_stored_days,
+)
 from dokimos.server._services.traces.span_store import SpanStore
 from dokimos.server._services.traces.trace_removals import (
     find_present_projects,
@@ -90,7 +95,7 @@ class TraceSweeper:
             await self._drop_unused_days()
             await self._repeat(partial(remove_lone_logs, moment=moment))
             await self._repeat(remove_unused_sources)
-            await self._repeat(give_space_back)
+            await self._give_space_back()
         if removed:
             _LOGGER.info("%d traces that had expired or were deleted are removed.", removed)
         return removed
@@ -166,6 +171,13 @@ class TraceSweeper:
             return False
         finally:
             self._store.forget()
+
+    async def _give_space_back(self) -> None:
+        # As much as is free now: what comes in meanwhile frees pages again and again.
+        left = await self._traces.read(count_free_pages, Lane.WORK)
+        while left > 0 and (given := await self._traces.write(give_space_back, background=True)):
+            left -= given
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def _repeat(self, step: Callable[[Connection], int]) -> None:
         await repeat_until_done(lambda: self._traces.write(step, background=True))

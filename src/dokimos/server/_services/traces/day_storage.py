@@ -58,20 +58,21 @@ def drop_day(connection: Connection, day: int) -> bool:
 
 
 def give_space_back(connection: Connection) -> int:
-    """Have SQLite shorten its file by some of the pages that are free; return how many, 0 where none is.
-
-    PostgreSQL does it by itself: a partition is a file.
-    """
-    if connection.dialect.name == "postgresql":
-        return 0
-    free = _count_free_pages(connection)
+    """Have SQLite shorten its file by some of the pages that are free; return how many, 0 where none is."""
+    free = count_free_pages(connection)
     if not free:
         return 0
     # Read to its end: each step of the statement moves one page.
     connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").close()
-    return free - _count_free_pages(connection)
+    return max(0, free - count_free_pages(connection))
 
 
-def _count_free_pages(connection: Connection) -> int:
+def count_free_pages(connection: Connection) -> int:
+    """Return how many pages of the file of SQLite are free.
+
+    PostgreSQL gives space back by itself: a partition is a file.
+    """
+    if connection.dialect.name == "postgresql":
+        return 0
     count: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
     return count
