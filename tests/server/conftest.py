@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from tests.server.server_process import PATIENT, Process
 
 from dokimos.server import ServerSettings, create_app
-from dokimos.server._db.database import open_database
+from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._serve import Server, configure_uvicorn, listen
 
 POSTGRES_URL = "DOKIMOS_TEST_POSTGRES_URL"
@@ -76,11 +76,12 @@ def migrated_sqlite(tmp_path_factory):
 
 
 def _migrate(**settings):
-    database = open_database(ServerSettings(**settings))
+    databases = (open_database(ServerSettings(**settings)), open_trace_database(ServerSettings(**settings)))
 
     async def migrate():
-        await database.open()
-        await database.close()
+        for database in databases:
+            await database.open()
+            await database.close()
 
     asyncio.run(migrate())
 
@@ -103,7 +104,9 @@ def _new_database(postgres, template="template1"):
 def database_settings(request, tmp_path):
     """Settings of a server on each kind of database, migrated and without rows."""
     if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path)
+        server = request.getfixturevalue("migrated_sqlite")
+        for file in (server, server.with_name("traces.db")):
+            shutil.copy(file, tmp_path)
         yield {"data_dir": tmp_path}
         return
     template = request.getfixturevalue("migrated_postgres")

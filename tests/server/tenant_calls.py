@@ -9,6 +9,15 @@ OTHER_ROUTES = {
     "delete /api/v1/sessions": "ends the caller's sessions; tests/server/test_sessions.py does",
     "delete /api/v1/sessions/{sessionId}": "ends a session; tests/server/test_sessions.py does",
     **{
+        call: "is about traces, which are in a database of their own; tests/server/test_trace_*.py do"
+        for call in (
+            "post /api/v1/traces",
+            "post /v1/traces",
+            "post /v1/logs",
+            "delete /api/v1/traces/{traceId}",
+        )
+    },
+    **{
         call: "would change what the callers of the walk may; tests/server/test_keys.py does"
         for call in (
             "patch /api/v1/api-keys/{keyId}",
@@ -92,6 +101,8 @@ def bodies_of(world, caller):
             **pick([{}, {"datasetName": pick(world.names), "datasetVersion": pick([1, 2])}]),
         },
         "delete /api/v1/projects/{name}": lambda: None,
+        "put /api/v1/projects/{name}/redaction-rules": lambda: {"rules": [{"name": text, "keys": [text]}]},
+        "post /api/v1/projects/{name}/redaction-rules/test": lambda: {"text": text},
         "patch /api/v1/projects/{name}/settings": lambda: pick(
             [{"alertOn": "passRate"}, {"runRetentionDays": 0.0}, {"baselineBranches": [text]}]
         ),

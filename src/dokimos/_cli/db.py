@@ -89,9 +89,23 @@ def upgrade(only_check: bool, contract: bool, data_dir: Path | None) -> int:
         echo(f"  {'to do' if only_check else 'done'}  {step.version}  {step.purpose}")
     if not found.pending:
         echo("It is up to date.")
+    needs_traces = _upgrade_traces(settings, only_check)
     if contract:
         echo("There is nothing to remove: no version has left anything behind yet.")
-    return EXIT_BELOW if only_check and found.pending else 0
+    return EXIT_BELOW if only_check and (found.pending or needs_traces) else 0
+
+
+def _upgrade_traces(settings: ServerSettings, only_check: bool) -> bool:
+    from dokimos.server._admin.trace_database import describe_traces, has_traces, upgrade_traces
+    from dokimos.server._db.migrate import TRACE_HEAD
+
+    if not has_traces(settings):
+        return False
+    version, is_old = upgrade_traces(settings, only_check=only_check)
+    now = "no tables" if version is None else f"schema {version}"
+    what = ("to do" if only_check else "done") if is_old else "up to date"
+    echo(f"traces: {describe_traces(settings)}: {now}, this version has {TRACE_HEAD}: {what}")
+    return is_old
 
 
 @db.command()
@@ -107,9 +121,12 @@ def check(repair: bool, data_dir: Path | None) -> int:
     """
     settings = _settings(data_dir)
     from dokimos.server._admin.checking import check_database, repair_database
+    from dokimos.server._admin.trace_database import check_traces
 
     with _line_on_terminal() as show:
         report = check_database(settings, progress=lambda subject: show(f"checking {subject}"))
+        show("checking traces")
+        check_traces(settings, report)
     for finding in report.findings:
         _show_finding(finding)
     if not repair:
@@ -123,18 +140,31 @@ def check(repair: bool, data_dir: Path | None) -> int:
 
 @db.command()
 @click.argument("file", type=_FILE)
+@click.option(
+    "--traces", type=_FILE, metavar="COPY", help="Also copy the file of production traces (SQLite)."
+)
 @_force_option
 @_data_dir_option
-def backup(file: Path, force: bool, data_dir: Path | None) -> int:
+def backup(file: Path, traces: Path | None, force: bool, data_dir: Path | None) -> int:
     """Write the whole database to FILE, for `restore`.
 
     It is written as it is now, to a ZIP archive, also while servers run. It holds keys (as hashes) and
     secrets: keep it as safe as the database. FILE appears when it is whole.
+
+    Production traces are in a database of their own and are not in FILE. --traces copies their file, which is
+    restored by putting it back as traces.db; with PostgreSQL, copy them with pg_dump.
     """
     settings = _settings(data_dir)
     from dokimos.server._admin.selection import Selection
+    from dokimos.server._admin.trace_database import copy_traces, describe_traces, has_traces
 
-    return _write(settings, file, Selection(is_backup=True), (), force)
+    code = _write(settings, file, Selection(is_backup=True), (), force)
+    if traces is not None:
+        size = copy_traces(settings, traces, replaces=force)
+        echo(f"wrote {traces} ({format_size(size)}): the traces")
+    elif has_traces(settings):
+        echo(f"Production traces are not in it: they are in {describe_traces(settings)}.")
+    return code
 
 
 @db.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from dokimos._core.pattern_cost import longest_safe_text
@@ -40,3 +41,28 @@ def search_within_limit(pattern: re.Pattern[str], text: str, *, whole: bool = Fa
 def _search(pattern: re.Pattern[str], text: str, whole: bool) -> Span | None:
     match = pattern.fullmatch(text) if whole else pattern.search(text)
     return match.span() if match is not None else None
+
+
+def replace_within_limit(
+    replacements: Sequence[tuple[str, str]], texts: Sequence[str], *, limit: float = LIMIT_SECONDS
+) -> tuple[list[str], list[int]]:
+    """Return texts with all matches of patterns replaced, and how often each pattern matched.
+
+    Args:
+        replacements: Patterns, each with what takes the place of its matches; one after the other.
+        texts: Which share the limit.
+        limit: Seconds of CPU time.
+
+    Raises:
+        EvaluationError: it took longer, or there is no process that could be ended: unlike a search, this
+            does without neither.
+    """
+    try:
+        return search_process.replace(replacements, texts, limit=limit)
+    except SearchProcessError as error:
+        raise EvaluationError(f"No process can be started that replaces texts: {error}") from None
+    except TimeoutError:
+        raise EvaluationError(
+            f"Replacing was stopped after {limit:g} s on {sum(map(len, texts))} characters: a pattern "
+            "backtracks too much. Make its inner repeats possessive, such as (a++)+."
+        ) from None

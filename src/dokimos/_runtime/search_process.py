@@ -15,7 +15,8 @@ import signal
 import sys
 import threading
 import time
-from typing import IO, TYPE_CHECKING, Final, cast
+from collections.abc import Callable, Sequence
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     import io
@@ -28,8 +29,10 @@ class SearchProcessError(Exception):
     """There is no process that searches: none can be started, or it ended more than once."""
 
 
-_Request = tuple[str, int, str, bool, float]
-"""A pattern, its flags, a text, whether the whole of it must match, and the limit: all of builtin types."""
+_Request = tuple[str, tuple[object, ...]]
+"""What is to be done, `search` or `replace`, and the arguments of that: all of builtin types."""
+Replacement = tuple[str, str]
+"""A pattern, and what takes the place of each of its matches."""
 
 
 class _EndedError(Exception):
@@ -55,7 +58,29 @@ class SearchProcess:
         """
         # DEBUG would print into the replies; an int, since some programs cannot pickle RegexFlag.
         flags = pattern.flags & ~int(re.DEBUG)
-        request = (str.__str__(pattern.pattern), flags, str.__str__(text), whole, limit)
+        arguments = (str.__str__(pattern.pattern), flags, str.__str__(text), whole, limit)
+        span: Span | None = self._run(("search", arguments), limit)
+        return span
+
+    def replace(
+        self, replacements: Sequence[Replacement], texts: Sequence[str], *, limit: float
+    ) -> tuple[list[str], list[int]]:
+        """Return texts with all matches of patterns replaced, and how often each pattern matched.
+
+        Args:
+            replacements: One after the other: each works on what those before it have left.
+            texts: Which share the limit.
+            limit: Seconds of CPU time.
+
+        Raises:
+            TimeoutError: when it took longer.
+            SearchProcessError: when there is no process to ask.
+        """
+        request: _Request = ("replace", (list(replacements), list(texts), limit))
+        result: tuple[list[str], list[int]] = self._run(request, limit)
+        return result
+
+    def _run(self, request: _Request, limit: float) -> Any:
         with self._mutex:
             # Twice, since somebody else may have ended it meanwhile: the system for want of memory, say.
             for _ in range(2):
@@ -88,7 +113,7 @@ class SearchProcess:
                 # The raw file: to close the buffered one would send half a request of the other process.
                 cast("io.BufferedReader | io.BufferedWriter", pipe).raw.close()
 
-    def _ask(self, request: _Request) -> Span | None:
+    def _ask(self, request: _Request) -> Any:
         if self._process is None:
             self._process = self._start()
         process = self._process
@@ -97,7 +122,7 @@ class SearchProcess:
         try:
             pickle.dump(request, process.stdin)
             process.stdin.flush()
-            span: Span | None = pickle.load(process.stdout)
+            answer = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
             self._process = None
             _close_pipes(process)
@@ -105,7 +130,7 @@ class SearchProcess:
         except BaseException:  # Ctrl-C: its reply would be taken for that of the next search
             self.close()
             raise
-        return span
+        return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
         import subprocess
@@ -166,10 +191,10 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     replies.flush()
     while True:
         try:
-            request: _Request = pickle.load(requests)
+            task, arguments = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(_search(*request), replies)
+        pickle.dump(_TASKS[task](*arguments), replies)
         replies.flush()
 
 
@@ -181,6 +206,26 @@ def _search(pattern: str, flags: int, text: str, whole: bool, limit: float) -> S
     finally:
         _end_after(None)
     return match.span() if match is not None else None
+
+
+def _replace(
+    replacements: Sequence[Replacement], texts: list[str], limit: float
+) -> tuple[list[str], list[int]]:
+    counts = [0] * len(replacements)
+    _end_after(limit)
+    try:
+        for place, (pattern, replacement) in enumerate(replacements):
+            expression = re.compile(pattern)
+            template = replacement.replace("\\", "\\\\")  # it stands for itself, as a whole
+            for index, text in enumerate(texts):
+                texts[index], count = expression.subn(template, text)
+                counts[place] += count
+    finally:
+        _end_after(None)
+    return texts, counts
+
+
+_TASKS: Final[dict[str, Callable[..., object]]] = {"search": _search, "replace": _replace}
 
 
 def _end_after(seconds: float | None) -> None:

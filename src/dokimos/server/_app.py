@@ -51,7 +51,14 @@ from dokimos.server._api.reviews import (
 )
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
-from dokimos.server._api.traces import otlp_routes, trace_dataset_routes, trace_routes, trace_session_routes
+from dokimos.server._api.traces import (
+    otlp_routes,
+    redaction_routes,
+    trace_dataset_routes,
+    trace_removal_routes,
+    trace_routes,
+    trace_session_routes,
+)
 from dokimos.server._api.traces.otlp_errors import OtlpErrorMiddleware
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database, open_trace_database
@@ -81,6 +88,7 @@ from dokimos.server._workers.judging import JudgeWorker, judge_runs
 from dokimos.server._workers.maintenance import maintain
 from dokimos.server._workers.online_matching import OnlineMatching
 from dokimos.server._workers.online_scoring import OnlineScoring, score_traces
+from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
@@ -105,6 +113,8 @@ _ROUTERS: Final = (
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
     trace_dataset_routes.ROUTER,
+    trace_removal_routes.ROUTER,
+    redaction_routes.ROUTER,
     event_routes.ROUTER,
     key_routes.ROUTER,
     session_routes.ROUTER,
@@ -181,10 +191,12 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.unaudited_database = database
     state.database = AuditedDatabase(database, trail)
     state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
-    projects = TraceProjects(database, settings.traces)
-    state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces)
+    projects = TraceProjects(database, settings)
+    state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces, metrics)
+    state.trace_sweeper = TraceSweeper(state.traces, database, state.trace_ingestion.store, metrics)
     state.keys = KeyRing(database, settings)
     state.health = DatabaseHealth(database)
+    state.trace_health = DatabaseHealth(state.traces)
     state.comparisons = Comparisons(
         database,
         ComparisonProcess(settings),
@@ -252,6 +264,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             maintain(state.database, state.settings, state.comparisons),
             judge_runs(state.judging),
             score_traces(state.matching, state.scoring),
+            remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
         ):
             state.keys.announce_to(relay.announce_access)
             yield

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from dokimos.errors import ConfigurationError
 from dokimos.server._environment import Variables
+from dokimos.server._redaction_rules import RedactionRule, load_rules
 
 _MEBIBYTE: Final = 1024 * 1024
 
@@ -33,6 +35,8 @@ class TraceSettings:
     """How often the server looks for traces to remove."""
     creates_projects: bool = False
     """Whether a trace that names an unknown project creates it."""
+    redaction_rules: tuple[RedactionRule, ...] = ()
+    """What is replaced in all spans before they are stored, before the rules of their project."""
 
 
 def read_trace_settings(variables: Variables, database_url: str | None) -> TraceSettings:
@@ -52,4 +56,16 @@ def read_trace_settings(variables: Variables, database_url: str | None) -> Trace
         retention_days=variables.number("DOKIMOS_TRACE_RETENTION_DAYS", 30.0, forever="for ever"),
         sweep_seconds=variables.integer("DOKIMOS_TRACE_SWEEP_INTERVAL_MS", 3_600_000, low=100) / 1000,
         creates_projects=variables.boolean("DOKIMOS_TRACES_CREATE_PROJECTS"),
+        redaction_rules=_read_rules(variables),
     )
+
+
+def _read_rules(variables: Variables) -> tuple[RedactionRule, ...]:
+    name = "DOKIMOS_REDACTION_RULES"
+    text = variables.text(name)
+    try:
+        return () if text is None else load_rules(text)
+    except ValueError as error:
+        example = '[{"name": "email", "pattern": "[^@ ]+@[^@ ]+"}]'
+        message = f"{name} must be a list of rules in JSON, such as {example}: {error}."
+        raise ConfigurationError(message, setting=name) from None

@@ -64,7 +64,7 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
 
 
 def parse_message(name: Literal["Span", "Resource", "InstrumentationScope", "LogRecord"], data: bytes) -> Any:
-    """Return a part of an export as a message of protobuf's own classes, with all in it; raises `TraceError`."""
+    """Return a part of an export as a message of protobuf's own classes; raises `TraceError`."""
     message = getattr(require(_PARTS[name], extra="otel"), name)()
     with as_trace_error():
         message.ParseFromString(data)

@@ -71,6 +71,8 @@ class Manifest:
     """The projects that were asked for, None for everything."""
     with_keys: bool = False
     with_comparisons: bool = False
+    with_traces: bool = False
+    """Never so far: production traces are in a database of their own, and are backed up apart."""
     tables: tuple[TableEntry, ...] = ()
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from sqlalchemy import Connection, text
+from starlette.datastructures import State
 from starlette.requests import Request
 
 from dokimos._version import __version__
@@ -44,11 +45,13 @@ class DatabaseHealth:
 @ROUTER.get("/health")
 @access(Access.PUBLIC)
 async def get_health(request: Request) -> JSONResponse:
-    """Say whether the server works: 503 once the database has been away for 30 seconds."""
-    away = await request.app.state.health.check()
-    return _answer(
-        away < _PATIENCE_SECONDS, request.app.state.database.dialect, "UP" if away == 0 else "DOWN"
-    )
+    """Say whether the server works: 503 once the database has been away for 30 seconds.
+
+    The database of traces is a component of its own: runs and items are taken in without it.
+    """
+    state = request.app.state
+    away, traces_away = await asyncio.gather(state.health.check(), state.trace_health.check())
+    return _answer(state, is_up=away < _PATIENCE_SECONDS, away=away, traces_away=traces_away)
 
 
 @ROUTER.get("/health/liveness")
@@ -63,10 +66,10 @@ async def get_liveness() -> JSONResponse:
 async def get_readiness(request: Request) -> JSONResponse:
     """Say whether requests can be served now: the database answers, and the server is not about to stop."""
     state = request.app.state
-    away = await state.health.check()
+    away, traces_away = await asyncio.gather(state.health.check(), state.trace_health.check())
     if state.is_draining and away == 0:
         return JSONResponse({"status": "OUT_OF_SERVICE"}, 503)
-    return _answer(away == 0, state.database.dialect, "UP" if away == 0 else "DOWN")
+    return _answer(state, is_up=away == 0, away=away, traces_away=traces_away)
 
 
 @ROUTER.get("/info")
@@ -76,10 +79,18 @@ async def get_info() -> dict[str, Any]:
     return {"app": {"name": "dokimos", "version": __version__}, "build": {"version": __version__}}
 
 
-def _answer(is_up: bool, dialect: str, database_status: str) -> JSONResponse:
-    component = {"status": database_status, "details": {"database": dialect}}
-    body = {"status": "UP" if is_up else "DOWN", "components": {"db": component}}
+def _answer(state: State, *, is_up: bool, away: float, traces_away: float) -> JSONResponse:
+    components = {
+        "db": _describe(state.database, away),
+        "traces": _describe(state.traces, traces_away),
+    }
+    body = {"status": "UP" if is_up else "DOWN", "components": components}
     return JSONResponse(body, 200 if is_up else 503)
+
+
+def _describe(database: Database, away: float) -> dict[str, object]:
+    status = "UP" if away == 0 else "DOWN"
+    return {"status": status, "details": {"database": database.dialect}}
 
 
 def _ping(connection: Connection) -> None:

@@ -69,6 +69,16 @@ def watch_server(state: State) -> None:
         "Comparisons that are being computed.",
         lambda: state.comparisons.running_count,
     )
+    metrics.watch(
+        "dokimos_trace_bytes_waiting",
+        "Bytes of exports of traces that are received, parsed or stored at the moment.",
+        lambda: state.trace_ingestion.queue.waiting_bytes,
+    )
+    metrics.watch(
+        "dokimos_trace_exports_refused_total",
+        "Exports that were refused with 503 because too much was waiting.",
+        lambda: state.trace_ingestion.queue.refused_count,
+    )
     metrics.watch("dokimos_event_streams", "Clients that receive events.", lambda: events.subscriber_count)
     metrics.watch(
         "dokimos_event_frames_waiting",

@@ -165,6 +165,26 @@ def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
     return sqlite_database.read_once(settings.sqlite_path, query)
 
 
+def read_traces_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
+    """Run a query on one snapshot of the traces, likewise."""
+    url = settings.traces.database_url or settings.database_url
+    if url is not None:
+        return read_once(replace(settings, database_url=url), query)
+    from dokimos.server._db import sqlite_database
+
+    return sqlite_database.read_once(settings.sqlite_trace_path, query)
+
+
+def write_traces_once(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
+    """Run a change of the traces as one transaction, likewise."""
+    url = settings.traces.database_url or settings.database_url
+    if url is not None:
+        return write_once(replace(settings, database_url=url), change)
+    from dokimos.server._db import sqlite_database
+
+    return sqlite_database.write_once(settings.sqlite_trace_path, change)
+
+
 def write_once(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
     """Run a change as one transaction, from a process of its own: without a pool or a migration.
 

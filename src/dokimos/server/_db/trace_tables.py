@@ -25,7 +25,12 @@ TOKENS: Final = "coalesce(tokens_in, 0) + coalesce(tokens_out, 0)"
 def _partial_indexes(condition: str, **columns: tuple[str, ...]) -> Iterator[Index]:
     """Yield indexes, by their names, of the rows that fulfil a condition."""
     for name, each in columns.items():
-        yield Index(name, *each, sqlite_where=text(condition), postgresql_where=text(condition))
+        yield Index(name, *each, **_where(condition))
+
+
+def _where(condition: str) -> dict[str, Any]:
+    """Return the arguments of an index of some rows only, as each database names them."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
 TRACES: Final = Table(
@@ -60,8 +65,12 @@ TRACES: Final = Table(
     Column("summary", Text, nullable=False),  # JSON: `TraceSummary`, which more spans are merged into
     Column("match_due_at", TIME),  # when the rules of the project are held against its spans
     Column("quiet_due_at", TIME),  # when those rules are that wait until nothing more comes
-    UniqueConstraint("tenant_key", "trace_id"),
-    # Each ends with the id, so that a page of a list is read from one place of one of them.
+    Column("deleted_at", TIME),  # read by nobody any more, until the server has removed its spans
+    # Of those that are there: a span that comes late for one that is being removed begins a new trace.
+    Index("ix_traces_identity", "tenant_key", "trace_id", unique=True, **_where("deleted_at IS NULL")),
+    Index("ix_traces_expires_at", "expires_at", **_where("deleted_at IS NULL")),
+    Index("ix_traces_deleted", "day", "id", **_where("deleted_at IS NOT NULL")),
+    # Each of the others ends with the id, so that a page of a list is read from one place of one of them.
     Index(None, "tenant_key", "id"),
     Index(None, "project_id", "id"),
     Index(None, "start_ns", "id"),
@@ -77,7 +86,6 @@ TRACES: Final = Table(
     ),
     *_partial_indexes("user_id IS NOT NULL", ix_traces_user=("user_id", "id")),
     *_partial_indexes("error_count > 0", ix_traces_errors=("project_id", "id"), ix_traces_any_error=("id",)),
-    Index(None, "expires_at"),
     Index(None, "day", "id"),
     *_partial_indexes("match_due_at IS NOT NULL", ix_traces_match_due=("match_due_at",)),
     *_partial_indexes("quiet_due_at IS NOT NULL", ix_traces_quiet_due=("quiet_due_at",)),
@@ -249,4 +257,45 @@ TRACE_EVAL_JOBS: Final = Table(
         postgresql_where=text("batch IS NOT NULL"),
     ),
     sqlite_strict=True,
+)
+
+SPAN_LOGS: Final = Table(
+    "span_logs",
+    TRACE_METADATA,
+    # Log records that name a span, which may come later, earlier or never.
+    Column("tenant_key", Text, primary_key=True),
+    Column("trace_id", Text, primary_key=True),
+    Column("span_id", Text, primary_key=True),
+    Column("record", LONG, primary_key=True),  # a hash of what was sent: a repeated one is the same
+    Column("time_ns", LONG),
+    Column("day", LONG, nullable=False),  # on which it came
+    Column("source", LONG, nullable=False),  # the row of `trace_sources`
+    Column("encoding", LONG, nullable=False),  # of `body`, as in `spans`
+    Column("body", LargeBinary, nullable=False),  # the `LogRecord` of OTLP as it was sent
+    Column("expires_at", TIME),  # of one whose span has not come; others go with their trace
+    Index("ix_span_logs_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
+    Index(None, "day"),
+    sqlite_strict=True,
+)
+
+REMOVED_PROJECTS: Final = Table(
+    "removed_projects",
+    TRACE_METADATA,
+    # Projects that somebody has asked to delete, noted before they are: their traces go with them.
+    Column("project_id", Id, primary_key=True),
+    Column("asked_at", TIME, nullable=False),
+    sqlite_strict=True,
+)
+
+TRACE_REDACTIONS: Final = Table(
+    "trace_redactions",
+    TRACE_METADATA,
+    # How often each rule has replaced something, by the shards of the servers.
+    Column("project_key", Text, primary_key=True),
+    Column("rule", Text, primary_key=True),
+    Column("shard", LONG, primary_key=True),
+    Column("replaced_count", LONG, nullable=False),
+    Column("changed_at", TIME, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )

@@ -28,3 +28,8 @@ def warn_of_access(settings: ServerSettings, *, is_keyed: bool) -> Iterator[str]
         )
     elif not settings.require_auth_for_reads:
         yield "Reading needs no key; DOKIMOS_REQUIRE_AUTH_FOR_READS=true closes it."
+        if settings.public_traces:
+            yield (
+                "DOKIMOS_PUBLIC_TRACES=true: anyone who reaches the server reads what users wrote to your "
+                "applications, and what these answered."
+            )

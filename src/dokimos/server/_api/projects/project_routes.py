@@ -21,6 +21,7 @@ from dokimos.server._api.runs.run_schemas import (
     StatusAnswer,
     TrendsAnswer,
 )
+from dokimos.server._api.traces.trace_removal_routes import prepare_removal, remove_traces_of
 from dokimos.server._db.clock import format_time
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.comparisons.stored_comparisons import verdicts_of_projects
@@ -83,8 +84,10 @@ async def get_projects(
 @ROUTER.delete("/projects/{name}", status_code=204)
 @access(Access.PROJECT_WRITE)
 async def remove_project(request: Request, caller: Caller, store: Store, name: PathName) -> Response:
-    """Delete a project with its experiments, runs and items."""
+    """Delete a project with its experiments, runs, items and traces."""
+    project_id = await prepare_removal(request.app.state, caller, name)
     await store.write(lambda connection: delete_project(connection, caller, name))
+    await remove_traces_of(request.app.state, project_id)
     await reload_roles(request)
     return Response(status_code=204)
 

@@ -35,7 +35,7 @@ _PREVIEW = "Answer as if this were set; nothing is changed."
 
 def _check_days(days: float) -> float:
     if days != FOREVER and not 0 <= days <= _MAX_DAYS:
-        raise ValueError(f"must be from 0 to {_MAX_DAYS} days, or -1 to keep runs for ever")
+        raise ValueError(f"must be from 0 to {_MAX_DAYS} days, or -1 to keep them for ever")
     return days
 
 
@@ -62,6 +62,7 @@ class ProjectSettingsBody(StrictBody):
     blind_review: bool | None = None
     review_overlap: _Share | None = None
     review_random_share: _Share | None = None
+    trace_retention_days: _Days | None = None
 
 
 class SettingValues(WireModel):
@@ -74,6 +75,7 @@ class SettingValues(WireModel):
     blind_review: bool
     review_overlap: float
     review_random_share: float
+    trace_retention_days: float
 
 
 class OwnSettings(WireModel):
@@ -86,6 +88,7 @@ class OwnSettings(WireModel):
     blind_review: bool | None = None
     review_overlap: float | None = None
     review_random_share: float | None = None
+    trace_retention_days: float | None = None
 
 
 class ProjectSettingsAnswer(WireModel):
@@ -123,6 +126,7 @@ async def get_settings(
 @ROUTER.patch("", response_model=ProjectSettingsAnswer, openapi_extra=describe_body(ProjectSettingsBody))
 @access(Access.PROJECT_WRITE)
 async def patch_settings(
+    request: Request,
     caller: Caller,
     store: Store,
     defaults: _Defaults,
@@ -132,6 +136,7 @@ async def patch_settings(
     """Change settings of a project: what is missing stays, and null goes back to the default."""
     change = body.model_dump(include=body.model_fields_set)
     await store.write(lambda connection: change_settings(connection, caller, name, change))
+    request.app.state.trace_ingestion.projects.forget()
     return await store.read(lambda connection: _describe(connection, caller, defaults, name, {}))
 
 

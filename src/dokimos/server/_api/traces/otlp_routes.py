@@ -18,6 +18,7 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import UnsupportedMediaError
 from dokimos.server._services.traces.trace_ingestion import Ingested, TraceIngestion, first_reason
 from dokimos.traces._otlp import Encoding
+from dokimos.traces._protobuf_wire import Signal
 
 ROUTER: Final = APIRouter(tags=["Traces"])
 _PROTOBUF: Final = ("application/x-protobuf", "application/protobuf")
@@ -64,15 +65,28 @@ async def export_traces(request: Request, caller: Caller) -> Response:
     return answer_export(encoding, "traces", ingested.rejected, first_reason(ingested.reasons))
 
 
-async def _ingest(request: Request, caller: Principal, encoding: Encoding) -> Ingested:
+@ROUTER.post("/v1/logs", summary="Take in log records that name spans, as events of these")
+@access(Access.PROJECT_WRITE)
+async def export_logs(request: Request, caller: Caller) -> Response:
+    """Store the log records of an export, and answer as OTLP says: those that name no span are rejected."""
+    encoding = read_encoding(request)
+    ingested = await _ingest(request, caller, encoding, "logs")
+    message = first_reason(ingested.reasons, "Log records")
+    return answer_export(encoding, "logs", ingested.rejected, message)
+
+
+async def _ingest(
+    request: Request, caller: Principal, encoding: Encoding, signal: Signal = "traces"
+) -> Ingested:
     ingestion: TraceIngestion = request.app.state.trace_ingestion
+    ingest = ingestion.ingest if signal == "traces" else ingestion.ingest_logs
     limit: int = request.app.state.settings.traces.max_export_bytes
     with ingestion.queue.hold() as count:
         parts: list[bytes] = []
         async for part in stream_body(request, limit, LongKind.BODY):
             count(len(part))
             parts.append(part)
-        return await ingestion.ingest(caller, b"".join(parts), encoding)
+        return await ingest(caller, b"".join(parts), encoding)
 
 
 def read_encoding(request: Request) -> Encoding:

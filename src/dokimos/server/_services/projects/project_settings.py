@@ -49,6 +49,8 @@ class ProjectSettings:
     """The share of items that two people review, from 0 to 1, so that their agreement can be measured."""
     review_random_share: float = 0.2
     """The share of items that chance chooses where the most informative come first, from 0 to 1."""
+    trace_retention_days: float = 30.0
+    """Days after its last span at which a trace is removed, as set when that came; `FOREVER` keeps it."""
 
 
 DEFAULTS: Final = ProjectSettings()
@@ -60,13 +62,23 @@ _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "blind_review": bool,
     "review_overlap": float,
     "review_random_share": float,
+    "trace_retention_days": float,
 }
-_ABOUT_RETENTION: Final = ("run_retention_days", "keep_latest_runs", "baseline_branches")
+_ABOUT_RETENTION: Final = (
+    "run_retention_days",
+    "keep_latest_runs",
+    "baseline_branches",
+    "trace_retention_days",
+)
 
 
 def default_settings(server: ServerSettings) -> ProjectSettings:
     """Return what holds for projects without settings of their own on a server."""
-    return replace(DEFAULTS, run_retention_days=server.run_retention_days)
+    return replace(
+        DEFAULTS,
+        run_retention_days=server.run_retention_days,
+        trace_retention_days=server.traces.retention_days,
+    )
 
 
 def read_settings(project: Row[Any], defaults: ProjectSettings = DEFAULTS) -> ProjectSettings:
@@ -100,8 +112,8 @@ def change_settings(
     principal.check_may_write(project.tenant_id, f"The project '{name}'", project=project.id)
     if principal.is_restricted and project.tenant_id is None and change.keys() & set(_ABOUT_RETENTION):
         raise ForbiddenError(
-            f"The project '{name}' is shared and may hold runs of other tenants: only a key without a tenant "
-            "sets which of its runs are removed."
+            f"The project '{name}' is shared and may hold what belongs to other tenants: only a key without "
+            "a tenant sets what of it is removed."
         )
     is_there = (PROJECTS.c.id == project.id, PROJECTS.c.deleted_at.is_(None))
     # Locked, so that of two changes at the same time neither undoes the other.

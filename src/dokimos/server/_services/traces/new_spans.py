@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.traces._otlp_records import RecordOrigin, SpanRecord
-from dokimos.traces._span import Span
+from dokimos.traces._span import LogRecord, Span
 from dokimos.traces._span_content import digest_span
 from dokimos.traces._span_messages import MessageCache
 
@@ -93,8 +93,8 @@ def measure_completeness(end_ns: int | None, body: bytes, source: int) -> Comple
     return (end_ns or 0, len(body), body, source)
 
 
-def find_problem(span: Span) -> str | None:
-    """Return why a span cannot be stored, None where it can."""
+def find_problem(span: Span | LogRecord) -> str | None:
+    """Return why a span or the record of a log cannot be stored, None where it can."""
     if len(span.trace_id) > MAX_ID:
         return f"a trace id of more than {MAX_ID} characters"
     if len(span.span_id) > _MAX_SPAN_ID:
@@ -107,9 +107,14 @@ def find_problem(span: Span) -> str | None:
 
 
 def project_name_of(span: Span) -> str | None:
-    """Return the name of the project that the resource of a span names, None where there can be none."""
+    """Return the name of the project that the resource of a span names, None where it names none."""
+    return project_name_in(span.resource)
+
+
+def project_name_in(resource: Mapping[str, Any]) -> str | None:
+    """Return the name of the project that the attributes of a resource name, None where they name none."""
     for key in PROJECT_KEYS:
-        value = span.resource.get(key)
+        value = resource.get(key)
         if isinstance(value, str) and value.strip():
             return value if len(value) <= _MAX_PROJECT_NAME and is_text(value) else None
     return None

@@ -64,7 +64,7 @@ def find_traces(connection: Connection, keys: Iterable[_Key], moment: int) -> di
     """
     is_postgresql = connection.dialect.name == "postgresql"
     ordered = sorted(keys)  # in one order in all servers, so that none waits for one that waits for it
-    traces = _read_traces(connection, ordered)
+    traces = read_traces(connection, ordered)
     missing = [key for key in ordered if key not in traces]
     new = dict(zip(missing, new_ids(len(missing)), strict=True))
     if not is_postgresql:  # nobody else writes: they are inserted when all is known of them
@@ -72,7 +72,7 @@ def find_traces(connection: Connection, keys: Iterable[_Key], moment: int) -> di
     elif new:
         _insert_traces(connection, new, moment)
         # Another server may have been quicker with some of them.
-        for key, trace in _read_traces(connection, missing).items():
+        for key, trace in read_traces(connection, missing).items():
             trace.is_new = trace.id == new[key]
             traces[key] = trace
     for trace in traces.values():
@@ -93,14 +93,15 @@ def _make_trace(key: _Key, identifier: str, moment: int) -> OpenTrace:
     )
 
 
-def _read_traces(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, OpenTrace]:
+def read_traces(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, OpenTrace]:
+    """Return those of some traces that are there, locked."""
     if connection.dialect.name == "sqlite":
         return _read_from_sqlite(connection, keys)
     traces: dict[_Key, OpenTrace] = {}
     for batch in in_batches(keys):
         query = (
             select(*TRACE_COLUMNS)
-            .where(tuple_(TRACES.c.tenant_key, TRACES.c.trace_id).in_(batch))
+            .where(tuple_(TRACES.c.tenant_key, TRACES.c.trace_id).in_(batch), TRACES.c.deleted_at.is_(None))
             .order_by(TRACES.c.tenant_key, TRACES.c.trace_id)
             .with_for_update()
         )
@@ -115,6 +116,7 @@ def _read_traces(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Ope
                 row.match_due_at,
                 TraceSummary.load(row.summary),
                 is_new=False,
+                driver_id=driver_id(row.id, connection),
             )
     return traces
 
@@ -135,6 +137,7 @@ def _read_from_sqlite(connection: Connection, keys: Sequence[_Key]) -> dict[_Key
                 match_due_at=match_due_at,
                 summary=TraceSummary.load(summary),
                 is_new=False,
+                driver_id=identifier,
             )
     return traces
 

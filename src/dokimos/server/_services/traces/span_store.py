@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, select, tuple_
@@ -12,13 +12,26 @@ from sqlalchemy import Connection, Row, delete, select, tuple_
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY, now
 from dokimos.server._db.driver_statements import driver_id, execute_many
-from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES
+from dokimos.server._db.trace_tables import SPANS
+from dokimos.server._redaction_rules import RedactionRule
 from dokimos.server._services.traces.new_spans import (
     NewSpan,
     digest_record,
     measure_completeness,
 )
-from dokimos.server._services.traces.open_traces import OpenTrace, find_traces
+from dokimos.server._services.traces.open_traces import OpenTrace, find_traces, read_traces
+from dokimos.server._services.traces.span_logs import (
+    PlacedLog,
+    SpanKey,
+    StoredLog,
+    add_logs,
+    digest_with_logs,
+    insert_logs,
+    keep_with_trace,
+    load_logs,
+    lock_logs,
+)
+from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_hours import HourChanges
 from dokimos.server._services.traces.trace_partitions import prepare_day
@@ -30,9 +43,11 @@ from dokimos.server._services.traces.trace_statements import (
     INSERT_WHOLE_TRACES,
     SOURCE_COLUMNS,
     UPDATE_TRACES,
+    WHOLE_SPANS,
 )
 from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
 from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_words
+from dokimos.traces._otlp_records import RecordOrigin
 from dokimos.traces._span_messages import MessageCache
 
 _SHARDS: Final = 16
@@ -49,6 +64,8 @@ class Placement:
     retention_days: float = 30.0
     has_rules: bool = False
     """Whether rules of the project are to be held against its spans."""
+    redaction: tuple[RedactionRule, ...] = ()
+    """What is replaced in its spans before they are stored."""
 
 
 class PlacedSpan(NamedTuple):
@@ -83,8 +100,17 @@ class SpanStore:
 
         Of two copies of a span that differ, the more complete one stays.
         """
-        transaction = _Transaction(connection, self._shard, self._days, self._origins)
-        return transaction.store(spans)
+        return self._begin(connection).store(spans)
+
+    def store_logs(self, connection: Connection, logs: Sequence[PlacedLog]) -> StoredSpans:
+        """Store log records in the transaction of the connection, each once.
+
+        What the spans that they name say with them is stored anew; those that come later find them.
+        """
+        return self._begin(connection).store_logs(logs)
+
+    def _begin(self, connection: Connection) -> _Transaction:
+        return _Transaction(connection, self._shard, self._days, self._origins)
 
     def remember(self, stored: StoredSpans) -> None:
         """Note what is on disk, once the transaction has ended."""
@@ -121,9 +147,31 @@ class _Transaction:
             present = group.get(each.span.span_id)
             if present is None or each.span.completeness > present.span.completeness:
                 group[each.span.span_id] = each
+        lock_logs(self._connection, by_trace, is_writer=False)
         traces = find_traces(self._connection, by_trace, self._moment)
         self._take_new(traces, by_trace)
-        changed = [trace for trace in traces.values() if trace.added or trace.is_new]
+        self._add_logs(traces)
+        return self._store_changes([trace for trace in traces.values() if trace.added or trace.is_new])
+
+    def store_logs(self, logs: Sequence[PlacedLog]) -> StoredSpans:
+        keys = sorted({each.key[:2] for each in logs})
+        lock_logs(self._connection, keys, is_writer=True)
+        before = load_logs(self._connection, keys)
+        origins = {origin_id(each.log.origin): each.log.origin for each in logs}
+        store_origins(self._connection, origins, self._today)
+        ends = {days: self._end_of(_days(days)) for days in {each.retention_days for each in logs}}
+        named = insert_logs(self._connection, logs, self._today, ends)
+        traces = read_traces(self._connection, sorted({key[:2] for key in named}))
+        if not traces:
+            return StoredSpans(day=self._today)
+        after = load_logs(self._connection, list(traces))
+        placements = {
+            each.key: Placement(each.tenant, None, each.retention_days, each.has_rules) for each in logs
+        }
+        self._take_changed(traces, named, before, after, placements)
+        return self._store_changes([trace for trace in traces.values() if trace.added])
+
+    def _store_changes(self, changed: Sequence[OpenTrace]) -> StoredSpans:
         stored = StoredSpans(
             {trace.id: (trace.tenant_key or None, trace.project) for trace in changed},
             sum(len(trace.added) for trace in changed),
@@ -159,6 +207,60 @@ class _Transaction:
                 trace.retention_days = max(trace.retention_days, _days(placement.retention_days))
         if replaced:
             self._remove_spans(replaced)
+
+    def _add_logs(self, traces: Mapping[tuple[str, str], OpenTrace]) -> None:
+        """Add to new spans what their logs say, which came before them."""
+        logs = load_logs(self._connection, [key for key, trace in traces.items() if trace.added])
+        if not logs:
+            return
+        met: list[SpanKey] = []
+        for key, trace in traces.items():
+            for place, (span, placement) in enumerate(trace.added):
+                of_span = logs.get((*key, span.span_id))
+                if of_span:
+                    trace.added[place] = (digest_with_logs(span, of_span), placement)
+                    met.append((*key, span.span_id))
+        keep_with_trace(self._connection, met)
+
+    def _take_changed(
+        self,
+        traces: Mapping[tuple[str, str], OpenTrace],
+        named: Iterable[SpanKey],
+        before: Mapping[SpanKey, Sequence[StoredLog]],
+        after: Mapping[SpanKey, Sequence[StoredLog]],
+        placements: Mapping[SpanKey, Placement],
+    ) -> None:
+        """Store anew which of the spans that logs name say something else with them."""
+        by_id = {trace.id: (key, trace) for key, trace in traces.items()}
+        pairs = [(traces[key[:2]].id, key[2]) for key in sorted(named) if key[:2] in traces]
+        replaced: list[tuple[OpenTrace, str]] = []
+        met: list[SpanKey] = []
+        for row in self._read_whole(pairs):
+            trace_key, trace = by_id[row.trace]
+            key: SpanKey = (*trace_key, row.span_id)
+            met.append(key)
+            record = read_record(bytes(row.body), self._origin_of(row))
+            span = digest_record(add_logs(record, after[key]))
+            if span == digest_record(add_logs(record, before.get(key, ()))):
+                continue
+            placement = replace(placements[key], project=row.project_id)
+            trace.added.append((span, placement))
+            trace.retention_days = max(trace.retention_days, _days(placement.retention_days))
+            trace.has_replaced = True
+            replaced.append((trace, row.span_id))
+        keep_with_trace(self._connection, met)
+        self._remove_spans(replaced)
+
+    def _read_whole(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Row[Any]]:
+        """Yield spans by the ids of the rows of their traces and their own, with their sources."""
+        for batch in in_batches(pairs):
+            yield from self._connection.execute(
+                WHOLE_SPANS.where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch))
+            ).all()
+
+    @staticmethod
+    def _origin_of(row: Row[Any]) -> RecordOrigin:
+        return load_origin(*(getattr(row, f"source_{name}") for name in SOURCE_COLUMNS))
 
     def _read_present(self, traces: Sequence[tuple[str, list[str]]]) -> dict[tuple[str, str], Row[Any]]:
         pairs = [(trace, span_id) for trace, span_ids in traces for span_id in span_ids]
@@ -248,7 +350,14 @@ class _Transaction:
     def _update_traces(self, traces: Sequence[OpenTrace]) -> None:
         hours = HourChanges()
         for trace in traces:
-            self._add_up(trace, hours)
+            if trace.summary.span_count:  # it was counted before
+                hours.add(trace.count(), -1)
+            if trace.has_replaced:
+                trace.summary = self._summarize(trace)
+            else:
+                for span, placement in trace.added:
+                    trace.summary.add_span(span, placement.project)
+            hours.add(trace.count())
         new = [trace for trace in traces if trace.is_new and not self._is_postgresql]
         if new:
             INSERT_WHOLE_TRACES.execute_many(
@@ -258,17 +367,6 @@ class _Transaction:
         if changed:
             UPDATE_TRACES.execute_many(self._connection, [self._trace_row(trace) for trace in changed])
         hours.store(self._connection, self._shard)
-
-    def _add_up(self, trace: OpenTrace, hours: HourChanges) -> None:
-        """Bring the summary of a trace up to date, and what the hours count of it."""
-        if trace.summary.span_count:  # it was counted before
-            hours.add(trace.count(), -1)
-        if trace.has_replaced:
-            trace.summary = self._summarize(trace)
-        else:
-            for span, placement in trace.added:
-                trace.summary.add_span(span, placement.project)
-        hours.add(trace.count())
 
     def _project_id(self, project: str | None) -> object:
         if project not in self._project_ids:
@@ -287,20 +385,15 @@ class _Transaction:
 
     def _summarize(self, trace: OpenTrace) -> TraceSummary:
         """Return the summary of a trace from all of its spans: a sum cannot say what a replaced one added."""
-        query = (
-            select(
-                SPANS.c.project_id,
-                SPANS.c.encoding,
-                SPANS.c.body,
-                *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in SOURCE_COLUMNS),
-            )
-            .join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
-            .where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
-        )
+        query = WHOLE_SPANS.where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
+        key = (trace.tenant_key, trace.trace_id)
+        logs = load_logs(self._connection, [key])
         summary, cache = TraceSummary(), MessageCache()
         for row in self._connection.execute(query):
-            origin = load_origin(*(getattr(row, f"source_{name}") for name in SOURCE_COLUMNS))
-            summary.add_span(digest_record(read_record(bytes(row.body), origin), cache), row.project_id)
+            record = read_record(bytes(row.body), self._origin_of(row))
+            of_span = logs.get((*key, row.span_id))
+            whole = record if of_span is None else add_logs(record, of_span)
+            summary.add_span(digest_record(whole, cache), row.project_id)
         return summary
 
     def _trace_row(self, trace: OpenTrace) -> dict[str, object]:
@@ -336,7 +429,9 @@ class _Transaction:
     def _expiry(self, trace: OpenTrace) -> int | None:
         if not trace.added:
             return trace.expires_at
-        days = trace.retention_days
+        return self._end_of(trace.retention_days)
+
+    def _end_of(self, days: float) -> int | None:
         return None if days == float("inf") else self._moment + round(days * DAY)
 
     def _match_due_at(self, trace: OpenTrace) -> int | None:

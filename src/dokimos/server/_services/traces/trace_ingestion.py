@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
@@ -19,21 +19,28 @@ from dokimos.errors import TraceError
 from dokimos.server._db.database import Database
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import InvalidRequestError, RoleError, UnavailableError
+from dokimos.server._services.metrics import Metrics
+from dokimos.server._services.traces.ingestion_counts import IngestionCounts
 from dokimos.server._services.traces.new_spans import (
-    NewSpan,
     digest_record,
     find_problem,
+    project_name_in,
     project_name_of,
     sort_by_trace,
 )
-from dokimos.server._services.traces.span_store import PlacedSpan, SpanStore
+from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
+from dokimos.server._services.traces.span_logs import PlacedLog
+from dokimos.server._services.traces.span_store import PlacedSpan, Placement, SpanStore
 from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._trace_settings import TraceSettings
+from dokimos.traces._log_records import LogBatch, read_log_records
 from dokimos.traces._otlp import Encoding
 from dokimos.traces._otlp_records import SpanRecord, iterate_records
 from dokimos.traces._span_messages import MessageCache
 
 T = TypeVar("T")
+_Placements: TypeAlias = Mapping[str | None, Placement | str]
+"""By the names of projects: where their spans belong, or why they are refused."""
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _SPANS_AT_ONCE: Final = 1000
 """Spans of one transaction, which others wait for."""
@@ -67,6 +74,8 @@ class IngestionQueue:
         self._limit = limit
         self._parsed_limit = parsed_limit
         self._bytes = 0
+        self.refused_count = 0
+        """Exports that were refused because too much was waiting."""
         self._parsed = 0
         self._turns: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -87,6 +96,7 @@ class IngestionQueue:
             nonlocal held
             # One alone is taken however large it is: the limit of a body says how large.
             if self._bytes > held and self._bytes + size > self._limit:
+                self.refused_count += 1
                 raise UnavailableError(
                     "The server stores as many traces as it can at the moment; send this export again.",
                     retry_seconds=2,
@@ -137,19 +147,31 @@ class _Outcome:
     accepted: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     traces: set[tuple[str | None, str]] = field(default_factory=set)
+    redactions: Redactions = field(default_factory=Redactions)
     refusal: str | None = None
     """Why the caller may not store some of them."""
+
+    def note_refusals(self, placements: _Placements) -> None:
+        """Note why the caller may not store into some of the projects."""
+        self.refusal = next((each for each in placements.values() if isinstance(each, str)), self.refusal)
 
 
 class TraceIngestion:
     """Takes exports in; when it returns, their spans are on disk."""
 
-    def __init__(self, traces: Database, projects: TraceProjects, settings: TraceSettings) -> None:
+    def __init__(
+        self,
+        traces: Database,
+        projects: TraceProjects,
+        settings: TraceSettings,
+        metrics: Metrics | None = None,
+    ) -> None:
         self.queue = IngestionQueue(settings.max_waiting_bytes)
         self.projects = projects
         self.store = SpanStore()
         self.match_soon: Callable[[], None] = _do_nothing
         """Tells this server's worker that rules are to be held against new spans."""
+        self._counts = IngestionCounts(Metrics() if metrics is None else metrics)
         self._traces = traces
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
 
@@ -164,8 +186,12 @@ class TraceIngestion:
         async with self.queue.take_turn(len(data)):
             records = iterate_records(data, encoding)
             # Some at a time: parsed, the spans of a large export take many times its bytes.
-            while part := await self._parse(data, lambda: _digest(records, outcome.reasons)):
-                await self._store(await self._place(principal, part, outcome), outcome)
+            while part := await self._parse(data, lambda: _read_part(records, outcome.reasons)):
+                placements = await self.projects.place(principal, {each.project for each in part})
+                outcome.note_refusals(placements)
+                spans = await self._parse(data, partial(_digest, part, placements, outcome))
+                await self._store(spans, outcome)
+        await self._count("span", outcome)
         if outcome.refusal is not None and not outcome.accepted:
             raise RoleError(outcome.refusal)
         return Ingested(outcome.accepted, outcome.reasons.total(), len(outcome.traces), dict(outcome.reasons))
@@ -174,19 +200,36 @@ class TraceIngestion:
         """End the thread that parses."""
         self._parser.shutdown()
 
-    async def _place(
-        self, principal: Principal, part: list[_DigestedSpan], outcome: _Outcome
-    ) -> list[PlacedSpan]:
-        placements = await self.projects.place(principal, {each.project for each in part})
-        spans: list[PlacedSpan] = []
-        for span, name in part:
-            placement = placements[name]
-            if isinstance(placement, str):
-                outcome.reasons[placement] += 1
-                outcome.refusal = placement
-            else:
-                spans.append(PlacedSpan(span, placement))
-        return spans
+    async def ingest_logs(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
+        """Store the log records of an export that name a span.
+
+        Raises:
+            InvalidRequestError: It is not an export.
+            RoleError: The caller may store none of its records.
+        """
+        outcome = _Outcome()
+        async with self.queue.take_turn(len(data)):
+            batch = await self._parse(data, lambda: read_log_records(data, encoding))
+            outcome.reasons.update(batch.reasons)
+            names = {project_name_in(log.resource) for log in batch.logs}
+            placements = await self.projects.place(principal, names) if names else {}
+            outcome.note_refusals(placements)
+            logs = await self._parse(data, partial(_place_logs, batch, placements, outcome))
+            for start in range(0, len(logs), _SPANS_AT_ONCE):
+                part = tuple(logs[start : start + _SPANS_AT_ONCE])
+                await self._traces.write(partial(self.store.store_logs, logs=part))
+        outcome.accepted = len(logs)
+        await self._count("log", outcome)
+        if outcome.refusal is not None and not logs:
+            raise RoleError(outcome.refusal)
+        traces = len({each.key[:2] for each in logs})
+        return Ingested(len(logs), outcome.reasons.total(), traces, dict(outcome.reasons))
+
+    async def _count(self, kind: Literal["span", "log"], outcome: _Outcome) -> None:
+        redactions = outcome.redactions.counts
+        self._counts.add(kind, outcome.accepted, outcome.reasons, redactions)
+        if redactions:
+            await self._traces.write(partial(count_redactions, counts=redactions), background=True)
 
     async def _store(self, spans: list[PlacedSpan], outcome: _Outcome) -> None:
         """Store spans in one transaction; those that the database does not take are found and rejected."""
@@ -222,33 +265,60 @@ def _do_nothing() -> None:
     pass
 
 
-class _DigestedSpan(NamedTuple):
+class _ReadSpan(NamedTuple):
     """A span, and the name of the project that it names."""
 
-    span: NewSpan
+    record: SpanRecord
     project: str | None
 
 
-def _digest(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> list[_DigestedSpan]:
+def _read_part(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> list[_ReadSpan]:
     """Return the next spans that can be stored, none at the end; count the reasons of others."""
-    spans: list[_DigestedSpan] = []
+    spans: list[_ReadSpan] = []
     while not spans:
         part = list(islice(records, _SPANS_AT_ONCE))
         if not part:
             break
-        reasons.update(each for each in part if isinstance(each, str))
-        for group in sort_by_trace(each for each in part if not isinstance(each, str)).values():
-            cache = MessageCache()
-            for record in group:
-                problem = find_problem(record.span)
-                if problem is None:
-                    spans.append(_DigestedSpan(digest_record(record, cache), project_name_of(record.span)))
-                else:
-                    reasons[problem] += 1
+        for each in part:
+            problem = each if isinstance(each, str) else find_problem(each.span)
+            if isinstance(each, str) or problem is not None:
+                reasons[str(problem)] += 1
+            else:
+                spans.append(_ReadSpan(each, project_name_of(each.span)))
     return spans
 
 
-def first_reason(reasons: Mapping[str, int]) -> str:
-    """Return why spans were rejected, in a sentence; empty where none were."""
+def _digest(part: list[_ReadSpan], placements: _Placements, outcome: _Outcome) -> list[PlacedSpan]:
+    """Return spans as they are stored, without what redaction rules name; count why others are not."""
+    names = {id(each.record): each.project for each in part}
+    spans: list[PlacedSpan] = []
+    for group in sort_by_trace(each.record for each in part).values():
+        cache = MessageCache()
+        for record in group:
+            placement = placements[names[id(record)]]
+            redacted = outcome.redactions.redact_span(record, placement)
+            if isinstance(placement, str) or isinstance(redacted, str):
+                outcome.reasons[placement if isinstance(placement, str) else str(redacted)] += 1
+            else:
+                spans.append(PlacedSpan(digest_record(redacted, cache), placement))
+    return spans
+
+
+def _place_logs(batch: LogBatch, placements: _Placements, outcome: _Outcome) -> list[PlacedLog]:
+    """Return the log records that can be stored; count why others are not."""
+    logs: list[PlacedLog] = []
+    for log in batch.logs:
+        placement = placements[project_name_in(log.resource)]
+        problem = placement if isinstance(placement, str) else find_problem(log.record)
+        redacted = outcome.redactions.redact_log(log, placement) if problem is None else problem
+        if isinstance(placement, str) or isinstance(redacted, str):
+            outcome.reasons[str(redacted)] += 1
+        else:
+            logs.append(PlacedLog(redacted, placement.tenant, placement.retention_days, placement.has_rules))
+    return logs
+
+
+def first_reason(reasons: Mapping[str, int], what: str = "Spans") -> str:
+    """Return why spans or log records were rejected, in a sentence; empty where none were."""
     parts: Iterable[str] = (f"{count} with {reason}" for reason, count in reasons.items())
-    return f"Spans were rejected: {', '.join(parts)}." if reasons else ""
+    return f"{what} were rejected: {', '.join(parts)}." if reasons else ""

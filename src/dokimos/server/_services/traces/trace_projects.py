@@ -14,9 +14,11 @@ from dokimos.server._db.tables import PROJECTS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import ForbiddenError, InvalidRequestError
 from dokimos.server._services.online.enabled_rules import has_rules
+from dokimos.server._services.projects.project_settings import default_settings, read_settings
 from dokimos.server._services.projects.projects import find_named, find_or_create_project
+from dokimos.server._services.traces.project_redaction import rules_of
 from dokimos.server._services.traces.span_store import Placement
-from dokimos.server._trace_settings import TraceSettings
+from dokimos.server._settings import ServerSettings
 
 _SECONDS: Final = 5.0
 """How long a project is taken for what it was; it may be changed by another server."""
@@ -35,12 +37,13 @@ class TraceProjects:
     def __init__(
         self,
         database: Database,
-        settings: TraceSettings,
+        settings: ServerSettings,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._settings = settings
+        self._settings = settings.traces
+        self._defaults = default_settings(settings)
         self._monotonic = monotonic
         self._known: dict[tuple[str, str | None, str | None], _Known] = {}
 
@@ -100,7 +103,10 @@ class TraceProjects:
         except ForbiddenError as error:
             return str(error)
         tenant = principal.tenant if principal.is_restricted else row.tenant_id
-        return Placement(tenant, row.id, self._settings.retention_days, has_rules(connection, row.id))
+        days = read_settings(row, self._defaults).trace_retention_days
+        # The rules of the server come first: no project weakens them.
+        rules = (*self._settings.redaction_rules, *rules_of(row))
+        return Placement(tenant, row.id, days, has_rules(connection, row.id), redaction=rules)
 
     def _create(
         self, connection: Connection, principal: Principal, name: str | None
@@ -118,4 +124,5 @@ class TraceProjects:
             principal.check_role(None)
         except ForbiddenError as error:
             return f"{error} to store spans of no known project"
-        return Placement(principal.tenant, None, self._settings.retention_days)
+        rules = self._settings.redaction_rules
+        return Placement(principal.tenant, None, self._settings.retention_days, redaction=rules)

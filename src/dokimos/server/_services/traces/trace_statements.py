@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, update
 
 from dokimos.server._db.driver_statements import DriverStatement
 from dokimos.server._db.inserts import INSERTS
-from dokimos.server._db.trace_tables import SPANS, TRACES
+from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
 from dokimos.server._services.traces.new_spans import ENCODINGS
 
 SOURCE_COLUMNS: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
@@ -79,7 +79,9 @@ INSERT_WHOLE_TRACES: Final = DriverStatement(
 )
 READ_TRACE: Final = DriverStatement(
     lambda _: select(*(TRACES.c[name] for name in READ_COLUMNS)).where(
-        TRACES.c.tenant_key == bindparam("tenant_key"), TRACES.c.trace_id == bindparam("trace_id")
+        TRACES.c.tenant_key == bindparam("tenant_key"),
+        TRACES.c.trace_id == bindparam("trace_id"),
+        TRACES.c.deleted_at.is_(None),
     )
 )
 UPDATE_TRACES: Final = DriverStatement(
@@ -89,6 +91,15 @@ UPDATE_TRACES: Final = DriverStatement(
         .values({name: bindparam(name) for name in CHANGING_COLUMNS})
     )
 )
+WHOLE_SPANS: Final = select(
+    SPANS.c.trace,
+    SPANS.c.span_id,
+    SPANS.c.project_id,
+    SPANS.c.encoding,
+    SPANS.c.body,
+    *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in SOURCE_COLUMNS),
+).join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
+"""Spans with their sources: all that is needed to read them."""
 SPAN_COLUMNS: Final = tuple(column.name for column in SPANS.c if column.name != "row")
 
 

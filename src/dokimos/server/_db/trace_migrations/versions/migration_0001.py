@@ -19,6 +19,9 @@ def upgrade() -> None:
     _add_hours()
     _add_days()
     _add_jobs()
+    _add_logs()
+    _add_removed_projects()
+    _add_redactions()
 
 
 def _add_traces() -> None:
@@ -53,8 +56,8 @@ def _add_traces() -> None:
         sa.Column("summary", sa.Text(), nullable=False),
         sa.Column("match_due_at", LONG, nullable=True),
         sa.Column("quiet_due_at", LONG, nullable=True),
+        sa.Column("deleted_at", LONG, nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_traces")),
-        sa.UniqueConstraint("tenant_key", "trace_id", name=op.f("uq_traces_tenant_key_trace_id")),
         sqlite_strict=True,
     )
     indexes: tuple[tuple[str, list[str | sa.TextClause]], ...] = (
@@ -65,7 +68,6 @@ def _add_traces() -> None:
         ("ix_traces_project_id_duration_ns_id", ["project_id", "duration_ns", "id"]),
         ("ix_traces_project_id_cost_usd_id", ["project_id", "cost_usd", "id"]),
         ("ix_traces_tokens", ["project_id", sa.text(_TOKENS), "id"]),
-        ("ix_traces_expires_at", ["expires_at"]),
         ("ix_traces_day_id", ["day", "id"]),
     )
     for name, columns in indexes:
@@ -82,6 +84,15 @@ def _add_traces() -> None:
     ):
         is_in = sa.text(condition)
         op.create_index(name, "traces", own_columns, sqlite_where=is_in, postgresql_where=is_in)
+    is_there = "deleted_at IS NULL"
+    _index_some("ix_traces_identity", "traces", ["tenant_key", "trace_id"], is_there, unique=True)
+    _index_some("ix_traces_expires_at", "traces", ["expires_at"], is_there)
+    _index_some("ix_traces_deleted", "traces", ["day", "id"], "deleted_at IS NOT NULL")
+
+
+def _index_some(name: str, table: str, columns: list[str], condition: str, *, unique: bool = False) -> None:
+    where = sa.text(condition)
+    op.create_index(name, table, columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
 _TOKENS = "(coalesce(tokens_in, 0) + coalesce(tokens_out, 0))"
@@ -257,3 +268,46 @@ def _add_jobs() -> None:
             sqlite_where=condition,
             postgresql_where=condition,
         )
+
+
+def _add_logs() -> None:
+    key = ("tenant_key", "trace_id", "span_id", "record")
+    op.create_table(
+        "span_logs",
+        *(sa.Column(name, sa.Text(), nullable=False) for name in key[:3]),
+        sa.Column("record", LONG, nullable=False),
+        sa.Column("time_ns", LONG, nullable=True),
+        sa.Column("day", LONG, nullable=False),
+        sa.Column("source", LONG, nullable=False),
+        sa.Column("encoding", LONG, nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.Column("expires_at", LONG, nullable=True),
+        sa.PrimaryKeyConstraint(*key, name=op.f("pk_span_logs")),
+        sqlite_strict=True,
+    )
+    _index_some("ix_span_logs_expires_at", "span_logs", ["expires_at"], "expires_at IS NOT NULL")
+    op.create_index("ix_span_logs_day", "span_logs", ["day"])
+
+
+def _add_removed_projects() -> None:
+    op.create_table(
+        "removed_projects",
+        sa.Column("project_id", Id(), nullable=False),
+        sa.Column("asked_at", LONG, nullable=False),
+        sa.PrimaryKeyConstraint("project_id", name=op.f("pk_removed_projects")),
+        sqlite_strict=True,
+    )
+
+
+def _add_redactions() -> None:
+    op.create_table(
+        "trace_redactions",
+        sa.Column("project_key", sa.Text(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("shard", LONG, nullable=False),
+        sa.Column("replaced_count", LONG, nullable=False),
+        sa.Column("changed_at", LONG, nullable=False),
+        sa.PrimaryKeyConstraint("project_key", "rule", "shard", name=op.f("pk_trace_redactions")),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )

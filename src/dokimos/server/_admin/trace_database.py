@@ -1,0 +1,164 @@
+"""What `dokimos db` does with the database of traces, which is apart from that of everything else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DatabaseError
+
+from dokimos._core.text import format_size
+from dokimos.errors import ArchiveError, ConfigurationError
+from dokimos.server._admin.checking import CheckOutcome, CheckReport, Finding
+from dokimos.server._admin.databases import hold_database
+from dokimos.server._db.database import DatabaseUnavailable, read_traces_once, write_traces_once
+from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, migrate, read_version
+from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
+from dokimos.server._settings import ServerSettings
+
+_CHECKED: Final = 1000
+"""The newest traces, whose spans are counted: all of them may be many millions."""
+_NAMED: Final = 20
+
+
+def has_traces(settings: ServerSettings) -> bool:
+    """Whether a server has made a database of traces: on PostgreSQL that is found out by asking it."""
+    return not _is_file(settings) or settings.sqlite_trace_path.is_file()
+
+
+def describe_traces(settings: ServerSettings) -> str:
+    """Return which database has the traces, without its password."""
+    url = settings.traces.database_url or settings.database_url
+    if url is None:
+        return str(settings.sqlite_trace_path)
+    from sqlalchemy import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def check_traces(settings: ServerSettings, report: CheckReport) -> None:
+    """Add to a report whether the database of traces is sound; nothing is changed."""
+    if not has_traces(settings):
+        text = "there are none: no server has made their database yet"
+        report.findings.append(Finding("traces", CheckOutcome.SKIPPED, text))
+        return
+    try:
+        read_traces_once(settings, lambda connection: _check(connection, settings, report))
+    except (DatabaseUnavailable, DatabaseError) as error:
+        reason = getattr(error, "orig", None) or error
+        report.add("traces", [f"{describe_traces(settings)} cannot be used: {reason}"], "")
+
+
+def upgrade_traces(settings: ServerSettings, *, only_check: bool) -> tuple[str | None, bool]:
+    """Bring the tables of traces up to date, or only say whether they are.
+
+    Returns:
+        The version of their schema before, None where there are no tables, and whether something was to do.
+
+    Raises:
+        ConfigurationError: The database cannot be used.
+    """
+    if not has_traces(settings):
+        return None, False  # the server makes the file, with a setting that comes before its first table
+    try:
+        version = read_traces_once(settings, _read_version)
+        is_old = version is None or (version.isdecimal() and version < TRACE_HEAD)
+        if is_old and not only_check:
+            with hold_database(settings, "An upgrade"):
+                write_traces_once(settings, lambda connection: migrate(connection, TRACE_MIGRATIONS))
+    except (DatabaseUnavailable, DatabaseError) as error:
+        reason = getattr(error, "orig", None) or error
+        raise ConfigurationError(f"{describe_traces(settings)} cannot be used: {reason}") from error
+    return version, is_old
+
+
+def copy_traces(settings: ServerSettings, path: Path, *, replaces: bool) -> int:
+    """Copy the file of traces as it is at one moment, also while a server writes; return the copy's size.
+
+    Raises:
+        ArchiveError: The copy exists already, or cannot be written.
+        ConfigurationError: The traces are in PostgreSQL, or there are none.
+    """
+    if not _is_file(settings):
+        raise ConfigurationError(
+            f"The traces are in {describe_traces(settings)}: copy them with pg_dump. --traces copies the "
+            "file of SQLite."
+        )
+    if not has_traces(settings):
+        raise ConfigurationError(f"There are no traces at {settings.sqlite_trace_path}.")
+    if path.exists() and not replaces:
+        raise ArchiveError(f"{path} exists already; give another name, or --force to replace it.")
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        _copy_file(settings.sqlite_trace_path, part)
+        os.chmod(part, 0o600)
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return path.stat().st_size
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Write a file with the same contents, without what is free in it."""
+    import sqlite3
+
+    connection = sqlite3.connect(source)
+    try:
+        connection.execute("VACUUM INTO ?", (str(target),))
+    except sqlite3.Error as error:
+        raise ArchiveError(f"{target} cannot be written: {error}") from error
+    finally:
+        connection.close()
+
+
+def _is_file(settings: ServerSettings) -> bool:
+    return (settings.traces.database_url or settings.database_url) is None
+
+
+def _read_version(connection: Connection) -> str | None:
+    return read_version(connection, TRACE_MIGRATIONS)
+
+
+def _check(connection: Connection, settings: ServerSettings, report: CheckReport) -> None:
+    version = _read_version(connection)
+    problems = []
+    if version is None:
+        problems.append("there are no tables; a server makes them when it starts, or 'dokimos db upgrade'")
+    elif version != TRACE_HEAD:
+        problems.append(f"it is {version} and should be {TRACE_HEAD}: run 'dokimos db upgrade'")
+    report.add("traces", problems, f"schema {TRACE_HEAD}, {describe_traces(settings)}")
+    if _is_file(settings):
+        size = format_size(settings.sqlite_trace_path.stat().st_size)
+        texts = [row[0] for row in connection.exec_driver_sql(f"PRAGMA integrity_check({_NAMED + 1})")]
+        report.add("traces", [text for text in texts if text != "ok"], f"the file is sound, {size}")
+    if version == TRACE_HEAD:
+        report.add("traces", _count_newest(connection), "the newest have all of their spans")
+
+
+def _count_newest(connection: Connection) -> list[str]:
+    """Return what is wrong with the newest traces: the number of their spans, or a source that is missing."""
+    newest = (
+        select(TRACES.c.id, TRACES.c.trace_id, TRACES.c.span_count)
+        .where(TRACES.c.deleted_at.is_(None))
+        .order_by(TRACES.c.id.desc())
+        .limit(_CHECKED)
+        .subquery()
+    )
+    query = (
+        select(newest.c.trace_id, newest.c.span_count, func.count(TRACE_SOURCES.c.id))
+        .outerjoin(SPANS, SPANS.c.trace == newest.c.id)
+        .outerjoin(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
+        .group_by(newest.c.id, newest.c.trace_id, newest.c.span_count)
+    )
+    return [
+        f"the trace {trace_id} should have {expected} spans, and {found} can be read"
+        for trace_id, expected, found in connection.execute(query)
+        if expected != found
+    ]

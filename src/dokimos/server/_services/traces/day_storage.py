@@ -1,0 +1,78 @@
+"""What the databases keep by the day, so that a day is removed at once, and the space that they give back.
+
+On PostgreSQL that is a partition of the spans, on SQLite the index of their texts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sqlalchemy import Connection
+
+from dokimos.server._services.traces.trace_partitions import partition_name
+from dokimos.server._services.traces.trace_retention import is_unused, read_day
+from dokimos.server._services.traces.trace_texts import text_table
+
+_LOCK_WAIT: Final = "2s"
+"""How long a partition may wait to be dropped: whoever stores or reads waits behind it."""
+_PAGES_AT_ONCE: Final = 500
+"""Of 4 KiB, which SQLite moves in a transaction to give space back."""
+_PARTITIONS: Final = (
+    "SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid"
+    " WHERE inhparent = 'spans'::regclass"
+)
+_TEXT_TABLES: Final = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%'"
+    " AND name GLOB 'span_texts_[0-9]*'"
+)
+
+
+def list_stored_days(connection: Connection) -> list[int]:
+    """Return the days that have a partition, or an index of texts."""
+    query = _PARTITIONS if connection.dialect.name == "postgresql" else _TEXT_TABLES
+    names = connection.exec_driver_sql(query).scalars()
+    return sorted(int(number[0]) for name in names if (number := re.search(r"\d+$", name)))
+
+
+def drop_day(connection: Connection, day: int) -> bool:
+    """Drop what is kept of a day where nobody reads it any more; return whether it was dropped.
+
+    On PostgreSQL the spans of traces go that are marked; their rows are removed afterwards. SQLite, where the
+    spans of all days are in one table, keeps its index until the last of these rows is gone.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: Somebody has been reading or storing spans all the time (55P03).
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
+        state = read_day(connection, day)
+        if not state.is_closed or state.has_traces:
+            return False
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {partition_name(day)}")
+        return True
+    if not is_unused(connection, day):
+        return False
+    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {text_table(day)}")
+    return True
+
+
+def give_space_back(connection: Connection) -> int:
+    """Have SQLite shorten its file by some of the pages that are free; return how many, 0 where none is."""
+    free = count_free_pages(connection)
+    if not free:
+        return 0
+    # Read to its end: each step of the statement moves one page.
+    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").close()
+    return max(0, free - count_free_pages(connection))
+
+
+def count_free_pages(connection: Connection) -> int:
+    """Return how many pages of the file of SQLite are free.
+
+    PostgreSQL gives space back by itself: a partition is a file.
+    """
+    if connection.dialect.name == "postgresql":
+        return 0
+    count: int = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+    return count

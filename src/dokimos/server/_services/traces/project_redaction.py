@@ -1,0 +1,137 @@
+"""The redaction rules of projects, applied to what comes in, and how often each has replaced something."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Row, func, select
+
+from dokimos.server._db.clock import now
+from dokimos.server._db.inserts import INSERTS
+from dokimos.server._db.trace_tables import TRACE_REDACTIONS
+from dokimos.server._redaction_rules import RedactionRule, parse_rules
+from dokimos.server._services.accounts.principal import Principal, Role
+from dokimos.server._services.errors import ForbiddenError
+from dokimos.server._services.projects.project_settings import change_settings
+from dokimos.server._services.projects.projects import find_project
+from dokimos.server._services.traces.redaction import RedactionError, make_redactor
+from dokimos.traces._log_records import SentLog
+from dokimos.traces._otlp_records import SpanRecord
+
+if TYPE_CHECKING:
+    from dokimos.server._services.traces.span_store import Placement
+
+TOO_SLOW: Final = "texts that the redaction rules take too long for"
+_MOST_FAILURES: Final = 3
+"""Spans of one export for which the rules may take too long, before the others are rejected at once."""
+_SHARDS: Final = 16
+_SETTING: Final = "redaction_rules"
+RuleCounts = Mapping[tuple[str, str], int]
+"""By the id of a project (empty for none) and the name of a rule."""
+
+
+def rules_of(project: Row[Any]) -> tuple[RedactionRule, ...]:
+    """Return the rules of a project's own."""
+    if project.settings is None or _SETTING not in project.settings:
+        return ()
+    return parse_rules(json.loads(project.settings).get(_SETTING, []))
+
+
+def set_rules(
+    connection: Connection, principal: Principal, name: str, rules: Sequence[RedactionRule]
+) -> None:
+    """Set the rules of a project; they count for what comes from then on.
+
+    Raises:
+        NotFoundError: There is no project of that name.
+        ForbiddenError: The caller is not an ADMIN of it, or it is shared with other tenants.
+    """
+    project = find_project(connection, principal, name)
+    principal.check_role(project.id, Role.ADMIN)
+    if principal.is_restricted and project.tenant_id is None:
+        raise ForbiddenError(
+            f"The project '{name}' is shared and may get traces of other tenants: only a key without a "
+            "tenant sets what is replaced in them."
+        )
+    stored = [rule.describe() for rule in rules]
+    change_settings(connection, principal, name, {_SETTING: stored or None})
+
+
+class Redactions:
+    """Applies the rules of placements to the spans or logs of one export."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._failures = 0
+
+    def redact_span(self, record: SpanRecord, placement: Placement | str) -> SpanRecord | str:
+        """Return a span as it may be stored, or why it may not."""
+        redactor = None if isinstance(placement, str) else make_redactor(placement.redaction)
+        if redactor is None or isinstance(placement, str):
+            return record
+        counts: Counter[str] = Counter()
+        try:
+            self._check_failures()
+            redacted = redactor.redact_span(record, counts)
+        except RedactionError:
+            self._failures += 1
+            return TOO_SLOW
+        self._count(placement, counts)
+        return redacted
+
+    def redact_log(self, log: SentLog, placement: Placement | str) -> SentLog | str:
+        """Return a log record as it may be stored, or why it may not."""
+        redactor = None if isinstance(placement, str) else make_redactor(placement.redaction)
+        if redactor is None or isinstance(placement, str):
+            return log
+        counts: Counter[str] = Counter()
+        try:
+            self._check_failures()
+            redacted = redactor.redact_log(log, counts)
+        except RedactionError:
+            self._failures += 1
+            return TOO_SLOW
+        self._count(placement, counts)
+        return redacted
+
+    def _check_failures(self) -> None:
+        if self._failures >= _MOST_FAILURES:
+            raise RedactionError("too many spans took too long")
+
+    def _count(self, placement: Placement, counts: Mapping[str, int]) -> None:
+        for rule, number in counts.items():
+            if number:
+                self.counts[placement.project or "", rule] += number
+
+
+def count_redactions(connection: Connection, counts: RuleCounts) -> None:
+    """Add to how often rules have replaced something."""
+    shard = os.getpid() % _SHARDS
+    for (project, rule), number in sorted(counts.items()):
+        insert = INSERTS[connection.dialect.name](TRACE_REDACTIONS).values(
+            project_key=project, rule=rule, shard=shard, replaced_count=number, changed_at=now()
+        )
+        connection.execute(
+            insert.on_conflict_do_update(
+                index_elements=list(TRACE_REDACTIONS.primary_key),
+                set_={
+                    "replaced_count": TRACE_REDACTIONS.c.replaced_count + insert.excluded.replaced_count,
+                    "changed_at": insert.excluded.changed_at,
+                },
+            )
+        )
+
+
+def read_redactions(connection: Connection, project_id: str) -> dict[str, int]:
+    """Return how often each rule has replaced something in the spans of a project, by its name."""
+    columns = TRACE_REDACTIONS.c
+    query = (
+        select(columns.rule, func.sum(columns.replaced_count))
+        .where(columns.project_key == project_id)
+        .group_by(columns.rule)
+    )
+    return {rule: int(count) for rule, count in connection.execute(query)}

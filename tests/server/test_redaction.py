@@ -1,0 +1,285 @@
+"""What is replaced in spans before anything of them is stored."""
+
+import base64
+import json
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from sqlalchemy import select
+from tests.server.trace_server import export, log, log_export, resource, span
+
+from dokimos.server import ServerSettings
+from dokimos.server._db.trace_tables import SPAN_LOGS, SPANS, TRACE_REDACTIONS, TRACE_SOURCES, TRACES
+from dokimos.server._redaction_rules import RedactionRule, parse_rules
+from dokimos.server._services.traces.redaction import Redactor
+from dokimos.server._trace_settings import TraceSettings
+from dokimos.traces._otlp_records import read_records
+
+EMAIL = {"name": "email", "pattern": r"[\w.+-]+@[\w-]+\.[\w.-]+", "replacement": "[email]"}
+SECRETS = {"name": "secrets", "keys": ["*password*", "http.request.header.*"]}
+RULES = "/api/v1/projects/chat/redaction-rules"
+ADMIN = {"Authorization": "Bearer secret"}
+SECRET = "ada@example.com"
+
+
+def start_project(api, **options):
+    api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"}, **options)
+
+
+def stored(api):
+    """Every byte that the database of traces holds of what was sent."""
+
+    def read(connection):
+        values = []
+        for table in (TRACES, SPANS, SPAN_LOGS, TRACE_SOURCES):
+            columns = [column for column in table.c if column.name != "row"]  # SQLite alone has that
+            values += [str(value) for row in connection.execute(select(*columns)) for value in row]
+        return "\n".join(values)
+
+    async def run():
+        return await api.app.state.traces.read(read)
+
+    return api.portal.call(run)
+
+
+def hostile_span():
+    """A span that has a secret wherever a text may be, and fields that nobody knows."""
+    made = span(1, 1, contact=f"write to {SECRET}", **{"user.password": "swordfish"})
+    made |= {
+        "name": f"mail {SECRET}",
+        "traceState": f"vendor={SECRET}",
+        "status": {"code": 2, "message": f"cannot reach {SECRET}"},
+        "events": [
+            {
+                "name": f"sent {SECRET}",
+                "timeUnixNano": "5",
+                "attributes": [
+                    {
+                        "key": "nested",
+                        "value": {
+                            "kvlistValue": {
+                                "values": [
+                                    {
+                                        "key": "to",
+                                        "value": {"arrayValue": {"values": [{"stringValue": SECRET}]}},
+                                    },
+                                    {"key": "smtp.password", "value": {"intValue": "12345"}},
+                                ]
+                            }
+                        },
+                    }
+                ],
+            }
+        ],
+        "links": [
+            {
+                "traceId": "a" * 32,
+                "spanId": "b" * 16,
+                "attributes": [{"key": "why", "value": {"stringValue": SECRET}}],
+            }
+        ],
+    }
+    body = {"bytesValue": base64.b64encode(f"raw {SECRET}".encode()).decode()}
+    made["attributes"].append({"key": "raw", "value": body})
+    return made
+
+
+@pytest.fixture
+def project(api):
+    start_project(api)
+    assert api.put(RULES, json={"rules": [EMAIL, SECRETS]}).status_code == 200
+    return api
+
+
+def test_no_text_of_a_span_is_stored_with_what_a_rule_names(project):
+    body = export({**hostile_span(), "newField": {"note": SECRET, "count": 3}}, project="chat")
+    body["resourceSpans"][0]["resource"]["attributes"] += [{"key": "owner", "value": {"stringValue": SECRET}}]
+    body["resourceSpans"][0]["scopeSpans"][0]["scope"] = {"name": f"by {SECRET}", "version": "1"}
+    assert project.post("/v1/traces", json=body).json() == {}
+    text = stored(project)
+    assert SECRET not in text
+    assert base64.b64encode(f"raw {SECRET}".encode()).decode() not in text
+    assert "swordfish" not in text
+    assert "12345" not in text
+    assert "write to [email]" in text
+
+
+def test_what_no_rule_names_is_kept_as_it_was_sent(project):
+    sent = {**hostile_span(), "newField": {"note": SECRET, "count": 3}}
+    project.post("/v1/traces", json=export(sent, project="chat"))
+
+    async def run():
+        return await project.app.state.traces.read(
+            lambda c: bytes(c.execute(select(SPANS.c.body)).scalar_one())
+        )
+
+    kept = json.loads(project.portal.call(run))
+    text = json.dumps(sent).replace(SECRET, "[email]")
+    expected = json.loads(text)
+    values = {each["key"]: each for each in expected["attributes"]}
+    values["user.password"]["value"] = {"stringValue": "[redacted]"}
+    values["raw"]["value"] = {"bytesValue": base64.b64encode(b"raw [email]").decode()}
+    nested = expected["events"][0]["attributes"][0]["value"]["kvlistValue"]["values"]
+    nested[1]["value"] = {"stringValue": "[redacted]"}
+    assert kept == expected
+
+
+def test_protobuf_is_rewritten_like_json():
+    made = hostile_span()
+    for each in (made, made["links"][0]):  # JSON of OTLP has ids in hexadecimal, that of protobuf in base64
+        for name in ("traceId", "spanId"):
+            each[name] = base64.b64encode(bytes.fromhex(each[name])).decode()
+    message = ParseDict(made, Span())
+    request = b"".join(_field(1, _field(2, _field(2, message.SerializeToString()))) for _ in range(1))
+    [record] = read_records(request, "protobuf").records
+    redacted = Redactor(parse_rules([EMAIL, SECRETS])).redact_span(record, counts := _Counter())
+    assert SECRET.encode() not in redacted.body
+    assert b"swordfish" not in redacted.body
+    kept = Span.FromString(redacted.body)
+    assert (kept.trace_id, kept.span_id) == (message.trace_id, message.span_id)
+    assert kept.name == "mail [email]"
+    assert kept.start_time_unix_nano == message.start_time_unix_nano
+    assert redacted.span.status_message == "cannot reach [email]"
+    assert counts == {"email": 8, "secrets": 2}
+
+
+def _field(number, content):
+    size = len(content)
+    length = b""
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
+class _Counter(dict):
+    """Counts, all of which are there."""
+
+    def __missing__(self, key):
+        return 0
+
+    def total(self):
+        return sum(self.values())
+
+
+def test_logs_are_redacted_too(project):
+    body = log_export(log(body={"stringValue": f"mailed {SECRET}"}, api_password="swordfish"), project="chat")
+    assert project.post("/v1/logs", json=body).json() == {}
+    text = stored(project)
+    assert SECRET not in text
+    assert "swordfish" not in text
+    assert "mailed [email]" in text
+
+
+def test_replacements_are_counted_by_rule(project):
+    for trace in (1, 2):
+        project.post("/v1/traces", json=export(span(trace, 1, to=SECRET, password="x"), project="chat"))
+    answer = project.get(RULES).json()
+    assert {rule["name"]: rule["replacedCount"] for rule in answer["rules"]} == {"email": 2, "secrets": 2}
+    assert answer["serverRules"] == []
+
+
+def test_rules_of_the_server_hold_for_all_spans(serve):
+    rules = (RedactionRule("email", EMAIL["pattern"], replacement="[email]"),)
+    api = serve(traces=TraceSettings(redaction_rules=rules))
+    start_project(api)
+    api.post("/v1/traces", json=export(span(1, 1, to=SECRET)))
+    api.post("/v1/traces", json=export(span(2, 1, to=SECRET), project="chat"))
+    assert SECRET not in stored(api)
+    assert [rule["name"] for rule in api.get(RULES).json()["serverRules"]] == ["email"]
+
+
+def test_a_span_whose_rules_take_too_long_is_rejected_and_never_stored(serve, monkeypatch):
+    monkeypatch.setattr("dokimos.server._services.traces.redaction.MAX_SECONDS", 0.05)
+    rules = (RedactionRule("slow", "(?:a+)+$"),)
+    api = serve(traces=TraceSettings(redaction_rules=rules))
+    slow = span(1, 1, text="a" * 40 + "!")
+    answer = api.post("/api/v1/traces", json=export(slow, span(1, 2), project=None)).json()
+    assert (answer["acceptedSpans"], answer["rejectedSpans"]) == (1, 1)
+    assert answer["rejectedReasons"] == {"texts that the redaction rules take too long for": 1}
+    assert "aaaa" not in stored(api)
+
+
+def test_without_a_process_that_could_be_ended_nothing_is_stored(project, monkeypatch):
+    from dokimos._runtime.search_process import SearchProcessError, search_process
+
+    def refuse(*args, **kwargs):
+        raise SearchProcessError("none")
+
+    monkeypatch.setattr(search_process, "replace", refuse)
+    answer = project.post("/api/v1/traces", json=export(span(1, 1, to=SECRET), project="chat")).json()
+    assert answer["rejectedSpans"] == 1
+    assert SECRET not in stored(project)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(x+x+)+y", "(?:a|a)*b", "([a-z0-9]+)*@"])
+def test_a_hostile_pattern_is_refused(api, pattern):
+    start_project(api)
+    answer = api.put(RULES, json={"rules": [{"name": "bad", "pattern": pattern}]})
+    assert answer.status_code == 400
+    assert "may take too long" in answer.text
+    assert api.get(RULES).json()["rules"] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"name": "x"}, "either 'pattern' or 'keys'"),
+        ({"name": "x", "pattern": "a", "keys": ["b"]}, "either 'pattern' or 'keys'"),
+        ({"name": "x", "pattern": "("}, "is not a regular expression"),
+        ({"name": "x", "pattern": "a*"}, "matches the empty text"),
+        ({"name": "", "pattern": "a"}, "1 to 100 characters"),
+        ({"name": "x", "pattern": "a", "replacement": " "}, "1 to 100 characters"),
+    ],
+)
+def test_a_rule_that_means_nothing_is_refused(api, rule, message):
+    start_project(api)
+    answer = api.put(RULES, json={"rules": [rule]})
+    assert answer.status_code == 400
+    assert message in answer.text
+
+
+def test_rules_can_be_tried_on_a_text(project):
+    answer = project.post(f"{RULES}/test", json={"text": f"to {SECRET} and {SECRET}"}).json()
+    assert answer == {"text": "to [email] and [email]", "counts": {"email": 2}}
+    rules = [{"name": "digits", "pattern": "[0-9]+"}]
+    answer = project.post(f"{RULES}/test", json={"text": "call 555", "rules": rules}).json()
+    assert answer == {"text": "call [redacted]", "counts": {"digits": 1}}
+
+
+def test_only_administrators_change_rules_and_nobody_without_a_key_reads_them(serve):
+    api = serve(api_key="secret")
+    start_project(api, headers=ADMIN)
+    key = api.post("/api/v1/api-keys", json={"name": "e", "role": "EDITOR"}, headers=ADMIN).json()["key"]
+    editor = {"Authorization": f"Bearer {key}"}
+    assert api.get(RULES).status_code == 401
+    assert api.get(RULES, headers=editor).status_code == 200
+    assert api.put(RULES, json={"rules": [EMAIL]}, headers=editor).status_code == 403
+    assert api.put(RULES, json={"rules": [EMAIL]}, headers=ADMIN).status_code == 200
+
+
+def test_rules_of_the_server_come_from_a_variable():
+    variables = {"DOKIMOS_REDACTION_RULES": json.dumps([SECRETS])}
+    [rule] = ServerSettings.from_environment(variables).traces.redaction_rules
+    assert rule.key_pattern.fullmatch("HTTP.request.header.Authorization")
+    assert not rule.key_pattern.fullmatch("http_request.header.x")
+    with pytest.raises(Exception, match="DOKIMOS_REDACTION_RULES must be a list of rules in JSON"):
+        ServerSettings.from_environment({"DOKIMOS_REDACTION_RULES": "[{}]"})
+
+
+def test_redaction_keeps_the_link_to_the_project(project):
+    rules = [{"name": "chat", "pattern": "chat"}]
+    assert project.put(RULES, json={"rules": rules}).status_code == 200
+    project.post("/v1/traces", json=export(span(1, 1), project="chat"))
+
+    async def run():
+        return await project.app.state.traces.read(
+            lambda c: (
+                c.execute(select(TRACES.c.project_id)).scalar_one(),
+                c.execute(select(TRACE_REDACTIONS)).all(),
+            )
+        )
+
+    project_id, _ = project.portal.call(run)
+    assert project_id is not None
+    assert resource("chat") != resource(None)
