@@ -47,7 +47,7 @@ class OpenTrace:
 
     @property
     def project(self) -> str | None:
-        project: str | None = self.summary.chosen("project")
+        project: str | None = self.summary.find_choice("project")
         return project
 
     def count(self) -> TraceCount:

@@ -398,7 +398,7 @@ class _Transaction:
 
     def _trace_row(self, trace: OpenTrace) -> dict[str, object]:
         summary, usage = trace.summary, trace.summary.usage
-        root = summary.chosen("root") or [None] * 4
+        root = summary.find_choice("root") or [None] * 4
         models = sorted(name for name in summary.models if name)
         return {
             "row": trace.driver_id,
@@ -419,8 +419,8 @@ class _Transaction:
             "root_status": root[1],
             "input_text": root[2],
             "output_text": root[3],
-            "session_id": summary.chosen("session"),
-            "user_id": summary.chosen("user"),
+            "session_id": summary.find_choice("session"),
+            "user_id": summary.find_choice("user"),
             "model": models[0] if models else None,
             "summary": summary.dump(),
             "match_due_at": self._match_due_at(trace),

@@ -104,7 +104,7 @@ class TraceSummary:
             return None
         return self.end_ns - self.start_ns
 
-    def chosen(self, name: str) -> Any:
+    def find_choice(self, name: str) -> Any:
         """Return a value that was chosen, None where no span has it."""
         choice = self.choices.get(name)
         return None if choice is None else choice.value
