@@ -41,7 +41,7 @@ from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.new_spans import clean
 from dokimos.server._services.traces.project_names import find_project_id, read_project_names
 from dokimos.server._services.traces.trace_details import find_span, find_trace, list_spans, read_spans
-from dokimos.server._services.traces.trace_evaluations import find_eval_jobs
+from dokimos.server._services.traces.trace_evaluations import read_eval_jobs
 from dokimos.server._services.traces.trace_filter import TraceFilter
 from dokimos.server._services.traces.trace_lists import TracePage, count_traces, list_traces
 from dokimos.server._services.traces.trace_views import (
@@ -92,25 +92,21 @@ async def get_traces(
 
 @ROUTER.get("/{traceId}", response_model=TraceDetails)
 @access(Access.TRACE_READ)
-async def get_trace(
-    request: Request, caller: Caller, store: Store, traces: TraceStore, trace: TraceKey
-) -> Response:
+async def get_trace(caller: Caller, store: Store, traces: TraceStore, trace: TraceKey) -> Response:
     """Return a trace with its spans by their starts: 1,000 at most, and 8 MiB of them."""
 
-    def read(connection: Connection) -> tuple[Row[Any], list[dict[str, Any]], bool]:
+    def read(connection: Connection) -> tuple[Row[Any], dict[str, Any]]:
         row = find_trace(connection, caller, trace)
         spans, is_whole = read_spans(connection, row, most=_MAX_SPANS, most_bytes=_MAX_BYTES)
-        return row, [document_span(row, each) for each in spans], is_whole
+        return row, {
+            "spans": [document_span(row, each) for each in spans],
+            "spansTruncated": not is_whole,
+            "evalJobs": read_eval_jobs(connection, row.id),
+        }
 
-    row, spans, is_whole = await traces.read(read)
+    row, parts = await traces.read(read)
     names = await read_project_names(store, caller, [row.project_id])
-    body = {
-        **trace_details(row, names.get(row.project_id)),
-        "spans": spans,
-        "spansTruncated": not is_whole,
-        "evalJobs": await find_eval_jobs(store, caller, row),
-    }
-    return json_response(encode_json(body))
+    return json_response(encode_json({**trace_details(row, names.get(row.project_id)), **parts}))
 
 
 @ROUTER.get("/{traceId}/spans", response_model=SpanListAnswer)
