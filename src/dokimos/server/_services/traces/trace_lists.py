@@ -88,7 +88,7 @@ def visible_parts(principal: Principal, project_id: str | None) -> list[ColumnEl
         return [and_(principal.sees(TRACES), each) for each in own] or [false()]
     if principal.is_restricted and project_id is None:
         tenants = dict.fromkeys((principal.tenant or "", ""))
-        return [columns.tenant_key == tenant for tenant in tenants]
+        return [and_(principal.sees(TRACES), columns.tenant_key == tenant) for tenant in tenants]
     return [principal.sees(TRACES)]
 
 
