@@ -24,6 +24,11 @@ _ERROR: Final = {
     },
     "required": ["error", "message", "timestamp"],
 }
+_OTLP_STATUS: Final = {
+    "type": "object",
+    "properties": {"code": {"type": "integer"}, "message": _TEXT},
+    "required": ["code", "message"],
+}
 _ACCESS_ERROR: Final = {
     "type": "object",
     "description": "That a key is missing, or that its role is too low.",
@@ -78,7 +83,7 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
         schemas[name] = body
     for name in ("HTTPValidationError", "ValidationError"):  # of the framework; our answers are others
         schemas.pop(name, None)
-    schemas |= {"Error": _ERROR, "AccessError": _ACCESS_ERROR}
+    schemas |= {"Error": _ERROR, "AccessError": _ACCESS_ERROR, "OtlpStatus": _OTLP_STATUS}
     components["securitySchemes"] = _SECURITY
     rules = {
         (route.path_format, method): rule_of(route.endpoint)
@@ -142,6 +147,12 @@ def _errors(path: str, method: str, rule: Access | None, *, has_body: bool) -> d
         }
     if path.endswith("/export"):
         codes[415] = "The server lacks what writes such files."
+    if path.startswith("/v1/"):  # whoever exports to it reads errors as OTLP has them
+        content = {
+            "application/json": {"schema": {"$ref": "#/components/schemas/OtlpStatus"}},
+            "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+        }
+        return {str(code): {"description": text, "content": content} for code, text in sorted(codes.items())}
     return {str(code): _describe_error(code, text) for code, text in sorted(codes.items())}
 
 
