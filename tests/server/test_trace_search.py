@@ -10,7 +10,7 @@ from tests.server.trace_requests import NOW, SECOND, export, make_project, send,
 from dokimos.server._services.traces import trace_lists, trace_search
 
 
-def find_choice(api, **parameters):
+def chosen(api, **parameters):
     return ids(api.get(TRACES, params=parameters))
 
 

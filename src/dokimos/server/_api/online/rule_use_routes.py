@@ -111,7 +111,7 @@ async def get_back_fills(
 
 
 @ROUTER.get("/{ruleId}/stats", response_model=RuleStatsAnswer)
-@access(Access.PRIVATE_READ)
+@access(Access.TRACE_READ)
 async def get_stats(
     request: Request,
     caller: Caller,

@@ -38,10 +38,10 @@ from dokimos.server._api.traces.trace_schemas import (
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.list_pages import ListPage
+from dokimos.server._services.online.trace_jobs import read_eval_jobs
 from dokimos.server._services.traces.new_spans import clean
 from dokimos.server._services.traces.project_names import find_project_id, read_project_names
 from dokimos.server._services.traces.trace_details import find_span, find_trace, list_spans, read_spans
-from dokimos.server._services.traces.trace_evaluations import read_eval_jobs
 from dokimos.server._services.traces.trace_filter import TraceFilter
 from dokimos.server._services.traces.trace_lists import TracePage, count_traces, list_traces
 from dokimos.server._services.traces.trace_views import (

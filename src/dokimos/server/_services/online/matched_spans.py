@@ -12,6 +12,7 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
 from dokimos.server._services.online.rule_conditions import SpanFacts
+from dokimos.server._services.traces.span_logs import StoredLog, add_logs, load_logs
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.traces._span import Span
@@ -119,7 +120,9 @@ def load_spans(connection: Connection, trace: Row[Any], most: int, span_id: str 
     query = _select_spans(trace).order_by(SPANS.c.span_id).limit(most)
     if span_id is not None:
         query = query.where(SPANS.c.span_id == span_id)
-    return [_parse(row) for row in connection.execute(query)]
+    key = (trace.tenant_key, trace.trace_id)
+    logs = load_logs(connection, [key])
+    return [_parse(row, logs.get((*key, row.span_id), ())) for row in connection.execute(query)]
 
 
 def _select_spans(trace: Row[Any]) -> Any:
@@ -130,9 +133,10 @@ def _select_spans(trace: Row[Any]) -> Any:
     )
 
 
-def _parse(row: Row[Any]) -> Span:
+def _parse(row: Row[Any], logs: Sequence[StoredLog] = ()) -> Span:
+    """Return a span, with the log records that name it as its events."""
     origin = load_origin(*(getattr(row, f"source_{name}") for name in _SOURCE_COLUMNS))
-    return read_record(bytes(row.body), origin).span
+    return add_logs(read_record(bytes(row.body), origin), logs).span
 
 
 def _read(row: Row[Any]) -> StoredSpan:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -13,6 +13,7 @@ from dokimos.server._db.clock import DAY
 from dokimos.server._db.trace_tables import SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import InvalidRequestError, NotFoundError
+from dokimos.server._services.traces.span_logs import add_logs, load_logs
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_lists import visible_keys
 from dokimos.server._services.traces.trace_sources import load_origin
@@ -129,7 +130,7 @@ def find_span(connection: Connection, trace: Row[Any], span_id: str) -> StoredSp
             row = connection.execute(query.where(SPANS.c.span_id == named)).first()
     if row is None:
         raise NotFoundError(f"Span not found: {span_id}")
-    return _load(row)
+    return next(_with_logs(connection, trace, [_load(row)]))
 
 
 def read_spans(
@@ -151,13 +152,13 @@ def read_spans(
             is_whole = False
             break
         ids.append(row.span_id)
-    return list(_read_by_id(connection, trace, ids)), is_whole
+    return list(_with_logs(connection, trace, _read_by_id(connection, trace, ids))), is_whole
 
 
 def read_spans_by_id(
     connection: Connection, trace: Row[Any], *, after: str | None, limit: int
 ) -> list[StoredSpan]:
-    """Return spans of a trace in the order of their ids, for whoever wants all of them."""
+    """Return spans of a trace in the order of their ids as they were sent, for whoever wants all of them."""
     query = _with_body().where(*_is_of(trace)).order_by(SPANS.c.span_id).limit(limit)
     if after is not None:
         query = query.where(SPANS.c.span_id > after)
@@ -170,6 +171,15 @@ def _read_by_id(connection: Connection, trace: Row[Any], ids: Sequence[str]) -> 
         query = _with_body().where(*_is_of(trace), SPANS.c.span_id.in_(part))
         rows = {row.span_id: row for row in connection.execute(query)}
         yield from (_load(rows[each]) for each in part)
+
+
+def _with_logs(connection: Connection, trace: Row[Any], spans: Iterable[StoredSpan]) -> Iterator[StoredSpan]:
+    """Yield spans with the log records that name them as their events."""
+    key = (trace.tenant_key, trace.trace_id)
+    logs = load_logs(connection, [key])
+    for span in spans:
+        of_span = logs.get((*key, span.row.span_id))
+        yield span if of_span is None else replace(span, record=add_logs(span.record, of_span))
 
 
 def _is_of(trace: Row[Any]) -> tuple[ColumnElement[bool], ...]:
