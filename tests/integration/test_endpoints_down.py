@@ -269,7 +269,7 @@ def test_a_score_beside_it_that_only_informs_is_no_verdict(clock, nobody):
 def test_cases_further_on_that_can_be_judged_are_waited_for(clock, nobody):
     right, exact = Right(judge=judge_at(nobody), threshold=1), ExactMatch(threshold=1)
 
-    def find_choice(example):
+    def chosen(example):
         return exact if example.input in ("question 30", "question 60") else right
 
     result = Experiment(examples(100), echo, chosen, progress=False, parallelism=4).run()

@@ -11,8 +11,6 @@ OTHER_ROUTES = {
     **{
         call: "is about traces, which are in a database of their own; tests/server/test_trace_*.py do"
         for call in (
-            "post /api/v1/traces",
-            "post /v1/traces",
             "post /v1/logs",
             "delete /api/v1/traces/{traceId}",
         )

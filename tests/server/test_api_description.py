@@ -107,8 +107,15 @@ class Server:
         trace = export(span("trace", session__id="s", input="a", output="b"), project="chat")
         self.call("POST", f"{ROOT}/traces", trace)
         trace_id = self.call("GET", f"{ROOT}/traces")["content"][0]["id"]
+        rules = f"{ROOT}/projects/{project}/trace-eval-rules"
+        body = {
+            **{"name": "r", "matchType": "SPAN_NAME", "matchValue": "x", "evaluatorName": "contains"},
+            "evaluator": evaluator,
+        }
+        rule = (self.call("GET", rules) or [self.call("POST", rules, body)])[0]["id"]
         return {
             "traceId": [trace_id],
+            "ruleId": [rule],
             "spanId": [f"{1:016x}"],
             "connectionId": [connection],
             "baseUrl": ["http://127.0.0.1:9"],

@@ -65,7 +65,12 @@ async def export_traces(request: Request, caller: Caller) -> Response:
     return answer_export(encoding, "traces", ingested.rejected, first_reason(ingested.reasons))
 
 
-@ROUTER.post("/v1/logs", summary="Take in log records that name spans, as events of these")
+@ROUTER.post(
+    "/v1/logs",
+    summary="Take in log records that name spans, as events of these",
+    openapi_extra=_EXPORT_BODY,
+    responses=_EXPORT_ANSWER,
+)
 @access(Access.PROJECT_WRITE)
 async def export_logs(request: Request, caller: Caller) -> Response:
     """Store the log records of an export, and answer as OTLP says: those that name no span are rejected."""
