@@ -272,6 +272,7 @@ async def test_others_forget_a_trace_before_it_is_removed(server, clock):
 
 
 @pytest.mark.filterwarnings("ignore:Skipped unsupported reflection:sqlalchemy.exc.SAWarning")
+@pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index")
 async def test_the_migration_makes_the_tables_that_the_server_uses(server):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext

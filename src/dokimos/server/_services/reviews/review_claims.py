@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exists, or_, select, true, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
@@ -263,7 +263,7 @@ def extend_claims(
     connection: Connection, principal: Principal, seconds: int, item_ids: Sequence[str] | None
 ) -> list[str]:
     """Have claims of the caller hold longer from now on; return the items of those that still held."""
-    held = and_(REVIEW_CLAIMS.c.reviewer == principal.id, is_active())
+    held = and_(REVIEW_CLAIMS.c.reviewer == principal.id, is_active(), _may_review(principal))
     kept: list[str] = []
     for condition in _each_batch(item_ids):
         kept += connection.execute(select(REVIEW_CLAIMS.c.item_id).where(held, condition)).scalars()
@@ -272,9 +272,21 @@ def extend_claims(
     return kept
 
 
+def _may_review(principal: Principal) -> ColumnElement[bool]:
+    """The condition that a claim is in a project in which the caller may still review.
+
+    One that has lost its role there since it claimed something keeps nobody else from that.
+    """
+    if principal.role >= Role.EDITOR:
+        return true()
+    projects = [each for each, role in principal.project_roles.items() if role >= Role.EDITOR]
+    is_in_one = (RUNS.c.id == REVIEW_CLAIMS.c.run_id, RUNS.c.project_id.in_(projects))
+    return exists().where(*is_in_one).correlate(REVIEW_CLAIMS)
+
+
 def release_claims(connection: Connection, principal: Principal, item_ids: Sequence[str] | None) -> int:
     """Give items back that the caller has claimed, or those that it was assigned and that are named."""
-    own = REVIEW_CLAIMS.c.reviewer == principal.id
+    own = and_(REVIEW_CLAIMS.c.reviewer == principal.id, _may_review(principal))
     if item_ids is None:
         own = and_(own, REVIEW_CLAIMS.c.expires_at.is_not(None))
     runs: set[str] = set()
