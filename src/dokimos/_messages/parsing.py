@@ -94,32 +94,37 @@ def _parse_parts_message(data: Mapping[str, Any]) -> list[NeutralMessage] | None
     parts, role = data.get("parts"), data.get("role")
     spoken = _ROLES.get(role) if type(role) is str and role != "thinking" else None
     # The number of keys says that there is nothing else in a message or a part to be lost.
-    if (
-        type(parts) is not list
-        or spoken is None
-        or role == "thinking"
-        or len(data) != (3 if "finish_reason" in data else 2)
-    ):
+    if type(parts) is not list or spoken is None or len(data) != (3 if "finish_reason" in data else 2):
         return None
     if spoken == "tool":
         return _parse_result_parts(parts)
+    if len(parts) == 1 and (text := _parse_text_part(parts[0])) is not None:
+        return [NeutralMessage(spoken, text)] if text else []
     texts, calls = [], []
     for part in parts:
-        kind = part.get("type") if type(part) is dict else None
-        if kind == "text" and len(part) == 2 and type(text := part.get("content")) is str:
-            if text:
-                texts.append(text)
-        elif kind == "tool_call" and len(part) == 4 and "arguments" in part:
+        if type(part) is not dict:
+            return None
+        if len(part) == 4 and part.get("type") == "tool_call" and "arguments" in part:
             name, call_id = part.get("name"), part.get("id")
             if type(name) is not str or type(call_id) is not str or not name.strip():
                 return None
             calls.append(NeutralCall(name, part["arguments"], call_id))
+        elif (text := _parse_text_part(part)) is not None:
+            texts.append(text)
         else:
             return None
+    text = "\n".join(filter(None, texts))
     if calls:
-        return [NeutralMessage("assistant", "\n".join(texts), tuple(calls))]
-    text = "\n".join(texts)
+        return [NeutralMessage("assistant", text, tuple(calls))]
     return [NeutralMessage(spoken, text)] if text else []
+
+
+def _parse_text_part(part: object) -> str | None:
+    """Return the text of a part that is nothing else."""
+    if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
+        return None
+    text = part.get("content")
+    return text if type(text) is str else None
 
 
 def _parse_result_parts(parts: list[Any]) -> list[NeutralMessage] | None:
@@ -139,6 +144,12 @@ def parse_recorded_messages(value: object, role: str) -> list[NeutralMessage]:
 
     A message without a role gets `role`. What cannot be parsed is skipped; nothing raises.
     """
+    if type(value) is list and len(value) == 1:
+        element = value[0]
+        value = element if type(element) is dict and "role" in element else value
+    parsed = _parse_parts_message(value) if type(value) is dict else None
+    if parsed is not None:
+        return parsed
     messages: list[NeutralMessage] = []
     _parse_value(value, role, messages)
     return messages

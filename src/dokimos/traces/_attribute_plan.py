@@ -14,7 +14,20 @@ from dokimos.traces import _adk_attributes as adk_attributes
 from dokimos.traces import _langfuse_attributes as langfuse_attributes
 from dokimos.traces import _vercel_attributes as vercel_attributes
 from dokimos.traces._attributes import Attributes, find_flat_keys
-from dokimos.traces._semconv import FLATTENED, OPENINFERENCE_KIND, ROLE_TABLES, Names, SpanRole
+from dokimos.traces._semconv import (
+    ERROR_TYPE,
+    EVENTS,
+    FLATTENED,
+    INPUT_MESSAGES,
+    INSTRUCTIONS,
+    OPENINFERENCE_KIND,
+    OUTPUT_MESSAGES,
+    PLAIN_INPUTS,
+    PLAIN_OUTPUTS,
+    ROLE_TABLES,
+    Names,
+    SpanRole,
+)
 
 _Normalizer: TypeAlias = Callable[[Attributes], Attributes]
 
@@ -26,10 +39,24 @@ _MAX_PLANS: Final = 256
 """Flattened messages have another set of keys for each length of a history."""
 
 
+class _TooLargeError(Exception):
+    """There are too many keys to keep their plan."""
+
+
 class AttributePlan(dict[Names, tuple[str, ...]]):
     """By the names of a value, those that are among the keys, in order of precedence."""
 
-    __slots__ = ("_keys", "flat_keys", "may_be_redacted", "normalizers", "role_tables")
+    __slots__ = (
+        "_keys",
+        "flat_keys",
+        "has_events",
+        "has_inputs",
+        "has_outputs",
+        "may_be_redacted",
+        "may_have_failed",
+        "normalizers",
+        "role_tables",
+    )
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         super().__init__()
@@ -40,14 +67,22 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
             (key, roles) for key, roles in ROLE_TABLES if key in self._keys
         )
         self.may_be_redacted = OPENINFERENCE_KIND in self._keys
+        self.may_have_failed = not self._keys.isdisjoint((ERROR_TYPE, langfuse_attributes.LEVEL))
+        """Whether an attribute may say so; the status of a span may too."""
+        self.has_events = EVENTS in self._keys
+        flat = bool(self.flat_keys)
+        self.has_inputs = flat or bool(self[INPUT_MESSAGES] or self[PLAIN_INPUTS] or self[INSTRUCTIONS])
+        self.has_outputs = flat or bool(self[OUTPUT_MESSAGES] or self[PLAIN_OUTPUTS])
         self.normalizers = self._find_normalizers()
 
     @classmethod
     def of(cls, attributes: Attributes) -> AttributePlan:
         """Return the plan of the keys of a span, which other spans may share."""
         keys = tuple(attributes)
-        is_small = len(keys) <= _MAX_KEYS and sum(map(len, keys)) <= _MAX_LENGTH
-        return _find_plan(keys) if is_small else cls(keys)
+        try:
+            return _find_plan(keys)
+        except _TooLargeError:
+            return cls(keys)
 
     def __missing__(self, names: Names) -> tuple[str, ...]:
         present = self[names] = tuple(name for name in names if name in self._keys)
@@ -67,4 +102,7 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
 
 @lru_cache(maxsize=_MAX_PLANS)
 def _find_plan(keys: tuple[str, ...]) -> AttributePlan:
+    # The size is checked here, and not for each span; what is raised is not kept.
+    if len(keys) > _MAX_KEYS or sum(map(len, keys)) > _MAX_LENGTH:
+        raise _TooLargeError
     return AttributePlan(keys)

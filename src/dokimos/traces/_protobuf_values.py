@@ -7,6 +7,7 @@ twice as fast as with protobuf's own objects, which parse whatever else the wire
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
@@ -84,10 +85,39 @@ def _parse_canonical_pair(data: bytes, depth: int) -> tuple[str, Any] | None:
         # Longer keys, whose length takes two bytes, are rare.
         if data[0] != _KEY or end > 0x81 or data[end] != _VALUE:
             return None
-        value = _find_content(data, end + 1)
+        start = end + 1
+        header = _encode_text_header(len(data) - start)
+        if header and data.startswith(header, start):
+            return data[2:end].decode(), data[start + len(header) :].decode()
+        value = _find_content(data, start)
         return None if value is None else (data[2:end].decode(), parse_value(value, depth))
     except (IndexError, UnicodeDecodeError):
         return None
+
+
+@lru_cache(maxsize=4096)
+def _encode_text_header(size: int) -> bytes:
+    """Return what comes before a text that is a value: the length of the value, a type, that of the text.
+
+    `size` is that of all of it; b"" for one that nothing of the kind has, as lengths grow by a byte.
+    """
+    value_size = _subtract_length(size)
+    text_size = _subtract_length(value_size - 1)
+    header = _encode_length(value_size) + bytes((_STRING,)) + _encode_length(text_size)
+    return header if text_size >= 0 and len(header) + text_size == size else b""
+
+
+def _subtract_length(size: int) -> int:
+    """Return how much of a size is left when it begins with the length of what is left."""
+    return next(size - width for width in range(1, 11) if size - width < 1 << 7 * width)
+
+
+def _encode_length(size: int) -> bytes:
+    encoded = bytearray()
+    while size >= 0x80:
+        encoded.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes((*encoded, max(size, 0)))
 
 
 def _find_content(data: bytes, position: int) -> bytes | None:

@@ -221,7 +221,7 @@ def _is_final_failure(transcript: Transcript, span: Span, last_start: float) -> 
 
 def _last_start(transcript: Transcript, roles: frozenset[SpanRole]) -> float:
     """Return when the last span of some roles started."""
-    starts = (span.start_ns for span in transcript.tree.spans if transcript.content(span).role in roles)
+    starts = [span.start_ns for role in roles for span in transcript.spans_of(role)]
     return max((start for start in starts if start is not None), default=-math.inf)
 
 
@@ -232,15 +232,15 @@ def _text_of_roots(transcript: Transcript) -> str | None:
 
 def _find_failures(transcript: Transcript) -> list[Span]:
     """Return one span for each failure, without the spans above to which it was passed on."""
-    failed = [span for span in transcript.tree.spans if _is_reported(transcript, span)]
+    spans = [span for span in transcript.tree.spans if transcript.contents[span.span_id].error is not None]
+    failed = [span for span in spans if _is_reported(transcript, span)]
     passed_on = {id(above) for span in failed for above in _find_passed_failures(transcript, span)}
     return [span for span in failed if id(span) not in passed_on]
 
 
 def _is_reported(transcript: Transcript, span: Span) -> bool:
+    """Say whether the failure of a span is one of the errors of its run."""
     content = transcript.content(span)
-    if content.error is None:
-        return False
     if content.role not in _REPORTED:
         return content.role is not SpanRole.TOOL and transcript.tree.parent(span) is None
     return not transcript.ancestors_of(span, SpanRole.TOOL)

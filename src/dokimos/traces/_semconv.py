@@ -100,6 +100,7 @@ FLATTENED: Final = re.compile(
     r"|gen_ai\.(?:prompt|completion)|retrieval\.documents)\."
 )
 INPUT_MESSAGES: Final = Names("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
+INSTRUCTIONS: Final = Names("gen_ai.system_instructions")
 OUTPUT_MESSAGES: Final = Names("gen_ai.output.messages")
 FLAT_INPUTS: Final = ("llm.input_messages.", "gen_ai.prompt.", "llm.prompts.")
 FLAT_OUTPUTS: Final = ("llm.output_messages.", "gen_ai.completion.", "llm.completions.")
@@ -230,6 +231,9 @@ EVENT_ROLES: Final = {
     "gen_ai.tool.message": "tool",
 }
 CHOICE: Final = "gen_ai.choice"
+EVENTS: Final = "events"
+"""Where Logfire's instrumentations have events as JSON."""
+ERROR_TYPE: Final = "error.type"
 ELIDED: Final = "<elided>"
 """What Google's instrumentations write in the place of content that they do not capture."""
 REDACTED: Final = "__REDACTED__"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
 
@@ -119,7 +119,8 @@ def open_span(origin: SpanOrigin) -> Any:
 def close_span(span: Any) -> Span:
     """Return a span all of whose fields are set, which is frozen from now on."""
     span.__class__ = Span
-    return cast("Span", span)
+    closed: Span = span
+    return closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,29 +184,33 @@ class SpanTree:
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self.spans: tuple[Span, ...] = tuple(spans)
-        self._parents = _parents(self.spans)
-        self._children: dict[str, list[Span]] = {}
-        for span in self.spans:
-            above = self._parents.get(span.span_id)
-            if above is not None:
-                self._children.setdefault(above.span_id, []).append(span)
+        self.parents: Mapping[str, Span] = _find_parents(self.spans)
+        """By the id of the span, for those that have one among these."""
+        self._children: dict[str, list[Span]] | None = None
 
     @property
     def roots(self) -> tuple[Span, ...]:
         """The spans whose parent is not among these."""
-        return tuple(span for span in self.spans if span.span_id not in self._parents)
+        parents = self.parents
+        return tuple([span for span in self.spans if span.span_id not in parents])
 
     def parent(self, span: Span) -> Span | None:
         """Return the parent, None if the span has none or it is not among these."""
-        return self._parents.get(span.span_id)
+        return self.parents.get(span.span_id)
 
     def children(self, span: Span) -> tuple[Span, ...]:
         """Return the spans right below."""
+        if self._children is None:
+            self._children = {}
+            for each in self.spans:
+                above = self.parents.get(each.span_id)
+                if above is not None:
+                    self._children.setdefault(above.span_id, []).append(each)
         return tuple(self._children.get(span.span_id, ()))
 
     def ancestors(self, span: Span) -> Iterator[Span]:
         """Yield the spans above, nearest first."""
-        parents = self._parents
+        parents = self.parents
         above = parents.get(span.span_id)
         while above is not None:
             yield above
@@ -220,19 +225,22 @@ class SpanTree:
         )
 
 
-def _parents(spans: Sequence[Span]) -> dict[str, Span]:
+def _find_parents(spans: Sequence[Span]) -> dict[str, Span]:
     """Return the parent of each span by the id of the span, without those that close a cycle."""
-    indexes = {span.span_id: index for index, span in enumerate(spans)}
     by_id = {span.span_id: span for span in spans}
     parents = {span.span_id: by_id[span.parent_id] for span in spans if span.parent_id in by_id}
     # A span is looked at once, whichever path comes to it, so this takes linear time.
-    checked: set[str] = set()
+    checked = by_id.keys() - parents.keys()
     for each in by_id:
+        if each in checked:
+            continue
         path: list[str] = []
-        while each in parents and each not in checked:
+        while each not in checked:
             checked.add(each)
             path.append(each)
             each = parents[each].span_id
         if each in path:
-            del parents[min(path[path.index(each) :], key=indexes.__getitem__)]
+            indexes = {span.span_id: index for index, span in enumerate(spans)}
+            first = min(path[path.index(each) :], key=indexes.__getitem__)
+            del parents[first]
     return parents

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.json_object import parse_if_container, parse_if_json
 from dokimos._core.jsonable import text_form
 from dokimos._core.metrics import CallMetrics
@@ -24,6 +25,7 @@ from dokimos.traces._semconv import (
     DATABASE_RESULTS,
     DOCUMENT_TEXT,
     DOCUMENTS,
+    ERROR_TYPE,
     FINAL_RESULT,
     INPUT_TEXT,
     MERGED_TOOLS,
@@ -45,6 +47,8 @@ from dokimos.traces._span import Span
 from dokimos.traces._span_messages import MessageCache, parse_messages
 from dokimos.traces._span_source import SpanSource
 from dokimos.traces._tool_schemas import describe_own_tool, find_schema
+
+_UNMEASURED: Final = CallMetrics()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class SpanContent:
     documents: tuple[Document, ...] = ()
     described_tools: Any = None
     """Descriptions of the tools that were offered, as they were recorded."""
-    usage: CallMetrics = field(default_factory=CallMetrics)
+    usage: CallMetrics = _UNMEASURED
     conversation_id: str | None = None
     error: str | None = None
 
@@ -83,6 +87,10 @@ class SpanContent:
     def tools(self) -> tuple[ToolDefinition, ...]:
         """The tools that were offered; anything that does not describe a tool is ignored."""
         return tuple(_tools(parse_if_container(self.described_tools)))
+
+
+_make_content: Final = fast_factory(SpanContent)
+_make_metrics: Final = fast_factory(CallMetrics)
 
 
 def parse_span(span: Span, cache: MessageCache | None = None) -> SpanContent:
@@ -142,15 +150,16 @@ def _derive_text(source: SpanSource) -> tuple[str | None, str | None]:
 
 
 def _role(source: SpanSource) -> SpanRole:
-    kind = source.get(OPENINFERENCE_KIND)
+    attributes = source.attributes
+    kind = attributes.get(OPENINFERENCE_KIND)
     if kind is not None:
         return OPENINFERENCE_KINDS.get(str(kind).upper(), SpanRole.OTHER)
     for key, roles in source.plan.role_tables:
-        role = roles.get(str(source.get(key)))
-        if role is SpanRole.TOOL and source.get("gen_ai.tool.name") == MERGED_TOOLS:
-            return SpanRole.OTHER
-        if role is not None:
-            return role
+        role = roles.get(str(attributes[key]))
+        if role is None:
+            continue
+        is_merged = role is SpanRole.TOOL and attributes.get("gen_ai.tool.name") == MERGED_TOOLS
+        return SpanRole.OTHER if is_merged else role
     return _guess_role(source)
 
 
@@ -168,7 +177,7 @@ def _guess_role(source: SpanSource) -> SpanRole:
 
 
 def _parse_model(source: SpanSource, role: SpanRole) -> SpanContent:
-    return SpanContent(
+    return _make_content(
         role=role,
         inputs=source.inputs or parse_messages(source.get("input.value")),
         outputs=source.outputs or parse_messages(source.get("output.value"), "assistant"),
@@ -183,7 +192,7 @@ def _parse_container(source: SpanSource, role: SpanRole) -> SpanContent:
     """Parse an agent, a workflow, or a span of an unknown kind that may contain them."""
     input_text, output_text = _derive_text(source)
     final = source.get(FINAL_RESULT)
-    return SpanContent(
+    return _make_content(
         role=role,
         name=str(source.first(AGENT_NAME) or source.span.name),
         inputs=source.inputs,
@@ -191,9 +200,7 @@ def _parse_container(source: SpanSource, role: SpanRole) -> SpanContent:
         input_text=input_text,
         output_text=output_text if final is None else text_form(final),
         described_tools=_find_tool_descriptions(source) if role is SpanRole.AGENT else None,
-        usage=_usage(source)
-        if role is SpanRole.AGENT
-        else CallMetrics(first_chunk_ms=first_chunk_ms(source)),
+        usage=_usage(source) if role is SpanRole.AGENT else _make_unmeasured(None, first_chunk_ms(source)),
         conversation_id=_conversation(source),
         error=_model_error(source) if role is SpanRole.AGENT else _error(source),
     )
@@ -201,9 +208,11 @@ def _parse_container(source: SpanSource, role: SpanRole) -> SpanContent:
 
 def _parse_tool(source: SpanSource, role: SpanRole) -> SpanContent:
     """Parse a tool that ran; what its attributes lack may be in messages of its span."""
-    call = next((call for message in source.inputs for call in message.calls), _NO_CALL)
     messages = (*source.outputs, *source.inputs)
-    recorded = next((each.result for each in messages if each.result is not None), _NO_RESULT)
+    call, recorded = _NO_CALL, _NO_RESULT
+    if messages:
+        call = next((call for message in source.inputs for call in message.calls), _NO_CALL)
+        recorded = next((each.result for each in messages if each.result is not None), _NO_RESULT)
     arguments, result = source.first(ARGUMENTS), source.first(RESULT)
     if arguments is None:
         parameters = source.get("tool.parameters")
@@ -213,7 +222,7 @@ def _parse_tool(source: SpanSource, role: SpanRole) -> SpanContent:
     if result is None:
         result = _last_text(source.outputs) if recorded is _NO_RESULT else recorded.value
     result, result_id = _unwrap_result(result)
-    return SpanContent(
+    return _make_content(
         role=role,
         name=_tool_name(source, call.name),
         call_id=str(source.first(CALL_ID) or call.id or recorded.id or result_id),
@@ -231,6 +240,8 @@ NO_MESSAGE: Final = "error"
 CUT_OFF: Final = "The answer of the model was cut off: its finish reason is 'error'."
 
 _LARGEST: Final = 1e300
+_NUMBERS: Final = (int, float)
+"""A tuple, since `int | float` makes an object each time."""
 _NO_CALL: Final = NeutralCall("")
 _NO_RESULT: Final = NeutralResult(None)
 
@@ -274,7 +285,7 @@ def _unwrap_result(value: object) -> tuple[Any, str]:
 
 def _parse_retrieval(source: SpanSource, role: SpanRole) -> SpanContent:
     query = source.first(QUERY)
-    return SpanContent(
+    return _make_content(
         role=role,
         input_text=None if query is None else text_form(query),
         documents=tuple(_documents(source)),
@@ -338,29 +349,37 @@ def _to_definition_map(description: object) -> Mapping[str, Any]:
 
 def _usage(source: SpanSource) -> CallMetrics:
     """Return the usage of a span; only zeros mean that it was not measured."""
-    counts = [_count(source.first(keys)) for keys in (TOKENS_IN, TOKENS_OUT, CACHED, REASONING)]
-    model = source.first(MODEL_NAME)
-    chunk = first_chunk_ms(source)
-    if not any(counts):
-        return CallMetrics(model=_text(model), first_chunk_ms=chunk)
-    cost = source.first(COST)
-    return CallMetrics(
-        counts[0],
-        counts[1],
-        cost_usd=_positive(cost),
+    first = source.first
+    tokens_in, tokens_out = _count(first(TOKENS_IN)), _count(first(TOKENS_OUT))
+    cached, reasoning = _count(first(CACHED)), _count(first(REASONING))
+    model, chunk = _text(first(MODEL_NAME)), first_chunk_ms(source)
+    if not (tokens_in or tokens_out or cached or reasoning):
+        return _make_unmeasured(model, chunk)
+    return _make_metrics(
+        tokens_in,
+        tokens_out,
+        cost_usd=_positive(first(COST)),
         first_chunk_ms=chunk,
-        model=_text(model),
-        cached_tokens_in=counts[2],
-        reasoning_tokens_out=counts[3],
+        model=model,
+        cached_tokens_in=cached,
+        reasoning_tokens_out=reasoning,
     )
 
 
+def _make_unmeasured(model: str | None, chunk: float | None) -> CallMetrics:
+    """Return the usage of a span that has no tokens."""
+    is_empty = model is None and chunk is None
+    return _UNMEASURED if is_empty else CallMetrics(model=model, first_chunk_ms=chunk)
+
+
 def _count(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) and 0 <= value < 2**63 else None
+    if value is None:
+        return None
+    return int(value) if isinstance(value, _NUMBERS) and 0 <= value < 2**63 else None
 
 
 def _positive(value: object) -> float | None:
-    return value if isinstance(value, int | float) and 0 < value < _LARGEST else None
+    return value if isinstance(value, _NUMBERS) and 0 < value < _LARGEST else None
 
 
 def _text(value: object) -> str | None:
@@ -374,7 +393,10 @@ def _conversation(source: SpanSource) -> str | None:
 
 def _error(source: SpanSource) -> str | None:
     """Return the error: the message of the status, the last recorded exception, or the type of error."""
-    span, kind = source.span, source.get("error.type")
+    span = source.span
+    if span.status != "error" and not source.plan.may_have_failed:
+        return None
+    kind = source.get(ERROR_TYPE)
     if span.status == "error" or kind is not None or langfuse_attributes.is_failed(source.attributes):
         exception = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
         candidates = (

@@ -19,13 +19,16 @@ _JSON_SPACE: Final = " \t\r\n"
 class MessageCache:
     """Caches the messages parsed last: what the spans of a trace repeat is parsed only once."""
 
-    __slots__ = ("_elements", "_head", "_instructions", "_parsed", "flat")
+    __slots__ = ("_elements", "_head", "_instructions", "_joined", "_parsed", "flat")
 
     def __init__(self) -> None:
         self._head = ""
         """The JSON text that the elements were in, without its closing bracket."""
         self._elements: list[Any] = []
-        self._parsed: list[list[NeutralMessage]] = []
+        self._parsed = 0
+        """How many of the elements are parsed."""
+        self._joined: list[NeutralMessage] = []
+        """The messages in these."""
         self._instructions: tuple[object, str] = (None, "")
         self.flat: UnflattenCache = UnflattenCache()
 
@@ -45,22 +48,25 @@ class MessageCache:
         return self._keep(value, content) if content and type(content) is list else content
 
     def _keep(self, text: str, elements: list[Any]) -> list[Any]:
-        if elements[: len(self._elements)] != self._elements:
-            self._parsed = []
+        self._forget_unless_repeated(elements)
         self._head, self._elements = text.rstrip(_JSON_SPACE)[:-1], elements
         return elements
 
     def parse(self, elements: list[Any], role: str) -> list[NeutralMessage]:
-        """Parse messages, of which the first may be in the cache."""
+        """Parse messages, of which the first may be in the cache; those of one turn are joined."""
         if elements is not self._elements:
-            if elements[: len(self._elements)] != self._elements:
-                self._parsed = []
+            self._forget_unless_repeated(elements)
             self._head, self._elements = "", elements
-        self._parsed += [
-            parse_recorded_messages(parse_if_container(element), role)
-            for element in elements[len(self._parsed) :]
-        ]
-        return [message for messages in self._parsed for message in messages]
+        for element in elements[self._parsed :]:
+            content = element if type(element) is dict else parse_if_container(element)
+            for message in parse_recorded_messages(content, role):
+                _add_turn(self._joined, message)
+        self._parsed = len(elements)
+        return self._joined
+
+    def _forget_unless_repeated(self, elements: list[Any]) -> None:
+        if elements[: len(self._elements)] != self._elements:
+            self._parsed, self._joined = 0, []
 
     def join_text(self, value: object) -> str:
         """Return what `join_text` does; every call of a model repeats its instructions."""
@@ -77,11 +83,13 @@ def parse_messages(
     """Parse messages: JSON text or structures, a list or one alone; plain text is a message of `role`.
 
     Consecutive messages of the assistant are joined to one, unless they are `choices` between answers.
-    Anything that cannot be parsed is ignored; nothing raises. A `cache` serves one role only.
+    Anything that cannot be parsed is ignored; nothing raises. A `cache` serves one role only, and no choices.
     """
     content = parse_if_container(value) if cache is None else cache.load(value)
     if cache is not None and content and type(content) is list and not is_part(content[0]):
         messages = cache.parse(content, role)
+        if messages:
+            return tuple(messages)
     else:
         messages = parse_recorded_messages(content, role)
     if not messages and content and isinstance(value, str) and value.strip() and not _are_messages(content):
@@ -106,17 +114,23 @@ def _are_messages(content: object) -> bool:
 
 
 def _join_turns(messages: Sequence[NeutralMessage]) -> tuple[NeutralMessage, ...]:
+    if len(messages) < 2:
+        return tuple(messages)
     joined: list[NeutralMessage] = []
     for message in messages:
-        last = joined[-1] if joined else None
-        if last is not None and last.role == message.role == "assistant":
-            texts = [text for text in (last.text, message.text) if text]
-            joined[-1] = NeutralMessage(
-                "assistant",
-                "\n".join(texts),
-                last.calls + message.calls,
-                reasoning=last.reasoning + message.reasoning,
-            )
-        else:
-            joined.append(message)
+        _add_turn(joined, message)
     return tuple(joined)
+
+
+def _add_turn(joined: list[NeutralMessage], message: NeutralMessage) -> None:
+    last = joined[-1] if message.role == "assistant" and joined else None
+    if last is None or last.role != "assistant":
+        joined.append(message)
+        return
+    texts = [text for text in (last.text, message.text) if text]
+    joined[-1] = NeutralMessage(
+        "assistant",
+        "\n".join(texts),
+        last.calls + message.calls,
+        reasoning=last.reasoning + message.reasoning,
+    )

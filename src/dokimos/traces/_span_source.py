@@ -15,10 +15,12 @@ from dokimos.traces._semconv import (
     DETAILS,
     ELIDED,
     EVENT_ROLES,
+    EVENTS,
     FINISH_REASONS,
     FLAT_INPUTS,
     FLAT_OUTPUTS,
     INPUT_MESSAGES,
+    INSTRUCTIONS,
     OUTPUT_MESSAGES,
     PLAIN_INPUTS,
     PLAIN_OUTPUTS,
@@ -76,7 +78,8 @@ class SpanSource:
     def events(self) -> tuple[tuple[str, Any], ...]:
         """The name and the content of each event that is a message, in order, if its content was captured."""
         if self._events is None:
-            self._events = tuple(self._find_events())
+            has_events = self.span.events or self.plan.has_events
+            self._events = tuple(self._find_events()) if has_events else ()
         return self._events
 
     def _find_events(self) -> Iterator[tuple[str, Any]]:
@@ -85,7 +88,7 @@ class SpanSource:
                 content = _content(event)
                 if content.get("content") != ELIDED:
                     yield event.name, content
-        recorded = parse_if_container(self.get("events"))
+        recorded = parse_if_container(self.get(EVENTS))
         for each in recorded if isinstance(recorded, list) else ():
             if isinstance(each, dict) and _is_message(each.get("event.name")):
                 yield each["event.name"], each
@@ -111,19 +114,23 @@ class SpanSource:
     @property
     def inputs(self) -> tuple[NeutralMessage, ...]:
         """What a model or agent was sent."""
+        if self._inputs is None and not (self.plan.has_inputs or self.events):
+            self._inputs = ()
         if self._inputs is None:
             messages: tuple[NeutralMessage, ...] = ()
             for value in self._find_inputs():
                 messages = parse_messages(value, cache=self.cache)
                 if messages:
                     break
-            instructions = self._join_instructions(self.get("gen_ai.system_instructions"))
+            instructions = self._join_instructions(self.first(INSTRUCTIONS))
             self._inputs = (NeutralMessage("system", instructions), *messages) if instructions else messages
         return self._inputs
 
     @property
     def outputs(self) -> tuple[NeutralMessage, ...]:
         """What it answered; of several choices, the first."""
+        if self._outputs is None and not (self.plan.has_outputs or self.events):
+            self._outputs = ()
         if self._outputs is None:
             count = self.first(CHOICE_COUNT)
             choices = isinstance(count, int) and count > 1

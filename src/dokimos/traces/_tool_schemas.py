@@ -9,7 +9,7 @@ from dokimos._core.json_object import parse_if_container
 from dokimos.traces._semconv import TOOL_NAME, Names
 from dokimos.traces._span_source import SpanSource
 
-_SCHEMAS: Final = ("gen_ai.tool.json_schema", "tool.json_schema", "tool.parameters")
+_SCHEMAS: Final = Names("gen_ai.tool.json_schema", "tool.json_schema", "tool.parameters")
 _DESCRIPTIONS: Final = Names("gen_ai.tool.description", "tool.description")
 _TYPES: Final = frozenset(
     ("string", "integer", "number", "boolean", "array", "object", "null", "any", "image", "audio")
@@ -22,8 +22,11 @@ def describe_own_tool(source: SpanSource) -> list[dict[str, Any]] | None:
     OpenInference's `tool.parameters` is a JSON Schema, a whole function as OpenAI describes it, the inputs
     of a tool of smolagents, or the arguments of the call, which are not a description.
     """
+    present = source.plan[_SCHEMAS]
+    if not present:
+        return None
     name = source.first(TOOL_NAME)
-    schemas = (find_schema(source.get(key)) for key in _SCHEMAS)
+    schemas = (find_schema(source.get(key)) for key in present)
     schema = next((each for each in schemas if each is not None), None)
     if name is None or schema is None:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from dokimos._core.jsonable import text_form
@@ -66,6 +67,28 @@ class Thread:
 
 
 @dataclass(slots=True)
+class History:
+    """The messages that the last span was sent, which the next one mostly repeats."""
+
+    inputs: tuple[NeutralMessage, ...] = ()
+    messages: list[NeutralMessage] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+
+    def split(self, inputs: tuple[NeutralMessage, ...]) -> tuple[list[NeutralMessage], list[Key]]:
+        """Return the messages that are not of the system, and the key of each."""
+        length = len(self.inputs)
+        if inputs[:length] == self.inputs:
+            new, messages, keys = inputs[length:], self.messages, self.keys
+        else:
+            new, messages, keys = inputs, [], []
+        added = [message for message in new if message.role != "system"]
+        self.inputs = inputs
+        self.messages = [*messages, *added]
+        self.keys = [*keys, *map(_key, added)]
+        return self.messages, self.keys
+
+
+@dataclass(slots=True)
 class Threads:
     """The threads of a trace so far, with an index of the messages from which they may continue."""
 
@@ -73,7 +96,9 @@ class Threads:
     _ending: dict[Key, set[int]] = field(default_factory=dict)
     """The indexes of the threads that end with a message."""
     _holding: dict[tuple[str, Key], int] = field(default_factory=dict)
-    """The index of an agent's last thread that has a message."""
+    """The index of an agent's last thread that has a message, as far as messages are counted."""
+    _uncounted: list[tuple[int, Sequence[Key]]] = field(default_factory=list)
+    """Messages that were added since, with the index of their thread: most traces never ask for them."""
 
     def begin(self, thread: Thread) -> int:
         """Add a thread without messages, and return its index."""
@@ -88,9 +113,7 @@ class Threads:
         if thread.keys:
             self._ending[thread.keys[-1]].discard(index)
         thread.add(messages, keys, time_ns)
-        for key in keys:
-            owned = (thread.owner, key)
-            self._holding[owned] = max(index, self._holding.get(owned, index))
+        self._uncounted.append((index, keys))
         self._ending.setdefault(thread.keys[-1], set()).add(index)
 
     def join(
@@ -100,15 +123,25 @@ class Threads:
 
         That is a thread whose end they continue, else one of the same agent from which they branch off.
         """
-        ending = [index for key in keys for index in self._ending.get(key, ())]
-        branching = (self._holding.get((owner, key)) for key in keys)
-        indexes = ending or [index for index in branching if index is not None]
+        ending = [index for key in self._ending.keys() & keys for index in self._ending[key]]
+        indexes = ending or self._find_holding(owner, keys)
         if not indexes:
             return None
         thread = self.items[max(indexes)]
         new = thread.find_new(keys) if ending else thread.find_branch(keys)
         self.add(max(indexes), messages[new:], keys[new:], time_ns)
         return max(indexes)
+
+    def _find_holding(self, owner: str, keys: Sequence[Key]) -> list[int]:
+        """Return the indexes of threads of an agent that have one of these messages."""
+        holding = self._holding
+        for index, added in self._uncounted:
+            for key in added:
+                owned = (self.items[index].owner, key)
+                holding[owned] = max(index, holding.get(owned, index))
+        self._uncounted.clear()
+        indexes = (holding.get((owner, key)) for key in keys)
+        return [index for index in indexes if index is not None]
 
 
 @dataclass(frozen=True)
@@ -117,7 +150,7 @@ class Transcript:
 
     tree: SpanTree
     contents: Mapping[str, SpanContent]
-    threads: tuple[Thread, ...]
+    threads: Sequence[Thread]
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> Transcript:
@@ -125,11 +158,12 @@ class Transcript:
         tree = SpanTree(spans)
         cache = MessageCache()
         contents = {span.span_id: parse_span(span, cache) for span in tree.spans}
-        transcript = cls(tree, contents, ())
         threads = Threads()
+        transcript = cls(tree, contents, threads.items)
+        history = History()
         for span in transcript.spans_with_messages():
-            transcript._add_messages(span, threads)
-        return cls(tree, contents, tuple(threads.items))
+            transcript._add_messages(span, threads, history)
+        return transcript
 
     def content(self, span: Span) -> SpanContent:
         """Return the parsed content of a span."""
@@ -137,13 +171,32 @@ class Transcript:
 
     def spans_of(self, role: SpanRole) -> list[Span]:
         """Return the spans of a role, in order."""
-        contents = self.contents
-        return [span for span in self.tree.spans if contents[span.span_id].role is role]
+        return self._by_role.get(role, [])
 
     def ancestors_of(self, span: Span, *roles: SpanRole) -> list[Span]:
         """Return the spans of these roles above a span, nearest first."""
+        if self._roles_above.isdisjoint(roles):
+            return []
+        contents, parents, found = self.contents, self.tree.parents, []
+        above = parents.get(span.span_id)
+        while above is not None:
+            if contents[above.span_id].role in roles:
+                found.append(above)
+            above = parents.get(above.span_id)
+        return found
+
+    @cached_property
+    def _by_role(self) -> dict[SpanRole, list[Span]]:
+        by_role: dict[SpanRole, list[Span]] = {}
+        for span in self.tree.spans:
+            by_role.setdefault(self.contents[span.span_id].role, []).append(span)
+        return by_role
+
+    @cached_property
+    def _roles_above(self) -> set[SpanRole]:
+        """The roles of spans that have others below them."""
         contents = self.contents
-        return [each for each in self.tree.ancestors(span) if contents[each.span_id].role in roles]
+        return {contents[id_].role for id_ in {span.span_id for span in self.tree.parents.values()}}
 
     @property
     def main(self) -> Thread | None:
@@ -171,14 +224,13 @@ class Transcript:
         content = self.content(span)
         return bool(content.inputs or content.outputs)
 
-    def _add_messages(self, span: Span, threads: Threads) -> None:
+    def _add_messages(self, span: Span, threads: Threads, history: History) -> None:
         content = self.content(span)
         agents = self.ancestors_of(span, SpanRole.AGENT)
         if content.role is SpanRole.AGENT:
             agents.insert(0, span)
         owner = agents[0].span_id if agents else ""
-        messages = [message for message in content.inputs if message.role != "system"]
-        keys = [_key(message) for message in messages]
+        messages, keys = history.split(content.inputs)
         index = threads.join(messages, keys, owner, span.start_ns or 0)
         if index is None:
             depth = len(self.ancestors_of(span, SpanRole.AGENT, SpanRole.TOOL)) + (
