@@ -50,8 +50,8 @@ class ChangeDetector:
     expected numbers add up.
 
     Against a baseline (`from_baseline`) the reference is unknown. The promise is then one on average over
-    baselines, and the chance that a baseline was so unlucky that the number is more than c times the setting
-    is at most 1/c, for any c.
+    baselines (all except one in a million), and the chance that a baseline was so unlucky that the number is
+    more than c times the setting is at most 1/c, for any c.
 
     Values that depend on each other, such as the scores of one trace, are added as one: see `merge_trace`. A
     value without bounds, such as a latency, is squashed first: see `squash`.
