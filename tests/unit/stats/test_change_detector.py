@@ -330,8 +330,9 @@ DAMAGE = {
     "alarm": (altered(alarm={}), "alarm lacks"),
     "bars": (altered_side(bars=[[0.0, 1.0]]), "bars must be pairs"),
     "no bars": (altered_side(bars=[], capital=[]), "bars must be pairs"),
-    "negative capital": (altered_side(recent=[-1.0] * 10), "capital must be lists"),
-    "fewer players": (altered_side(recent=[1.0]), "recent must be a list of 10 numbers"),
+    "negative capital": (altered_side(recent=[-1.0] * 10), "capital must be numbers"),
+    "fewer players": (altered_side(recent=[1.0]), "capital must be a list of 10 numbers"),
+    "fewer lists": (altered_side(capital=[]), "capital must be a list for each"),
     "place": (altered_side(start_of=[9] * 10), "start_of must be places"),
 }
 
