@@ -25,6 +25,7 @@ from planted import power_table
 from run_labels import agreement_table, needed_table, queue_table, run_rate_table
 from stopping import dropped_table, unchanged_table
 from tables import Table
+from yearly_alarms import weighted_table, yearly_delay_table, yearly_table
 
 BEGIN, END = "<!-- simulated: begin -->", "<!-- simulated: end -->"
 PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
@@ -48,6 +49,9 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "process": (process_table, 1_000, 60),
     "detector": (detector_table, 200, 30),
     "delays": (delay_table, 200, 20),
+    "yearly": (yearly_table, 1_000, 60),
+    "yearly-delays": (yearly_delay_table, 200, 20),
+    "weighted": (weighted_table, 2_000, 200),
 }
 """Each part with its repetitions, and those of a quick run."""
 

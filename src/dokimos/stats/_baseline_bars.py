@@ -9,7 +9,8 @@ neighbours the capital at the nearer one times F at the farther one is a lower b
 between them.
 
 At the true mean, wherever it is, capital times F is then at least 1 at an alarm. Since F is 1 at most on
-average, so is what players bring in for each false alarm, on average over baselines as well.
+average, so is what players bring in for each false alarm, on average over baselines as well. Means so far
+away that F is a million are not bet against: the true one is there for one baseline in a million at most.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from dokimos.stats._betting import SHARES
 from dokimos.stats._change_players import Bar
 
 # Standard errors of the baseline from its mean at which players bet. Few, since each costs time.
-_DISTANCES: Final = (0.0, 1.2, 2.6, 4.4)
+_DISTANCES: Final = (0.5, 2.0, 3.2, 4.4, 5.8)
 # Bets that find a baseline so many standard errors off.
-_BETS: Final = (1.0, 2.0, 3.5)
-_KEPT: Final = 0.25
+_BETS: Final = (1.0, 2.2, 4.5)
+_KEPT: Final = 0.15
 """Capital that is not bet, so that F is at least that."""
 _LARGEST_LOG: Final = 500.0
 _NEAREST_TO_AN_END: Final = 1e-9
+_FARTHEST: Final = 1 - 1e-9
+_STRETCHED: Final = 1.3
+_EXCLUDED: Final = 1e6
+"""F of a mean that is taken to be impossible: it is true for one baseline in a million at most (J. Ville)."""
 
 
 def baseline_bars(shares: Sequence[float], stakes: Sequence[float], *, tolerance: float) -> list[Bar]:
@@ -44,10 +49,19 @@ def baseline_bars(shares: Sequence[float], stakes: Sequence[float], *, tolerance
     squares = math.fsum((stake * (share - mean)) ** 2 for share, stake in zip(shares, stakes, strict=True))
     # Equal values have no spread; one observation at the other end says how far the mean could still be.
     error = math.sqrt(squares + max(stakes) ** 2 * 0.25) / total
-    means = sorted({min(1.0, max(_NEAREST_TO_AN_END, mean + far * error)) for far in _DISTANCES})
-    means += [1.0] if means[-1] < 1 else []
-    factors = [_KEPT, *(_unlikelihood(m, shares, stakes) for m in means[:-1])]
-    return [Bar(min(1.0, m + tolerance), factor) for m, factor in zip(means, factors, strict=True)]
+    stretch = 1.0
+    while True:
+        means = [min(_FARTHEST, max(_NEAREST_TO_AN_END, mean + far * stretch * error)) for far in _DISTANCES]
+        last = _unlikelihood(means[-1], shares, stakes)
+        if last >= _EXCLUDED or means[-1] == _FARTHEST:
+            break
+        # Few or very skewed values say less than a normal distribution would.
+        stretch *= _STRETCHED
+    factors = [_KEPT, *(_unlikelihood(m, shares, stakes) for m in means[:-1]), last]
+    # A mean beyond the last is so unlikely that nobody has to bet against it. If not, it may be anywhere.
+    if last < _EXCLUDED:
+        means.append(1.0)
+    return [Bar(min(1.0, m + tolerance), factor) for m, factor in zip(means, factors, strict=False)]
 
 
 def _unlikelihood(m: float, shares: Sequence[float], stakes: Sequence[float]) -> float:

@@ -73,12 +73,7 @@ def chance_alerts(
         return ChanceAlerts(expected, 0.0, is_exact=True)
     sign = 1 if alternative == "less" else -1
     signed = [sign * (value - threshold) for value in values]
-    draw = random.Random(seed)
-    found = [_count_alerts(draw.choices(signed, k=len(signed)), window, counts) for _ in range(resamples)]
-    mean = math.fsum(found) / resamples
-    squares = math.fsum((one - mean) ** 2 for one in found)
-    error = math.sqrt(squares / (resamples - 1) / resamples) if resamples > 1 else math.inf
-    return ChanceAlerts(mean, error, is_exact=False)
+    return _draw_alerts(signed, window, counts, resamples, seed)
 
 
 def chance_alerts_of_rate(
@@ -132,6 +127,17 @@ def _check(values: Sequence[float], window: int, resamples: int, counts: Sequenc
             raise ValueError(f"{name} must be 1 or more, not {number}.")
     if counts is not None and (sum(counts) != len(values) or min(counts) < 0):
         raise ValueError(f"counts add up to {sum(counts)}; they must to the {len(values)} values.")
+
+
+def _draw_alerts(
+    signed: Sequence[float], window: int, counts: Sequence[int] | None, resamples: int, seed: int
+) -> ChanceAlerts:
+    draw = random.Random(seed)
+    found = [_count_alerts(draw.choices(signed, k=len(signed)), window, counts) for _ in range(resamples)]
+    mean = math.fsum(found) / resamples
+    squares = math.fsum((one - mean) ** 2 for one in found)
+    error = math.sqrt(squares / (resamples - 1) / resamples) if resamples > 1 else math.inf
+    return ChanceAlerts(mean, error, is_exact=False)
 
 
 def _count_alerts(signed: Sequence[float], window: int, counts: Sequence[int] | None) -> int:

@@ -50,8 +50,8 @@ class ChangeDetector:
     expected numbers add up.
 
     Against a baseline (`from_baseline`) the reference is unknown. The promise is then one on average over
-    baselines, and the chance that a baseline was so unlucky that the number is more than c times the setting
-    is at most 1/c, for any c.
+    baselines (all except one in a million), and the chance that a baseline was so unlucky that the number is
+    more than c times the setting is at most 1/c, for any c.
 
     Values that depend on each other, such as the scores of one trace, are added as one: see `merge_trace`. A
     value without bounds, such as a latency, is squashed first: see `squash`.
@@ -133,10 +133,6 @@ class ChangeDetector:
             ValueError: If a setting or a value is out of its range, or there are too few values.
             TypeError: If one of them is not a number where it has to be one.
         """
-        if len(values) < _FEWEST:
-            raise ValueError(f"A baseline needs {_FEWEST} values or more, not {len(values)}.")
-        if weights is not None and len(weights) != len(values):
-            raise ValueError(f"The baseline has {len(values)} values and {len(weights)} weights.")
         game = _range_of(
             low, high, settings.get("alternative", "two-sided"), settings.get("largest_weight", 1.0)
         )
@@ -145,10 +141,7 @@ class ChangeDetector:
         if not 0 <= allowed < 1:
             raise ValueError(f"tolerance must be 0 or more and less than high - low, not {tolerance}.")
         clock = JoiningClock(settings.get("false_alarms_per_year", 1.0), settings.get("observations_per_day"))
-        shares = [(game.clip(value) - game.low) / (game.high - game.low) for value in values]
-        stakes = [game.stake(weight) for weight in (repeat(1.0, len(values)) if weights is None else weights)]
-        if not any(stakes):
-            raise ValueError("A baseline needs a weight above 0.")
+        shares, stakes = _read_baseline(game, values, weights)
         seen: dict[Direction, list[float]] = {"greater": shares, "less": [1 - share for share in shares]}
         bars = {side: baseline_bars(seen[side], stakes, tolerance=allowed) for side in game.sides}
         mean = math.fsum(share * stake for share, stake in zip(shares, stakes, strict=True))
@@ -381,3 +374,17 @@ class ChangeDetector:
 def _range_of(low: float, high: float, alternative: Alternative, largest_weight: float) -> Game:
     """Return the game of a baseline, whose target is not read: any between the ends will do."""
     return Game((low + high) / 2, low, high, alternative, 0.0, largest_weight)
+
+
+def _read_baseline(
+    game: Game, values: Sequence[float], weights: Sequence[float] | None
+) -> tuple[list[float], list[float]]:
+    """Return the values as shares of the range, and the weights as shares of the largest."""
+    if len(values) < _FEWEST:
+        raise ValueError(f"A baseline needs {_FEWEST} values or more, not {len(values)}.")
+    if weights is not None and len(weights) != len(values):
+        raise ValueError(f"The baseline has {len(values)} values and {len(weights)} weights.")
+    stakes = [game.stake(weight) for weight in (repeat(1.0, len(values)) if weights is None else weights)]
+    if not any(stakes):
+        raise ValueError("A baseline needs a weight above 0.")
+    return [(game.clip(value) - game.low) / (game.high - game.low) for value in values], stakes

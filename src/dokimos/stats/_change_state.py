@@ -83,19 +83,27 @@ def _load_side(data: Mapping[str, Any]) -> Side:
     bars = [Bar(*_numbers(bar, 2, "bars")) for bar in _list(data["bars"], "bars")]
     if not bars or any(bar.share <= 0 or bar.factor <= 0 for bar in bars):
         raise ValueError("The state is damaged: bars must be pairs of numbers above 0.")
-    capital = [_numbers(its, len(SHARES), "capital") for its in _list(data["capital"], "capital")]
-    recent = _numbers(data["recent"], len(SHARES), "recent")
-    if len(capital) != len(bars) or any(owned < 0 for its in (*capital, recent) for owned in its):
-        raise ValueError(
-            "The state is damaged: capital must be lists of numbers of 0 or more, one for each bar."
-        )
+    capital = [_capital(its) for its in _list(data["capital"], "capital")]
+    if len(capital) != len(bars):
+        raise ValueError("The state is damaged: capital must be a list for each of the bars.")
+    side = Side(bars)
+    side.restore(capital, _capital(data["recent"]), _load_starts(data))
+    return side
+
+
+def _capital(data: object) -> list[float]:
+    capital = _numbers(data, len(SHARES), "capital")
+    if min(capital) < 0:
+        raise ValueError("The state is damaged: capital must be numbers of 0 or more.")
+    return capital
+
+
+def _load_starts(data: Mapping[str, Any]) -> list[Start]:
     starts = [_load_start(start) for start in _list(data["starts"], "starts")]
     places = [_count(place, "start_of") for place in _numbers(data["start_of"], len(SHARES), "start_of")]
-    if any(place >= len(starts) for place in places):
+    if max(places) >= len(starts):
         raise ValueError("The state is damaged: start_of must be places in starts.")
-    side = Side(bars)
-    side.restore(capital, recent, [starts[place] for place in places])
-    return side
+    return [starts[place] for place in places]
 
 
 def _load_start(data: object) -> Start:

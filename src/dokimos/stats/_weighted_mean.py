@@ -51,7 +51,7 @@ def weighted_mean_estimate(
     within: tuple[float, float] = (0.0, 1.0),
     finite: bool = False,
 ) -> WeightedEstimate | None:
-    """Return the mean of all observations from those that were sampled with known chances.
+    """Return the mean of all from a sample with known chances; None for fewer than two observations.
 
     The mean is the ratio of two Horvitz-Thompson sums (J. Hajek, 1971) and `standard_error` that of its
     linearised residuals (C.-E. Sarndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992). Each
@@ -68,11 +68,7 @@ def weighted_mean_estimate(
         confidence: How often the interval holds the true mean.
         within: The range that the values could have; it is widened to hold all of them.
         finite: Whether the mean is that of these very traces, such as yesterday's, sampled or not: if all
-            were sampled, there is nothing to be uncertain of. Otherwise it is that of the application, of
-            whose traffic these traces are a part.
-
-    Returns:
-        The estimate; None for fewer than two observations with a weight.
+            were sampled, nothing is uncertain. Otherwise it is that of the application.
 
     Raises:
         ValueError: There are not as many weights as values, or a weight is negative, NaN or infinite, or
@@ -89,19 +85,23 @@ def weighted_mean_estimate(
         return None
     total = math.fsum(weight for _, weight in pairs)
     centre = math.fsum(value * weight for value, weight in pairs) / total
+    effective = total * total / math.fsum(weight * weight for _, weight in pairs)
+    classes = [_WeightClass.of(its, total, centre, finite) for its in _by_weight(pairs)]
+    interval = _combine(classes, centre, confidence, within)
+    is_sure = all(one.is_of_verdicts or not one.unsampled for one in classes)
+    coverage = None if is_sure else coverage_of_few(int(effective), confidence)
+    error = _standard_error(pairs, centre, total, finite)
+    return WeightedEstimate(centre, error, interval, n, effective, total, coverage)
+
+
+def _standard_error(pairs: Sequence[tuple[float, float]], centre: float, total: float, finite: bool) -> float:
     # Each pulls by its weight, less its own share in the mean, which it draws towards itself. A trace that
     # was certain to be sampled adds nothing to the uncertainty of a finite mean.
     squares = math.fsum(
         (weight * (value - centre)) ** 2 / (1 - weight / total) * (1 - 1 / weight if finite else 1.0)
         for value, weight in pairs
     )
-    effective = total * total / math.fsum(weight * weight for _, weight in pairs)
-    bounds = min(within[0], *(value for value, _ in pairs)), max(within[1], *(value for value, _ in pairs))
-    classes = [_WeightClass.of(its, total, centre, finite) for its in _by_weight(pairs)]
-    interval = _combine(classes, centre, confidence, bounds)
-    is_known = {value for value, _ in pairs} <= {0.0, 1.0} or not any(one.unsampled for one in classes)
-    coverage = None if is_known else coverage_of_few(int(effective), confidence)
-    return WeightedEstimate(centre, math.sqrt(squares) / total, interval, n, effective, total, coverage)
+    return math.sqrt(squares) / total
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,13 @@ class _WeightClass:
         values = [value for value, _ in pairs]
         return cls(values, mean, weight / total, weight * weight / squares, unsampled, between)
 
+    @property
+    def is_of_verdicts(self) -> bool:
+        return set(self.values) <= {0.0, 1.0}
+
     def interval(self, confidence: float, within: tuple[float, float]) -> Interval:
         """Return the interval of its own mean, as if it were of an endless number."""
-        if within == (0.0, 1.0) and set(self.values) <= {0.0, 1.0}:
+        if within == (0.0, 1.0) and self.is_of_verdicts:
             return mid_p_interval(self.mean * self.worth, self.worth, confidence=confidence)
         estimate = mean_estimate(self.values, confidence=confidence, within=within)
         if estimate is None:
@@ -157,13 +161,17 @@ def _combine(
     A. Donner, 2008). So a class of few observations that all pass still has its uncertainty, which a standard
     error would not show.
     """
+    bounds = (
+        min(within[0], *(min(one.values) for one in classes)),
+        max(within[1], *(max(one.values) for one in classes)),
+    )
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     below = above = math.fsum(one.between for one in classes) * z * z
     for one in classes:
-        its, scale = one.interval(confidence, within), one.share * one.share * one.unsampled
+        its, scale = one.interval(confidence, bounds), one.share * one.share * one.unsampled
         below += scale * (one.mean - its.low) ** 2
         above += scale * (its.high - one.mean) ** 2
-    return Interval(max(within[0], centre - math.sqrt(below)), min(within[1], centre + math.sqrt(above)))
+    return Interval(max(bounds[0], centre - math.sqrt(below)), min(bounds[1], centre + math.sqrt(above)))
 
 
 def add_sums(sums: WeightedSums, value: float, weight: float) -> WeightedSums:

@@ -1,3 +1,4 @@
+import math
 import random
 from statistics import fmean
 
@@ -146,3 +147,45 @@ def test_all_intervals_of_a_sequence_hold_the_mean_together():
         missed += not all(look.low <= 0.8 <= look.high for look in looks)
 
     assert missed <= 6
+
+
+def test_equal_weights_change_nothing():
+    values = [0.2, 0.9, 1.0, 0.7] * 20
+    weighted = anytime_interval(values, weights=[4.0] * 80, largest_weight=4.0)
+    assert weighted == anytime_interval(values)
+
+
+def test_a_weighted_interval_holds_the_mean_of_all_at_all_times():
+    """Long traces pass at 70 %, are a fifth and all sampled; the others pass at 95 %, sampled by a fifth."""
+    draw, missed = random.Random(6), 0
+    for _ in range(60):
+        values, weights = [], []
+        while len(values) < 150:
+            is_long = draw.random() < 0.2
+            if is_long or draw.random() < 0.2:
+                values.append(float(draw.random() < (0.7 if is_long else 0.95)))
+                weights.append(1.0 if is_long else 5.0)
+        looks = (
+            anytime_interval(values[:n], weights=weights[:n], largest_weight=5.0) for n in range(10, 151, 20)
+        )
+        missed += any(not look.low <= 0.9 <= look.high for look in looks)
+    assert missed <= 7  # 3 are allowed at 5 %
+
+
+@pytest.mark.parametrize(
+    ("weights", "largest", "message"),
+    [
+        ([1.0], 1.0, "2 values and 1 weights"),
+        ([1.0, 1.0], None, "largest_weight must be"),
+        ([1.0, 3.0], 2.0, "Weights must be"),
+        ([1.0, math.nan], 2.0, "Weights must be"),
+    ],
+)
+def test_weights_of_no_use_are_refused(weights, largest, message):
+    with pytest.raises(ValueError, match=message):
+        anytime_interval([0.0, 1.0], weights=weights, largest_weight=largest)
+
+
+def test_weights_of_nothing_say_nothing():
+    whole = anytime_interval([0.0, 1.0], weights=[0.0, 0.0], largest_weight=2.0)
+    assert (whole.low, whole.high) == (0.0, 1.0)
