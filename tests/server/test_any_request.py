@@ -137,7 +137,9 @@ def test_no_request_fails_the_server(serve, seed):
         statuses.add(answer.status_code)
         is_json = answer.content and answer.headers["content-type"].startswith("application/json")
         if answer.status_code in (400, 404, 405, 409, 413, 415):
-            is_otlp = url.startswith("/v1/")  # whose errors are a status of OTLP, in the encoding of the request
+            is_otlp = url.startswith(
+                "/v1/"
+            )  # whose errors are a status of OTLP, in the encoding of the request
             fields = {"code", "message"} if is_otlp else {"error", "message", "timestamp"}
             assert (is_otlp and not is_json) or set(answer.json()) == fields, call
         elif is_json:
