@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from dokimos._messages.neutral import NeutralMessage
 from dokimos.traces._transcript import History
 
-MESSAGES = st.builds(NeutralMessage, st.sampled_from(["system", "user", "assistant"]), st.sampled_from("ab"))
+ROLES = st.sampled_from(["system", "user", "assistant"])
+MESSAGES = st.tuples(ROLES, st.sampled_from("ab")).map(lambda fields: NeutralMessage(*fields))
 
 
 @given(st.lists(st.lists(MESSAGES, max_size=5).map(tuple), max_size=6))
