@@ -54,9 +54,7 @@ def servers(database_settings):
     with ExitStack() as stack:
 
         def start(**settings):
-            chosen = ServerSettings(
-                **{"host": "127.0.0.1", "port": 0, **PATIENT, **database_settings, **settings}
-            )
+            chosen = {"host": "127.0.0.1", "port": 0, **PATIENT, **database_settings, **settings}
             return stack.enter_context(ThreadedServer(ServerSettings(**chosen)))
 
         yield start

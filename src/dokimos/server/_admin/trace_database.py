@@ -128,10 +128,12 @@ def _read_version(connection: Connection) -> str | None:
 
 def _check(connection: Connection, settings: ServerSettings, report: CheckReport) -> None:
     version = _read_version(connection)
+    if version is None:  # as after an import
+        text = "there are no tables yet; a server makes them when it starts, or 'dokimos db upgrade'"
+        report.findings.append(Finding("traces", CheckOutcome.SKIPPED, text))
+        return
     problems = []
-    if version is None:
-        problems.append("there are no tables; a server makes them when it starts, or 'dokimos db upgrade'")
-    elif version != TRACE_HEAD:
+    if version != TRACE_HEAD:
         problems.append(f"it is {version} and should be {TRACE_HEAD}: run 'dokimos db upgrade'")
     report.add("traces", problems, f"schema {TRACE_HEAD}, {describe_traces(settings)}")
     if _is_file(settings):
