@@ -84,7 +84,7 @@ bench-server: $(VENV)/.dev  ## Measure the server, with five million items in it
 	@$(BIN)/python benchmarks/server_backup.py --items 5000000
 	@$(BIN)/python benchmarks/install_budget.py server
 
-validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (three quarters of an hour).
+validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (an hour).
 	@$(BIN)/python benchmarks/validity
 	@$(BIN)/python benchmarks/judge_agreement table
 

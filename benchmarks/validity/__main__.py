@@ -1,6 +1,6 @@
 """Proof by simulation: that the tests, intervals and guards do what they promise.
 
-Run with `python benchmarks/validity` (about three quarters of an hour), or with `--quick` for coarse figures
+Run with `python benchmarks/validity` (about an hour), or with `--quick` for coarse figures
 in a few minutes. It ends with code 1 if a promise is broken. `--write FILE` puts the tables into a page,
 between two marked lines.
 """
