@@ -78,8 +78,9 @@ def test_what_is_sent_is_of_builtin_types(process, monkeypatch):
     sent = []
     monkeypatch.setattr(process, "_ask", sent.append)
     find(process, re.compile("(A+)+B", re.IGNORECASE | re.DOTALL))
-    assert [type(part) for part in sent[0]] == [str, int, str, bool, int]
-    assert sent[0][1] == re.IGNORECASE | re.DOTALL | re.UNICODE
+    task, arguments = sent[0]
+    assert [type(part) for part in (task, *arguments)] == [str, str, int, str, bool, int]
+    assert arguments[1] == re.IGNORECASE | re.DOTALL | re.UNICODE
 
 
 @POSIX
@@ -109,8 +110,8 @@ except EvaluationError as error:
 
 def test_without_a_timer_of_the_system_a_watchdog_ends_it():
     program = "from dokimos._runtime import search_process as s; s._HAS_TIMER = False; s.main()"
-    request = pickle.dumps((SLOW.pattern, SLOW.flags, TEXT, False, 0.05))
-    quick = pickle.dumps(("b", 32, TEXT, False, 60.0))
+    request = pickle.dumps(("search", (SLOW.pattern, SLOW.flags, TEXT, False, 0.05)))
+    quick = pickle.dumps(("search", ("b", 32, TEXT, False, 60.0)))
     done = subprocess.run(
         [sys.executable, "-c", program], input=quick + request, capture_output=True, timeout=60
     )
@@ -192,12 +193,17 @@ def test_an_error_between_request_and_reply_ends_it(process, monkeypatch):
 
 
 def test_requests_are_answered_until_there_are_no_more():
-    request = pickle.dumps(("b+", re.UNICODE, "abb", True, 60.0))
-    other = pickle.dumps(("b+", re.UNICODE, "abb", False, 60.0))
+    request = pickle.dumps(("search", ("b+", re.UNICODE, "abb", True, 60.0)))
+    other = pickle.dumps(("search", ("b+", re.UNICODE, "abb", False, 60.0)))
     replies = io.BytesIO()
     serve(io.BytesIO(request + other), replies)
     replies.seek(0)
     assert [pickle.load(replies) for _ in range(3)] == ["ready", None, (1, 3)]
+
+
+def test_matches_are_replaced_and_counted(process):
+    texts, counts = process.replace([("b+", "[b]"), ("a", "\\1")], ["abba", "c"], limit=60.0)
+    assert (texts, counts) == (["\\1[b]\\1", "c"], [1, 2])
 
 
 @POSIX

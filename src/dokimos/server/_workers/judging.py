@@ -23,6 +23,7 @@ from dokimos.server._services.judging.judge_leases import LeaseLost
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._workers.job_model import Models
 from dokimos.server._workers.judge_run import JudgeRun, Stop
+from dokimos.server._workers.periodic import end_task
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 JOBS_AT_ONCE: Final = 8
@@ -30,6 +31,8 @@ _LOOK_SECONDS: Final = 0.5
 """How often a server looks whether its jobs were paused, cancelled or taken by another one."""
 _DRAIN_SECONDS: Final = 10.0
 """How long what is under way may take when the server stops."""
+_STOP_SECONDS: Final = 25.0
+"""After which it is asked once more to stop: a little more than all that it may wait for."""
 
 
 class JudgeWorker:
@@ -163,6 +166,4 @@ async def judge_runs(worker: JudgeWorker) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end_task(task, patience=_STOP_SECONDS)

@@ -27,6 +27,7 @@ from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.judge_models import JobModels
 from dokimos.server._workers.online_batch import OnlineBatch
 from dokimos.server._workers.online_matching import OnlineMatching
+from dokimos.server._workers.periodic import end_task
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 BATCHES_AT_ONCE: Final = 4
@@ -35,6 +36,8 @@ _LOOK_SECONDS: Final = 0.5
 """How often a server looks whether rules were disabled, or batches taken by another one."""
 _DRAIN_SECONDS: Final = 10.0
 """How long what is under way may take when the server stops."""
+_STOP_SECONDS: Final = 25.0
+"""After which it is asked once more to stop: a little more than all that it may wait for."""
 _REMOVED_AT_ONCE: Final = 10
 
 
@@ -193,6 +196,4 @@ async def score_traces(matching: OnlineMatching, scoring: OnlineScoring) -> Asyn
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(end_task(tasks[0]), end_task(tasks[1], patience=_STOP_SECONDS))

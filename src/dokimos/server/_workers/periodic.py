@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 from dokimos.server._db.database import DatabaseUnavailable
@@ -14,6 +14,8 @@ from dokimos.server._services.audit.audited_database import CURRENT_WORK
 _LOGGER: Final = logging.getLogger("dokimos.server")
 PAUSE_SECONDS: Final = 0.02
 """Between two transactions of something long, so that those of requests come in between."""
+
+_CANCEL_SECONDS: Final = 5.0
 
 
 @asynccontextmanager
@@ -29,9 +31,24 @@ async def run_periodically(
     try:
         yield
     finally:
+        await end_task(task)
+
+
+async def end_task(task: asyncio.Task[None], *, patience: float = _CANCEL_SECONDS) -> None:
+    """Cancel a task, and wait for its end.
+
+    Again and again: a driver that is just connecting or rolling back may raise an error of its own in place
+    of the cancellation, after which the task would go on as if nobody had asked it to end.
+
+    Args:
+        task: What goes on until it is cancelled.
+        patience: Seconds that it may take to end.
+    """
+    while not task.done():
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait((task,), timeout=patience)
+    if not task.cancelled():
+        task.result()
 
 
 async def repeat_until_done(step: Callable[[], Awaitable[int]]) -> int:
