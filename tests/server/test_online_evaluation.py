@@ -201,8 +201,8 @@ def test_a_budget_of_a_rule_holds_for_the_day(api, project, model):
 
     export(api, *(span(f"a good answer {number}") for number in range(5)))
 
-    jobs = wait_for_jobs(api, 3, "PENDING") and wait_for_jobs(api, 2)
-    assert sorted(job["status"] for job in jobs) == ["PENDING"] * 3 + ["SUCCEEDED"] * 2
+    expected = ["PENDING"] * 3 + ["SUCCEEDED"] * 2
+    wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == expected)
     assert len(model.received) == 2
 
 
