@@ -53,7 +53,7 @@ def start(database_settings):
         server.kill()
 
 
-def begin_scoring(server, endpoint, spans):
+def begin_scoring(server, endpoint, spans, trace=None):
     body = {
         "name": "judge",
         "baseUrl": f"{endpoint.url}/v1",
@@ -67,7 +67,7 @@ def begin_scoring(server, endpoint, spans):
     status, rule = server.call("POST", f"/projects/{project}/trace-eval-rules", documented(connection))
     assert status == 201, rule
     resource = {"attributes": [{"key": "dokimos.project", "value": {"stringValue": "chat"}}]}
-    texts = [span(f"answer {number}") for number in range(spans)]
+    texts = [span(f"answer {number}", trace=trace) for number in range(spans)]
     batch = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": texts}]}]}
     with suppress(OSError):  # killed while it answered; the spans were stored before
         assert server.call("POST", "/traces", batch)[0] == 200
@@ -138,7 +138,8 @@ def test_a_server_that_stands_still_for_longer_than_its_lease_stores_nothing_twi
     other = None
     try:
         endpoint.send_signal_after(frozen.process, 12, signal.SIGSTOP)
-        begin_scoring(frozen, endpoint, spans)
+        # Of one trace, whose jobs are made at once: while a server matches, no other one does.
+        begin_scoring(frozen, endpoint, spans, trace="ab" * 16)
         assert endpoint.signalled.wait(PATIENCE)
         other = Process({**settings, **SETTINGS}, before=BRIEF_TRANSACTIONS)
         wait_for_end(settings, spans)

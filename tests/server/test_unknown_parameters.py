@@ -94,6 +94,7 @@ def test_no_route_takes_a_documented_parameter_for_a_misspelt_one(api):
     routes = list_routes(api.app)
     for route in routes:
         known = parameters_of(route)
-        for name in DOCUMENTED - known:
+        # The `mode` of a promotion is nothing that anybody sends to a list of traces, which has a `model`.
+        for name in DOCUMENTED - known - ({"mode"} if "model" in known else set()):
             assert find_similar(name, known) is None, (route.path, name)
     assert {"branch", "failedEvaluator", "baselineRunId", "page"} <= set().union(*map(parameters_of, routes))
