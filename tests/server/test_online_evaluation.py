@@ -224,7 +224,7 @@ def test_a_deleted_rule_takes_its_results_along(api, project):
     export(api, span())
     wait_for_jobs(api, 1)
 
-    api.delete(f"{RULES.format(project)}/{rule['id']}")
+    assert api.delete(f"{RULES.format(project)}/{rule['id']}").status_code == 204
 
     wait_until(lambda: read_jobs(api) == [])
 
