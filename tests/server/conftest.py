@@ -17,6 +17,7 @@ pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
 import asyncpg
 from starlette.testclient import TestClient
+from tests.server.db_command import fill, open_server
 from tests.server.server_process import PATIENT, Process
 
 from dokimos.server import ServerSettings, create_app
@@ -69,10 +70,10 @@ def migrated_postgres(postgres):
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory):
-    """The file of a database that new ones are copied from."""
+    """The folder of the databases that new ones are copied from."""
     folder = tmp_path_factory.mktemp("migrated")
     _migrate(data_dir=folder)
-    return folder / "server.db"
+    return folder
 
 
 def _migrate(**settings):
@@ -104,9 +105,7 @@ def _new_database(postgres, template="template1"):
 def database_settings(request, tmp_path):
     """Settings of a server on each kind of database, migrated and without rows."""
     if request.param == "sqlite":
-        server = request.getfixturevalue("migrated_sqlite")
-        for file in (server, server.with_name("traces.db")):
-            shutil.copy(file, tmp_path)
+        _copy_sqlite(request.getfixturevalue("migrated_sqlite"), tmp_path)
         yield {"data_dir": tmp_path}
         return
     template = request.getfixturevalue("migrated_postgres")
@@ -120,6 +119,57 @@ def empty_database_settings(request, tmp_path):
     if request.param == "sqlite":
         return {"data_dir": tmp_path}
     return {"database_url": request.getfixturevalue("postgres_database")}
+
+
+@pytest.fixture(scope="session")
+def filled_postgres(postgres):
+    """The name of a database with two projects in it: filling one takes longer than most tests of it."""
+    with _new_database(postgres) as address:
+        _fill(database_url=address)
+        yield address.rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
+def filled_sqlite(tmp_path_factory):
+    """The folder of the same databases of SQLite."""
+    folder = tmp_path_factory.mktemp("filled")
+    _fill(data_dir=folder)
+    return folder
+
+
+def _fill(**settings):
+    with open_server(settings) as api:
+        fill(api)
+        fill(api, "other/project")
+
+
+def _copy_sqlite(source, target):
+    for file in source.glob("*.db"):
+        shutil.copy(file, target)
+
+
+@pytest.fixture
+def copy_filled(request, tmp_path):
+    """A function that returns settings of a database of a kind with two projects in it, and no server."""
+    with ExitStack() as databases:
+
+        def copy(kind):
+            if kind == "postgresql":
+                template = request.getfixturevalue("filled_postgres")
+                database = _new_database(request.getfixturevalue("postgres"), template)
+                return {"database_url": databases.enter_context(database)}
+            folder = tmp_path / "filled"
+            folder.mkdir()
+            _copy_sqlite(request.getfixturevalue("filled_sqlite"), folder)
+            return {"data_dir": folder}
+
+        yield copy
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def filled_database(request, copy_filled):
+    """Settings of a database of each kind with two projects in it, and no server."""
+    return copy_filled(request.param)
 
 
 @pytest.fixture

@@ -44,15 +44,6 @@ def archive(tmp_path):
     return tmp_path / "archive.zip"
 
 
-@pytest.fixture
-def filled_database(database_settings):
-    """Settings of a database with two projects in it, and no server."""
-    with open_server(database_settings) as api:
-        fill(api)
-        fill(api, "other/project")
-    return database_settings
-
-
 def read_manifest(path):
     with zipfile.ZipFile(path) as file:
         return json.loads(file.read("manifest.json"))
@@ -104,11 +95,11 @@ def test_no_column_that_sounds_like_a_secret_is_exported_by_accident():
 
 
 @pytest.mark.parametrize(("kind", "other"), PAIRS)
-def test_an_import_gives_the_answers_that_the_source_gave(new_database, db, archive, kind, other):
-    source, target = new_database(kind), new_database(other)
+def test_an_import_gives_the_answers_that_the_source_gave(
+    copy_filled, new_database, db, archive, kind, other
+):
+    source, target = copy_filled(kind), new_database(other)
     with open_server(source) as api:
-        fill(api)
-        fill(api, "other/project")
         db.succeed(source, "export", archive)  # while the server runs
         before = read_everything(api)
     db.succeed(target, "import", archive)
@@ -118,11 +109,12 @@ def test_an_import_gives_the_answers_that_the_source_gave(new_database, db, arch
 
 
 @pytest.mark.parametrize(("kind", "other"), PAIRS)
-def test_a_restore_gives_the_answers_that_the_source_gave(new_database, db, archive, kind, other):
-    source, target = new_database(kind), new_database(other)
+def test_a_restore_gives_the_answers_that_the_source_gave(
+    copy_filled, new_database, db, archive, kind, other
+):
+    source, target = copy_filled(kind), new_database(other)
     with open_server(source, api_key="admin") as api:
         api.headers["Authorization"] = "Bearer admin"
-        fill(api)
         key = call(api, "POST", "/api-keys", {"name": "ci", "role": "EDITOR"})["key"]
         db.succeed(source, "backup", archive)
         before = read_everything(api)

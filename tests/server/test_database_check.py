@@ -18,13 +18,6 @@ def db(monkeypatch, capsys):
     return Command(monkeypatch, capsys)
 
 
-@pytest.fixture
-def filled_database(database_settings):
-    with open_server(database_settings) as api:
-        fill(api)
-    return database_settings
-
-
 def test_a_sound_database_has_no_problems(filled_database, db):
     text = db.succeed(filled_database, "check")
     assert "problem" not in text
