@@ -25,7 +25,11 @@ class OnlineSettings:
     max_concurrency: int = 16
     """Jobs that this server scores at once."""
     quiet_seconds: float = 30.0
-    """How long nothing must have come for a trace before it is scored as a whole."""
+    """How long nothing must have come for a trace before it is scored as a whole, or watched by an alert."""
+    alert_poll_seconds: float = 10.0
+    """How often the server looks for traces that alerts watch."""
+    alert_wait_seconds: float = 900.0
+    """How long an alert waits for a trace to which more comes, or whose scores are not there."""
 
 
 def read_online_settings(variables: Variables) -> OnlineSettings:
@@ -40,4 +44,6 @@ def read_online_settings(variables: Variables) -> OnlineSettings:
         claim_seconds=variables.integer("DOKIMOS_TRACE_EVAL_CLAIM_TIMEOUT_MS", 600_000, low=1000) / 1000,
         max_concurrency=variables.integer("DOKIMOS_TRACE_EVAL_MAX_CONCURRENCY", 16, low=1, high=1000),
         quiet_seconds=variables.integer("DOKIMOS_TRACE_EVAL_QUIET_SECONDS", 30, low=0, high=86_400),
+        alert_poll_seconds=variables.integer("DOKIMOS_TRACE_ALERT_POLL_INTERVAL_MS", 10_000, low=10) / 1000,
+        alert_wait_seconds=variables.integer("DOKIMOS_TRACE_ALERT_WAIT_SECONDS", 900, low=0, high=604_800),
     )
