@@ -90,6 +90,7 @@ from dokimos.server._workers.maintenance import maintain
 from dokimos.server._workers.online_matching import OnlineMatching
 from dokimos.server._workers.online_scoring import OnlineScoring, score_traces
 from dokimos.server._workers.periodic import run_periodically
+from dokimos.server._workers.score_export import ScoreExport, export_scores
 from dokimos.server._workers.trace_alerts import TraceAlertWatch
 from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
@@ -220,8 +221,14 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
         metrics,
         state.comparisons.judge_soon,
     )
+    state.score_export = ScoreExport(state.database, settings, metrics)
     state.scoring = OnlineScoring(
-        state.database, state.traces, settings, JobModels(state.database, settings, state.vault), metrics
+        state.database,
+        state.traces,
+        settings,
+        JobModels(state.database, settings, state.vault),
+        metrics,
+        state.score_export,
     )
     state.matching = OnlineMatching(state.database, state.traces, settings.online, state.scoring.wake)
     state.trace_alerts = TraceAlertWatch(state.database, state.traces, settings.online, metrics)
@@ -269,6 +276,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),
             judge_runs(state.judging),
+            export_scores(state.score_export),
             score_traces(state.matching, state.scoring),
             remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
             run_periodically(

@@ -28,6 +28,7 @@ from dokimos.server._workers.judge_models import JobModels
 from dokimos.server._workers.online_batch import OnlineBatch
 from dokimos.server._workers.online_matching import OnlineMatching
 from dokimos.server._workers.periodic import end_task
+from dokimos.server._workers.score_export import ScoreExport
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 BATCHES_AT_ONCE: Final = 4
@@ -51,11 +52,13 @@ class OnlineScoring:
         settings: ServerSettings,
         models: JobModels,
         metrics: Metrics,
+        export: ScoreExport,
     ) -> None:
         self._database = database
         self._traces = traces
         self._settings = settings
         self._models = models
+        self._export = export
         self._places = asyncio.Semaphore(settings.online.max_concurrency)
         self._running: dict[asyncio.Task[None], OnlineBatch] = {}
         self._wake = asyncio.Event()
@@ -105,7 +108,9 @@ class OnlineScoring:
             return False
         if batch is None:
             return False
-        run = OnlineBatch(self._database, self._traces, self._settings, self._models, batch, self._places)
+        run = OnlineBatch(
+            self._database, self._traces, self._settings, self._models, batch, self._places, self._export
+        )
         task = asyncio.create_task(self._work(run), name=f"dokimos trace eval batch {batch.id}")
         self._running[task] = run
         task.add_done_callback(self._note_end)
