@@ -30,7 +30,8 @@ from dokimos.server._workers.trace_alerts import TraceAlertWatch
 from dokimos.stats import ChangeDetector
 
 ONLINE = OnlineSettings(alert_poll_seconds=3600.0, quiet_seconds=0.0)
-EARLIER = "2026-01-01T00:00:00Z"
+ON_SQLITE = pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
+"""For what another test runs on both databases, too."""
 
 
 @pytest.fixture
@@ -70,6 +71,7 @@ def test_an_alert_is_created_read_changed_paused_and_deleted(api, project):
     assert api.get(ALERTS.format(project)).json() == []
 
 
+@ON_SQLITE
 def test_the_alerts_of_a_project_share_its_false_alarms_by_importance(api, project):
     first = add_alert(api, project, name="a", reference=0.5)
     add_alert(api, project, name="b", reference=0.5, importance=3)
@@ -187,6 +189,7 @@ def _finish(api, job):
     api.portal.call(api.app.state.traces.write, lambda connection: connection.execute(change))
 
 
+@ON_SQLITE
 def test_a_latency_is_told_in_milliseconds_and_a_threshold_ends_by_itself(api, project):
     times = past(600, hours=10)
     slow = [200 if place < 300 or place > 550 else 900 for place in range(600)]
@@ -221,6 +224,7 @@ def test_a_latency_is_told_in_milliseconds_and_a_threshold_ends_by_itself(api, p
         assert tested["byChance"]["expected"] >= 0
 
 
+@ON_SQLITE
 def test_a_back_test_says_when_an_alert_would_have_fired(api, project):
     times = past(1000, hours=100)
     store(api, trace_rows(project, times, error_count=errors(0.1, 600) + errors(0.5, 400)))
@@ -244,6 +248,7 @@ def test_a_back_test_says_when_an_alert_would_have_fired(api, project):
     assert api.get(ALERTS.format(project)).json() == []
 
 
+@ON_SQLITE
 def test_an_alert_of_a_tenant_watches_what_that_tenant_sent_and_a_shared_one_what_nobody_owns(api, project):
     from dokimos.server._api.trace_alerts.trace_alert_bodies import read_draft
     from dokimos.server._api.trace_alerts.trace_alert_schemas import TraceAlertBody
