@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,6 +24,7 @@ from dokimos.server._services.online.eval_rules import find_rule
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind, Metric
+from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
 
 MAX_ALERTS: Final = 100
 """Of one project, for each tenant."""
@@ -312,10 +314,6 @@ def _beginning(config: AlertConfig, moment: int) -> dict[str, Any]:
 
 def _rearm(row: Row[Any], config: AlertConfig, moment: int, *, takes_new_baseline: bool) -> dict[str, Any]:
     """Return the columns of a change alert that watches again."""
-    import json
-
-    from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
-
     if takes_new_baseline:
         assert config.baseline is not None, "it was checked"
         # The period of the first baseline is over, so a new one is of as many traces as are enough.
