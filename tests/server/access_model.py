@@ -95,6 +95,8 @@ PLACES = {
     "trace_eval_batches": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_back_fills": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
+    "trace_alerts": lambda model, row: Place(row["tenant_id"], row["project_id"]),
+    "trace_alert_firings": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "judge_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "judge_budgets": lambda model, row: Place(project=row["project_id"]),
     "llm_connections": lambda model, row: Place(row["tenant_id"]),
@@ -116,6 +118,7 @@ REFERENCES = {
     "source_run_id", "run_id", "item_id", "experiment_id", "project_id", "dataset_id", "dataset_item_id",
     "dataset_version_id", "version_id", "comparison_id", "api_key_id", "content_hash", "inputs_hash",
     "webhook_id", "payload", "lease", "job_id", "connection_id", "rule_id",
+    "alert_id", "firing_id", "after",
 }  # fmt: skip
 """Columns that name other rows: seeing one of them entitles to nothing."""
 

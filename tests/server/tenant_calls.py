@@ -40,6 +40,7 @@ JOBS = "/api/v1/runs/{runId}/judge-jobs"
 WEBHOOKS = "/api/v1/projects/{projectId}/alert-webhooks"
 CONNECTIONS = "/api/v1/llm-connections"
 RULES = "/api/v1/projects/{projectId}/trace-eval-rules"
+ALERTS = "/api/v1/projects/{projectId}/trace-alerts"
 
 
 def bodies_of(world, caller):
@@ -88,6 +89,12 @@ def bodies_of(world, caller):
             "evaluatorName": text, **pick([evaluator, judge]),
         }  # fmt: skip
 
+    def alert():
+        of_rule = {"kind": "CHANGE", "metric": "SCORE", "ruleId": part("ruleId"), "reference": 0.5}
+        of_traces = {"kind": "CHANGE", "metric": "LATENCY", "filter": {"rootName": text}}
+        threshold = {"kind": "THRESHOLD", "metric": "ERROR_RATE", "limit": 0.5, "filter": {"model": text}}
+        return {"name": pick([text, "name-a"]), **pick([of_rule, of_traces, threshold])}
+
     def traces():
         body = span(text, name=text, input=text, output=text, session__id=text)
         return export(body, project=pick([None, *world.names]))
@@ -120,6 +127,11 @@ def bodies_of(world, caller):
         f"delete {RULES}/{{ruleId}}": lambda: None,
         f"post {RULES}/dry-run": rule,
         f"post {RULES}/{{ruleId}}/back-fill": lambda: {"from": "2020-01-01T00:00:00Z"},
+        f"post {ALERTS}": alert,
+        f"put {ALERTS}/{{alertId}}": alert,
+        f"delete {ALERTS}/{{alertId}}": lambda: None,
+        f"post {ALERTS}/{{alertId}}/acknowledge": lambda: {"note": text},
+        f"post {ALERTS}/back-test": alert,
         f"post {CONNECTIONS}": connection,
         f"put {CONNECTIONS}/{{connectionId}}": connection,
         f"delete {CONNECTIONS}/{{connectionId}}": lambda: None,

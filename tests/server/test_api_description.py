@@ -113,7 +113,11 @@ class Server:
             "evaluator": evaluator,
         }
         rule = (self.call("GET", rules) or [self.call("POST", rules, body)])[0]["id"]
+        alerts = f"{ROOT}/projects/{project}/trace-alerts"
+        body = {"name": "a", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+        alert = (self.call("GET", alerts) or [self.call("POST", alerts, body)])[0]["id"]
         return {
+            "alertId": [alert],
             "traceId": [trace_id],
             "ruleId": [rule],
             "spanId": [f"{1:016x}"],

@@ -51,6 +51,7 @@ def test_a_new_project_has_the_defaults(api):
         "reviewOverlap": 0.0,
         "reviewRandomShare": 0.2,
         "traceRetentionDays": 30.0,
+        "traceFalseAlarmsPerYear": 1.0,
     }
 
 
@@ -68,6 +69,7 @@ def test_what_is_missing_stays_and_null_goes_back_to_the_default(api):
         "reviewOverlap": None,
         "reviewRandomShare": None,
         "traceRetentionDays": None,
+        "traceFalseAlarmsPerYear": None,
     }
     values = api.patch(PATH, json={"alertOn": None}).json()
     assert values["settings"]["alertOn"] is None
@@ -182,6 +184,7 @@ def test_what_a_newer_server_has_set_is_left_alone(api):
         "reviewOverlap": None,
         "reviewRandomShare": None,
         "traceRetentionDays": None,
+        "traceFalseAlarmsPerYear": None,
     }
     api.patch(PATH, json={"keepLatestRuns": 4})
     assert json.loads(read_project(api).settings) == {**newer, "keep_latest_runs": 4}

@@ -20,6 +20,7 @@ from tests.server.tenant_calls import ENDLESS_READS, FIXED_KEYS, OTHER_ROUTES, b
 
 from dokimos._http.address_policy import AddressPolicy
 from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.accounts.principal import ANONYMOUS
 from dokimos.server._services.comparisons.run_comparison import compare_stored_runs
 
@@ -40,9 +41,13 @@ TABLES = {
     "datasetItemId": "dataset_items", "lineageId": "dataset_items", "viewId": "saved_views",
     "projectId": "projects", "webhookId": "alert_webhooks", "deliveryId": "alert_deliveries",
     "connectionId": "llm_connections",
-    "jobId": "judge_jobs", "ruleId": "trace_eval_rules",
+    "jobId": "judge_jobs", "ruleId": "trace_eval_rules", "alertId": "trace_alerts",
 }  # fmt: skip
 """Whose ids stand in a part of a path or of a body. A new kind of id is added here."""
+
+
+QUIET = OnlineSettings(alert_poll_seconds=86_400.0)
+"""What alerts on traces note by themselves would look as if the caller of the moment had changed it."""
 
 
 class _ComparerInProcess:
@@ -88,7 +93,11 @@ class World:
         self.random = random.Random(seed)
         policy = AddressPolicy.parse("127.0.0.1")
         self.api = serve(
-            api_key=ADMIN_KEY, address_policy=policy, encryption_keys=("passphrase",), **settings
+            api_key=ADMIN_KEY,
+            address_policy=policy,
+            encryption_keys=("passphrase",),
+            online=QUIET,
+            **settings,
         )
         self.app = self.api.app
         self.database = comparer.database = self.app.state.database
@@ -196,6 +205,11 @@ class World:
             rules = f"post /api/v1/projects/{project}/trace-eval-rules"
             judge = {"type": "contains", "params": {"values": ["a"]}}
             await self.make(caller, rules, evaluator=judge, connectionId=None, criteria=None)
+            own = self.ids["trace_eval_rules"][-1:]
+            alerts = f"post /api/v1/projects/{project}/trace-alerts"
+            members = {"kind": "CHANGE", "metric": "SCORE", "reference": 0.5, "limit": None, "filter": None}
+            if own and self.model.rows["trace_eval_rules"][own[0]]["project_id"] == project:
+                await self.make(caller, alerts, **members, ruleId=own[0])
         for caller in self.callers:
             if caller.role <= VIEWER and caller.key_id is not None:
                 owner = next(
@@ -407,6 +421,8 @@ class World:
             values["webhookId"] = delivery["webhook_id"]
         if values.get("ruleId") in rows["trace_eval_rules"]:
             values["projectId"] = rows["trace_eval_rules"][values["ruleId"]]["project_id"]
+        if values.get("alertId") in rows["trace_alerts"]:
+            values["projectId"] = rows["trace_alerts"][values["alertId"]]["project_id"]
         if values.get("webhookId") in rows["alert_webhooks"]:
             values["projectId"] = rows["alert_webhooks"][values["webhookId"]]["project_id"]
         return values

@@ -51,6 +51,7 @@ from dokimos.server._api.reviews import (
 )
 from dokimos.server._api.runs import run_routes
 from dokimos.server._api.runs.items_endpoint import ItemsMiddleware
+from dokimos.server._api.trace_alerts import trace_alert_routes, trace_alert_test_routes
 from dokimos.server._api.traces import (
     otlp_routes,
     redaction_routes,
@@ -88,6 +89,9 @@ from dokimos.server._workers.judging import JudgeWorker, judge_runs
 from dokimos.server._workers.maintenance import maintain
 from dokimos.server._workers.online_matching import OnlineMatching
 from dokimos.server._workers.online_scoring import OnlineScoring, score_traces
+from dokimos.server._workers.periodic import run_periodically
+from dokimos.server._workers.score_export import ScoreExport, export_scores
+from dokimos.server._workers.trace_alerts import TraceAlertWatch
 from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -109,6 +113,8 @@ _ROUTERS: Final = (
     judge_routes.ROUTER,
     rule_routes.ROUTER,
     rule_use_routes.ROUTER,
+    trace_alert_routes.ROUTER,
+    trace_alert_test_routes.ROUTER,
     otlp_routes.ROUTER,
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
@@ -215,10 +221,17 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
         metrics,
         state.comparisons.judge_soon,
     )
+    state.score_export = ScoreExport(state.database, settings, metrics)
     state.scoring = OnlineScoring(
-        state.database, state.traces, settings, JobModels(state.database, settings, state.vault), metrics
+        state.database,
+        state.traces,
+        settings,
+        JobModels(state.database, settings, state.vault),
+        metrics,
+        state.score_export,
     )
     state.matching = OnlineMatching(state.database, state.traces, settings.online, state.scoring.wake)
+    state.trace_alerts = TraceAlertWatch(state.database, state.traces, settings.online, metrics)
     state.trace_ingestion.match_soon = state.matching.wake_for_spans
     state.is_draining = False
 
@@ -263,8 +276,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),
             judge_runs(state.judging),
+            export_scores(state.score_export),
             score_traces(state.matching, state.scoring),
             remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
+            run_periodically(
+                "Watching traces for alerts",
+                state.trace_alerts.watch,
+                state.settings.online.alert_poll_seconds,
+            ),
         ):
             state.keys.announce_to(relay.announce_access)
             yield

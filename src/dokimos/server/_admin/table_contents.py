@@ -72,6 +72,9 @@ CONTENTS: Final[dict[str, Content]] = {
     "trace_eval_batches": Content.OPERATION,
     "trace_eval_calls": Content.OPERATION,
     "trace_eval_back_fills": Content.OPERATION,
+    # They watch traces, which exports do not hold.
+    "trace_alerts": Content.OPERATION,
+    "trace_alert_firings": Content.OPERATION,
     # Its key can be read with the passphrase of this server only, and its address may be of this network.
     "llm_connections": Content.OPERATION,
     "audit_log": Content.OPERATION,

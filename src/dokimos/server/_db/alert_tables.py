@@ -37,7 +37,7 @@ ALERT_DELIVERIES: Final = Table(
     Column("webhook_id", Id, ForeignKey("alert_webhooks.id", ondelete="CASCADE"), nullable=False),
     Column("project_id", Id, nullable=False),
     Column("tenant_id", Text),  # that of the webhook
-    Column("run_id", Id),  # None for a test call
+    Column("run_id", Id),  # None for a test call, and for an alert on traces
     Column("status", Text, nullable=False),
     Column("payload", Text, nullable=False),  # JSON: the facts; the format of the webhook makes the body
     Column("attempts", LONG, nullable=False, default=0),
@@ -53,6 +53,7 @@ ALERT_DELIVERIES: Final = Table(
     Column("leased_at", TIME),
     Column("leased_until", TIME),
     Column("finished_at", TIME),
+    Column("firing_id", Id),  # of an alert on traces
     Index(None, "webhook_id", "created_at"),
     sqlite_strict=True,
 )
@@ -98,4 +99,14 @@ Index(
     unique=True,
     sqlite_where=_IS_ALERT,
     postgresql_where=_IS_ALERT,
+)
+# Likewise one of each firing of an alert on traces.
+_IS_FIRING: Final = text("firing_id IS NOT NULL")
+Index(
+    "uq_alert_deliveries_firing",
+    ALERT_DELIVERIES.c.webhook_id,
+    ALERT_DELIVERIES.c.firing_id,
+    unique=True,
+    sqlite_where=_IS_FIRING,
+    postgresql_where=_IS_FIRING,
 )

@@ -42,6 +42,11 @@ def new_ids(count: int) -> list[str]:
     ]
 
 
+def first_id(moment: int) -> str:
+    """Return the smallest identifier that something got at a time, in microseconds since 1970."""
+    return _as_text(max(moment, 0) // 1000 << 80)
+
+
 def parse_id(text: str) -> str | None:
     """Return a UUID in its canonical form, None where the text is not one."""
     try:

@@ -10,6 +10,7 @@ from dokimos.server._db import judge_tables as judge_tables
 from dokimos.server._db import people_tables as people_tables
 from dokimos.server._db import review_tables as review_tables
 from dokimos.server._db import tables as tables
+from dokimos.server._db import trace_alert_tables as trace_alert_tables
 from dokimos.server._db import trace_rule_tables as trace_rule_tables
 from dokimos.server._db import user_tables as user_tables
 from dokimos.server._db import view_tables as view_tables

@@ -243,6 +243,7 @@ TRACE_EVAL_JOBS: Final = Table(
     UniqueConstraint("rule_id", "target"),
     Index(None, "trace"),
     Index(None, "rule_id", "observed_at"),
+    Index(None, "rule_id", "trace"),
     Index(
         "ix_trace_eval_jobs_queued",
         "rule_id",

@@ -58,6 +58,8 @@ class EventKind(StrEnum):
     CONNECTION_DELETED = "connection.deleted"
     TRACE_EVAL_RULE_CHANGED = "trace-eval-rule.changed"
     TRACE_EVAL_RULE_DELETED = "trace-eval-rule.deleted"
+    TRACE_ALERT_CHANGED = "trace-alert.changed"
+    TRACE_ALERT_DELETED = "trace-alert.deleted"
     VIEW_CHANGED = "view.changed"
     VIEW_DELETED = "view.deleted"
     RELOAD = "reload"

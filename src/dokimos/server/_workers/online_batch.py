@@ -21,6 +21,7 @@ from dokimos.server._services.judging.judge_leases import LeaseLost
 from dokimos.server._services.judging.judge_outcomes import UNAVAILABLE, outcome_of
 from dokimos.server._services.judging.judge_results import SKIPPED, ItemError, ItemOutcome
 from dokimos.server._services.online.enabled_rules import read_rule
+from dokimos.server._services.online.score_events import make_event
 from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
@@ -40,9 +41,11 @@ from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.job_model import JobModel, ModelProblem
 from dokimos.server._workers.judge_faults import FaultWatch, WatchedJudge
 from dokimos.server._workers.judge_models import JobModels
+from dokimos.server._workers.score_export import ScoreExport
 
 if TYPE_CHECKING:
     from dokimos.evaluators._base import Evaluator
+    from dokimos.traces._span import Span
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _RETRY_SECONDS: Final = 5.0
@@ -61,6 +64,7 @@ class OnlineBatch:
         models: JobModels,
         batch: Row[Any],
         places: asyncio.Semaphore,
+        export: ScoreExport,
     ) -> None:
         self.batch = batch
         self.lease: str = batch.lease
@@ -70,6 +74,7 @@ class OnlineBatch:
         self._models = models
         self._places = places
         """Those of the whole server."""
+        self._export = export
         self._watch = FaultWatch()
         self._is_stopping = False
         self._is_lost = False
@@ -175,8 +180,10 @@ class OnlineBatch:
                 raise result
 
     async def _score(self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]) -> None:
+        load = partial(load_scored_spans, job=job, scope=scope)
+        traces = await self._insist(lambda: self._traces.read(load, Lane.WORK))
         try:
-            outcome = await self._outcome_of(evaluator, spec, scope, job)
+            outcome = await self._outcome_of(evaluator, spec, scope, job, traces)
         except BudgetExceededError as refusal:
             self._note_refusal(refusal)
             return
@@ -194,19 +201,26 @@ class OnlineBatch:
             store_job_outcomes, lease=self.lease, outcomes=(outcome,), attempt=self.batch.attempt_count
         )
         await self._insist(lambda: self._traces.write(store))
+        if self._export.is_enabled:
+            event = make_event(job.evaluator_name, outcome, job.span_id, traces, now())
+            if event is not None:
+                self._export.add(event)
         if self.batch.lost_count and not self._has_scored:
             self._has_scored = True
             got_on = partial(forget_losses, batch_id=self.batch.id, lease=self.lease)
             await self._insist(lambda: self._database.write(got_on))
 
     async def _outcome_of(
-        self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]
+        self,
+        evaluator: Evaluator,
+        spec: EvaluatorSpec,
+        scope: str,
+        job: Row[Any],
+        traces: Sequence[Sequence[Span]],
     ) -> ItemOutcome:
         from dokimos._runtime.scoring_threads import call_within
         from dokimos.judges._run_scope import sharing_within_item
 
-        load = partial(load_scored_spans, job=job, scope=scope)
-        traces = await self._insist(lambda: self._traces.read(load, Lane.WORK))
         case = await asyncio.to_thread(build_case, traces, scope)
         if case is None or not (case.actual_output or "").strip():
             message = "There is no output to score (any more)."

@@ -232,6 +232,7 @@ def _describe_delivery(row: Row[Any]) -> dict[str, Any]:
         "id": row.id,
         "webhookId": row.webhook_id,
         "runId": row.run_id,
+        "firingId": row.firing_id,
         "status": row.status,
         "attempts": row.attempts,
         "lastStatusCode": row.last_status_code,

@@ -54,7 +54,9 @@ class DeliveryAnswer(WireModel):
     """Sent as `webhook-id`, and the same for each attempt."""
     webhook_id: str
     run_id: str | None
-    """Null for a test call."""
+    """Null for a test call, and for an alert on traces."""
+    firing_id: str | None
+    """Of an alert on traces: the firing that it tells of."""
     status: Status
     attempts: int
     last_status_code: int | None

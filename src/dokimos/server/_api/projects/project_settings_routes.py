@@ -30,6 +30,7 @@ ROUTER = APIRouter(prefix="/api/v1/projects/{name}/settings", tags=["Projects"])
 _MAX_DAYS = 36_500
 _MAX_KEPT = 10_000
 _MAX_BRANCHES = 50
+_MAX_ALARMS = 365
 _PREVIEW = "Answer as if this were set; nothing is changed."
 
 
@@ -63,6 +64,7 @@ class ProjectSettingsBody(StrictBody):
     review_overlap: _Share | None = None
     review_random_share: _Share | None = None
     trace_retention_days: _Days | None = None
+    trace_false_alarms_per_year: Annotated[float, Field(gt=0, le=_MAX_ALARMS)] | None = None
 
 
 class SettingValues(WireModel):
@@ -76,6 +78,7 @@ class SettingValues(WireModel):
     review_overlap: float
     review_random_share: float
     trace_retention_days: float
+    trace_false_alarms_per_year: float
 
 
 class OwnSettings(WireModel):
@@ -89,6 +92,7 @@ class OwnSettings(WireModel):
     review_overlap: float | None = None
     review_random_share: float | None = None
     trace_retention_days: float | None = None
+    trace_false_alarms_per_year: float | None = None
 
 
 class ProjectSettingsAnswer(WireModel):

@@ -250,7 +250,7 @@ def _take(connection: Connection, delivery_ids: Sequence[str], lease: str) -> li
             project_id=row.project_id,
             lease=lease,
             facts=json.loads(row.payload),
-            is_test=row.run_id is None,
+            is_test=row.run_id is None and row.firing_id is None,
             failures=row.failures,
             is_failing=row.failing_since is not None,
             url=row.url,

@@ -1,4 +1,4 @@
-"""The outbox of alerts: rows that are stored with the verdict on a run.
+"""The outbox of alerts: rows that are stored with what they tell of, such as the verdict on a run.
 
 An alert is stored in the transaction that stores the verdict, so it is neither lost nor sent too early. How
 it is sent is in `alert_claims`.
@@ -70,10 +70,39 @@ def queue_alerts(
     return sum(delivery_id is not None for delivery_id in queued)
 
 
-def queue_delivery(connection: Connection, webhook: Row[Any], payload: str, run_id: str | None) -> str | None:
-    """Store what is to be sent to a webhook; return its id, None where the webhook has it already."""
+def queue_firing(connection: Connection, alert: Row[Any], firing_id: str, payload: str) -> int:
+    """Store what is to be sent about an alert on traces that fires; return how much that is.
+
+    Which webhooks are told is decided as for runs: by whose the alert is.
+
+    Args:
+        connection: Of the transaction that stores that it fires.
+        alert: The alert.
+        firing_id: The row of what it fired on, of which a webhook gets one alert.
+        payload: The facts, as JSON.
+    """
+    queued = [
+        queue_delivery(connection, webhook, payload, None, firing_id=firing_id)
+        for webhook in _find_webhooks(connection, alert)
+    ]
+    return sum(delivery_id is not None for delivery_id in queued)
+
+
+def queue_delivery(
+    connection: Connection,
+    webhook: Row[Any],
+    payload: str,
+    run_id: str | None,
+    *,
+    firing_id: str | None = None,
+) -> str | None:
+    """Store what is to be sent to a webhook; return its id, None where the webhook has it already.
+
+    It is an alert about a run, or about a firing of an alert on traces; without both, a test call.
+    """
     moment, delivery_id = now(), new_id()
-    is_full = run_id is not None and _count_waiting(connection, webhook.id) >= MAX_WAITING
+    is_alert = run_id is not None or firing_id is not None
+    is_full = is_alert and _count_waiting(connection, webhook.id) >= MAX_WAITING
     is_new = insert_if_absent(
         connection,
         ALERT_DELIVERIES,
@@ -82,6 +111,7 @@ def queue_delivery(connection: Connection, webhook: Row[Any], payload: str, run_
         project_id=webhook.project_id,
         tenant_id=webhook.tenant_id,
         run_id=run_id,
+        firing_id=firing_id,
         status=DeliveryStatus.DEAD if is_full else DeliveryStatus.PENDING,
         payload=payload,
         last_error=f"{MAX_WAITING:,} alerts waited for the webhook already." if is_full else None,
@@ -97,7 +127,7 @@ def queue_delivery(connection: Connection, webhook: Row[Any], payload: str, run_
 
 
 def _find_webhooks(connection: Connection, run: Row[Any]) -> Sequence[Row[Any]]:
-    """The webhooks that are told of a run.
+    """The webhooks that are told of a run, or of anything else with a project and a tenant.
 
     A shared one hears of shared runs only: everyone who may change its address would hear of the others too.
     """

@@ -49,8 +49,19 @@ Fact = Literal[
     "regressedEvaluators",
     "link",
     "message",
+    "type",
+    "alertId",
+    "alertName",
+    "metric",
+    "firedAt",
+    "since",
 ]
-"""What a field of the generic form can hold; `message` is one sentence that says it all."""
+"""What a field of the generic form can hold; `message` is one sentence that says it all.
+
+An alert on a run has no value for some of them, and one on traces for others: these are null.
+"""
+TRACE_ALERT: Final = "traceAlert"
+"""The `type` of an alert on traces; one on a run has none."""
 
 
 def is_alarming(rule: AlertOn, verdict: str, summary: Mapping[str, Any] | None) -> bool:
@@ -127,6 +138,8 @@ def link_to(facts: Facts, public_url: str | None) -> str | None:
     if public_url is None or facts.get("test"):
         return public_url
     api = f"{public_url.rstrip('/')}/api/v1"
+    if facts.get("type") == TRACE_ALERT:
+        return f"{api}/projects/{facts['projectId']}/trace-alerts/{facts['alertId']}"
     if facts["baselineRunId"] is None:
         return f"{api}/runs/{facts['runId']}"
     pair = f"{facts['runId']}/diff?baselineRunId={facts['baselineRunId']}"
@@ -148,26 +161,20 @@ def render_body(facts: Facts, form: AlertFormat, fields: Mapping[str, str] | Non
             body = _render_slack(facts)
         case AlertFormat.GENERIC:
             known = {**facts, "message": _say(facts)}
-            body = {key: known[name] for key, name in (fields or {}).items()}
+            body = {key: known.get(name) for key, name in (fields or {}).items()}
     return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _say(facts: Facts) -> str:
-    return (
-        f"{facts['experimentName']} ({facts['projectName']}) failed the gate: {facts['reason']}"
-        f"{' ' + facts['link'] if facts['link'] else ''}"
-    )
+    link = f" {facts['link']}" if facts["link"] else ""
+    if facts.get("type") == TRACE_ALERT:
+        return f"{facts['alertName']} ({facts['projectName']}) fires: {facts['reason']}{link}"
+    return f"{facts['experimentName']} ({facts['projectName']}) failed the gate: {facts['reason']}{link}"
 
 
 def _render_slack(facts: Facts) -> dict[str, Any]:
     """A message in blocks. Names come from users: they are plain text, which Slack does not interpret."""
-    title = f"{facts['experimentName']} failed the gate"
-    values = {
-        "Project": facts["projectName"],
-        "Pass rate": _describe_rates(facts),
-        "Regressed items": str(facts["regressedCaseCount"]),
-        "Regressed evaluators": ", ".join(each["evaluator"] for each in facts["regressedEvaluators"]),
-    }
+    title, values = _summarize(facts)
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": _plain(shorten(title, _MAX_HEADER - 30))},
         {"type": "section", "text": _plain(facts["reason"] or title)},
@@ -183,6 +190,23 @@ def _render_slack(facts: Facts) -> dict[str, Any]:
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": link}})
     # Notifications show this, and screen readers read it; here Slack does look for markup.
     return {"text": _escape(shorten(_say(facts), _MAX_REASON)), "blocks": blocks}
+
+
+def _summarize(facts: Facts) -> tuple[str, dict[str, str]]:
+    """Return the title of a message, and what stands below its reason."""
+    if facts.get("type") == TRACE_ALERT:
+        return f"{facts['alertName']} fires", {
+            "Project": facts["projectName"],
+            "Metric": facts["metric"],
+            "Fired at": facts["firedAt"],
+            "Since about": facts["since"] or "",
+        }
+    return f"{facts['experimentName']} failed the gate", {
+        "Project": facts["projectName"],
+        "Pass rate": _describe_rates(facts),
+        "Regressed items": str(facts["regressedCaseCount"]),
+        "Regressed evaluators": ", ".join(each["evaluator"] for each in facts["regressedEvaluators"]),
+    }
 
 
 def _describe_rates(facts: Facts) -> str:

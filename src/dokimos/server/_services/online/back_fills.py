@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, insert, select, true, update
 
 from dokimos.server._db.clock import now
-from dokimos.server._db.ids import new_id
+from dokimos.server._db.ids import first_id, new_id
 from dokimos.server._db.outbox import post
 from dokimos.server._db.trace_rule_tables import TRACE_EVAL_BACK_FILLS, TRACE_EVAL_RULES
 from dokimos.server._db.trace_tables import TRACES
@@ -106,8 +106,8 @@ def find_traces(
         select(TRACES)
         .where(
             TRACES.c.project_id == rule.project_id,
-            TRACES.c.id >= _first_id(times[0]),
-            TRACES.c.id < _first_id(times[1]),
+            TRACES.c.id >= first_id(times[0]),
+            TRACES.c.id < first_id(times[1]),
         )
         .order_by(TRACES.c.id)
         .limit(most)
@@ -152,9 +152,3 @@ def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str
         if case is not None:
             lengths.append(len(case.input or "") + len(case.actual_output or ""))
     return lengths
-
-
-def _first_id(moment: int) -> str:
-    """Return the smallest id that something got at a time."""
-    digits = f"{(moment // 1000) << 80:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -51,6 +51,8 @@ class ProjectSettings:
     """The share of items that chance chooses where the most informative come first, from 0 to 1."""
     trace_retention_days: float = 30.0
     """Days after its last span at which a trace is removed, as set when that came; `FOREVER` keeps it."""
+    trace_false_alarms_per_year: float = 1.0
+    """How many change alerts on traces there may be in a year where nothing changes; all of them share it."""
 
 
 DEFAULTS: Final = ProjectSettings()
@@ -63,6 +65,7 @@ _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "review_overlap": float,
     "review_random_share": float,
     "trace_retention_days": float,
+    "trace_false_alarms_per_year": float,
 }
 _ABOUT_RETENTION: Final = (
     "run_retention_days",

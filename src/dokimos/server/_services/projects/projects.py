@@ -27,6 +27,7 @@ from dokimos.server._db.ids import new_id
 from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.people_tables import PROJECT_DATASETS, PROJECT_MEMBERS
 from dokimos.server._db.tables import EXPERIMENTS, PROJECTS, RUNS
+from dokimos.server._db.trace_alert_tables import TRACE_ALERTS
 from dokimos.server._db.trace_rule_tables import TRACE_EVAL_RULES
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import ConflictError, NotFoundError, RoleError
@@ -224,7 +225,8 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         (EXPERIMENTS, EXPERIMENTS.c.project_id == project.id),
     )
     rules = (TRACE_EVAL_RULES, TRACE_EVAL_RULES.c.project_id == project.id)
-    _check_holds_no_foreign_rows(connection, principal, f"The project '{name}'", (*is_below, rules))
+    alerts = (TRACE_ALERTS, TRACE_ALERTS.c.project_id == project.id)
+    _check_holds_no_foreign_rows(connection, principal, f"The project '{name}'", (*is_below, rules, alerts))
     moment = now()
     # Twice what is below: a run that was being started kept us waiting for the row of its project.
     for table, condition in (*is_below, (PROJECTS, PROJECTS.c.id == project.id), *is_below):
@@ -233,6 +235,7 @@ def delete_project(connection: Connection, principal: Principal, name: str) -> N
         )
     for table in (PROJECT_MEMBERS, PROJECT_DATASETS):  # nobody sees anything through it any more
         connection.execute(delete(table).where(table.c.project_id == project.id))
+    connection.execute(delete(TRACE_ALERTS).where(TRACE_ALERTS.c.project_id == project.id))
     remove_rules_of_project(connection, project.id)  # nothing is scored any more, and connections are free
     announce_project(connection, EventKind.PROJECT_DELETED, project)
 

@@ -1,11 +1,11 @@
-"""Online evaluation: rules, and the calls of their judging."""
+"""Online evaluation: rules, the calls of their judging, and alerts on traces."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-from dokimos.server._db.columns import LONG, Flag, Id
+from dokimos.server._db.columns import LONG, NUMBER, Flag, Id
 
 revision = "0005"
 down_revision = "0004"
@@ -17,6 +17,8 @@ def upgrade() -> None:
     _add_batches()
     _add_calls()
     _add_back_fills()
+    _add_alerts()
+    _add_firings()
 
 
 def _add_rules() -> None:
@@ -170,4 +172,80 @@ def _add_back_fills() -> None:
         ["id"],
         sqlite_where=is_pending,
         postgresql_where=is_pending,
+    )
+
+
+def _add_alerts() -> None:
+    op.create_table(
+        "trace_alerts",
+        sa.Column("id", Id(), nullable=False),
+        sa.Column("project_id", Id(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=True),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("enabled", Flag(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("rule_id", Id(), nullable=True),
+        sa.Column("config", sa.Text(), nullable=False),
+        sa.Column("importance", NUMBER, nullable=False),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.Column("updated_at", LONG, nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("version", LONG, nullable=False),
+        sa.Column("state", sa.Text(), nullable=True),
+        sa.Column("after", Id(), nullable=False),
+        sa.Column("observation_count", LONG, nullable=False),
+        sa.Column("observed_until", LONG, nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_alerts"),
+        sa.ForeignKeyConstraint(
+            ["project_id"], ["projects.id"], name="fk_trace_alerts_project_id", ondelete="CASCADE"
+        ),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_trace_alerts_project_id", "trace_alerts", ["project_id"])
+    for suffix, text, columns in (
+        ("tenant", "tenant_id IS NOT NULL", ["project_id", "tenant_id", "name"]),
+        ("shared", "tenant_id IS NULL", ["project_id", "name"]),
+    ):
+        condition = sa.text(text)
+        op.create_index(
+            f"uq_trace_alerts_name_{suffix}",
+            "trace_alerts",
+            columns,
+            unique=True,
+            sqlite_where=condition,
+            postgresql_where=condition,
+        )
+
+
+def _add_firings() -> None:
+    op.create_table(
+        "trace_alert_firings",
+        sa.Column("id", Id(), nullable=False),
+        sa.Column("alert_id", Id(), nullable=False),
+        sa.Column("project_id", Id(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=True),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.Column("evidence", sa.Text(), nullable=False),
+        sa.Column("ended_at", LONG, nullable=True),
+        sa.Column("acknowledged_at", LONG, nullable=True),
+        sa.Column("acknowledged_by", sa.Text(), nullable=True),
+        sa.Column("note", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_trace_alert_firings"),
+        sa.ForeignKeyConstraint(
+            ["alert_id"], ["trace_alerts.id"], name="fk_trace_alert_firings_alert_id", ondelete="CASCADE"
+        ),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_trace_alert_firings_alert_id_id", "trace_alert_firings", ["alert_id", "id"])
+    # Deliveries of alerts on traces; those of runs have none.
+    op.add_column("alert_deliveries", sa.Column("firing_id", Id(), nullable=True))
+    is_firing = sa.text("firing_id IS NOT NULL")
+    op.create_index(
+        "uq_alert_deliveries_firing",
+        "alert_deliveries",
+        ["webhook_id", "firing_id"],
+        unique=True,
+        sqlite_where=is_firing,
+        postgresql_where=is_firing,
     )

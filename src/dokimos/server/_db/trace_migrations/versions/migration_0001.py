@@ -256,6 +256,7 @@ def _add_jobs() -> None:
     )
     op.create_index("ix_trace_eval_jobs_trace", "trace_eval_jobs", ["trace"])
     op.create_index("ix_trace_eval_jobs_rule_id_observed_at", "trace_eval_jobs", ["rule_id", "observed_at"])
+    op.create_index("ix_trace_eval_jobs_rule_id_trace", "trace_eval_jobs", ["rule_id", "trace"])
     for name, columns, text in (
         ("queued", ["rule_id", "id"], "status = 'PENDING' AND batch IS NULL"),
         ("batch", ["batch"], "batch IS NOT NULL"),

@@ -1,0 +1,87 @@
+"""Alerts on traces as they are answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Row
+
+from dokimos.server._db.clock import format_time
+from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Baseline
+from dokimos.server._services.trace_alerts.alert_progress import make_watch
+from dokimos.server._services.trace_alerts.firing_facts import describe_evidence, describe_reason
+
+
+def answer_alert(row: Row[Any], share: float | None, firing: Row[Any] | None) -> dict[str, Any]:
+    """Return an alert with what it knows.
+
+    Args:
+        row: The alert.
+        share: How many false alarms it may have in a year; None where it has no share.
+        firing: What it fires on at the moment.
+    """
+    config = AlertConfig.load(row.config)
+    known = make_watch(config, row.state, share or 1.0).describe()
+    if share is None:
+        known |= {"evidence": None, "needed": None}
+    names = ("learnedCount", "evidence", "needed", "mean", "meanSinceFiring", "value")
+    return {
+        "id": row.id,
+        "projectId": row.project_id,
+        "name": row.name,
+        "enabled": row.enabled,
+        "kind": config.kind,
+        "metric": config.metric,
+        "ruleId": config.rule_id,
+        "filter": None if config.metric.is_of_rule else _answer_filter(config),
+        "direction": config.direction,
+        "over": config.over,
+        "reference": known.get("reference", config.reference),
+        "baseline": None if config.baseline is None else _answer_baseline(config.baseline),
+        "tolerance": config.tolerance,
+        "importance": row.importance,
+        "limit": config.limit,
+        "window": _answer_window(config),
+        "createdAt": format_time(row.created_at),
+        "updatedAt": format_time(row.updated_at),
+        "status": row.status,
+        "falseAlarmsPerYear": share,
+        "observationCount": row.observation_count,
+        "observedUntil": format_time(row.observed_until),
+        **{name: known.get(name) for name in names},
+        "firing": None if firing is None else answer_firing(firing, config),
+    }
+
+
+def answer_firing(row: Row[Any], config: AlertConfig) -> dict[str, Any]:
+    """Return when an alert fired, on what, and what was done about it."""
+    evidence = json.loads(row.evidence)
+    return {
+        "id": row.id,
+        "createdAt": format_time(row.created_at),
+        "reason": describe_reason(config, evidence),
+        "endedAt": format_time(row.ended_at),
+        "acknowledgedAt": format_time(row.acknowledged_at),
+        "acknowledgedBy": row.acknowledged_by,
+        "note": row.note,
+        **describe_evidence(evidence),
+    }
+
+
+def _answer_filter(config: AlertConfig) -> dict[str, Any]:
+    chosen = config.filter
+    return {"model": chosen.model, "rootName": chosen.root_name, "userId": chosen.user_id}
+
+
+def _answer_baseline(baseline: Baseline) -> dict[str, Any]:
+    return {
+        "count": baseline.count,
+        "from": format_time(baseline.from_at),
+        "to": format_time(baseline.to_at),
+    }
+
+
+def _answer_window(config: AlertConfig) -> dict[str, Any] | None:
+    window = config.window
+    return None if window is None else {"traces": window.traces, "minutes": window.minutes}
