@@ -10,15 +10,15 @@ from sqlalchemy import Row
 
 from dokimos._core.example import Example
 from dokimos._core.jsonable import compact_json, jsonable
-from dokimos._core.keys import INPUT, OUTPUT, TOOL_CALLS, TOOLS
+from dokimos._core.keys import INPUT, OUTPUT, TOOLS
+from dokimos.replay import record_calls
+from dokimos.replay._recordings import RECORDED
 from dokimos.server._services.datasets.dataset_items import NewDatasetItem, hash_parts
 from dokimos.server._services.errors import InvalidRequestError
-from dokimos.traces import Span, SpanRole, SpanTree, derive_text, parse_span, to_examples
+from dokimos.traces import Span, SpanTree, derive_text, to_examples
 
 SOURCE: Final = "source"
 """In the metadata of an item: the trace and the span that it comes from."""
-RECORDED: Final = "recorded"
-"""Likewise: the answer, the calls of tools and those of models, as they really happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ def make_trace_item(part: TracePart, expected: dict[str, Any] | None, place: str
     """
     spans = _spans_of(part, place)
     example = next(iter(to_examples(spans)), None)
-    recorded = {} if example is None else dict(example.actual_outputs or {})
     question, answer = _texts(spans, part.span_id, example)
     if question is None:
         raise InvalidRequestError("has no recorded input, which an item needs", field=place)
@@ -52,7 +51,7 @@ def make_trace_item(part: TracePart, expected: dict[str, Any] | None, place: str
     parts: list[Any] = [
         {INPUT: jsonable(question)},
         jsonable(expected),
-        _metadata(part, spans, recorded, answer, example),
+        _metadata(part, spans, answer, example),
     ]
     content, first = hash_parts(*parts)
     return NewDatasetItem(
@@ -85,22 +84,10 @@ def _texts(spans: Sequence[Span], span_id: str | None, example: Example | None) 
     return example.inputs.get(INPUT, question), outputs.get(OUTPUT, answer)
 
 
-def _metadata(
-    part: TracePart, spans: Sequence[Span], recorded: dict[str, Any], answer: Any, example: Example | None
-) -> dict[str, Any]:
+def _metadata(part: TracePart, spans: Sequence[Span], answer: Any, example: Example | None) -> dict[str, Any]:
     source = {"traceId": part.trace.trace_id, "spanId": part.span_id, "id": part.trace.id}
-    record: dict[str, Any] = {OUTPUT: answer, TOOL_CALLS: recorded.get(TOOL_CALLS, [])}
-    record["modelCalls"] = [call for span in spans if (call := _model_call(span)) is not None]
-    metadata: dict[str, Any] = {SOURCE: source, RECORDED: jsonable(record)}
+    record = {**record_calls(spans), OUTPUT: jsonable(answer)}
+    metadata: dict[str, Any] = {SOURCE: source, RECORDED: record}
     if example is not None and TOOLS in example.metadata:
         metadata[TOOLS] = jsonable(example.metadata[TOOLS])
     return metadata
-
-
-def _model_call(span: Span) -> dict[str, Any] | None:
-    content = parse_span(span)
-    if content.role is not SpanRole.MODEL:
-        return None
-    question, answer = derive_text(span)
-    model = content.usage.model
-    return {"spanId": span.span_id, "model": model, INPUT: question, OUTPUT: answer, "error": content.error}
