@@ -86,9 +86,16 @@ async def _read_period(
 ) -> TraceFilter:
     return TraceFilter(
         status=status,
-        start_from=None if since is None else to_microseconds(since) * _NANOSECONDS,
-        start_to=None if until is None else to_microseconds(until) * _NANOSECONDS,
+        start_from=_to_nanoseconds(since),
+        start_to=_to_nanoseconds(until),
     )
+
+
+def _to_nanoseconds(moment: datetime | None) -> int | None:
+    """Return a time as traces have it; beyond the years 1677 to 2262, there is none of any trace."""
+    if moment is None:
+        return None
+    return max(-_LARGEST, min(_LARGEST, to_microseconds(moment) * _NANOSECONDS))
 
 
 async def _read_measured(
