@@ -62,7 +62,9 @@ __all__ = [
     "JudgeUnavailableError",
     "MissingExtraError",
     "MissingInputError",
+    "RecordedCallError",
     "RegressionError",
+    "ReplayMissError",
     "ReporterError",
     "RunError",
     "RunFailedError",
@@ -263,6 +265,17 @@ class AgentError(DokimosError):
         self.metrics: CallMetrics | None = metrics
         """What the agent's model calls cost until then, where that is known."""
         super().__init__(message)
+
+
+class ReplayMissError(DokimosError):
+    """A call of a model or a tool is not among the recordings that a replay answers from.
+
+    The item is errored. The message names the closest recording and where it first differs.
+    """
+
+
+class RecordedCallError(DokimosError):
+    """A replayed call failed when it was recorded; the message is the recorded error."""
 
 
 class SimulationError(DokimosError):

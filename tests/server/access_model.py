@@ -71,6 +71,7 @@ PLACES = {
     "annotations": lambda model, row: _of_tenant(row, _of_item(model, row)),
     "reviews": lambda model, row: _of_tenant(row, _of_item(model, row)),
     "review_changes": lambda model, row: _of_tenant(row, _of_item(model, row)),
+    "trace_reviews": lambda model, row: _of_tenant(row, _of_item(model, row)),
     "review_claims": lambda model, row: _of_tenant(row, _of_item(model, row)),
     "run_review_counts": lambda model, row: _of_tenant(row, _of_run(model, row)),
     "label_schemas": lambda model, row: _of_tenant(row, _of_project(model, row)),
@@ -111,7 +112,9 @@ LOGGED = {"id", "principal_id", "principal_name"}
 have been sent by its own tenant."""
 BOOKKEEPING = {"verdict", "verdict_run_id", "automatic"}
 """Columns that the server itself fills in."""
-OF_TENANTS = ("annotations", "run_comments", "reviews", "review_changes", "review_claims")
+OF_TENANTS = (
+    "annotations", "run_comments", "reviews", "review_changes", "review_claims", "trace_reviews",
+)  # fmt: skip
 """Tables whose rows may be a tenant's own below a run that is shared."""
 REFERENCES = {
     "baseline_run_id", "verdict_run_id", "latest_run_id", "candidate_run_id", "source_item_id",

@@ -186,6 +186,7 @@ def bodies_of(world, caller):
         "post /api/v1/review-queue/assign": lambda: {
             "itemIds": [part("itemId")], "reviewer": pick([None, "system", caller.id]),
         },
+        "post /api/v1/review-queue/traces": lambda: {"items": [{"traceId": part("traceId")}]},
         "post /api/v1/datasets": lambda: {"name": pick(world.names), "description": text},
         "delete /api/v1/datasets/{name}": lambda: None,
         "post /api/v1/datasets/{name}/versions": lambda: versions,

@@ -1,11 +1,15 @@
 """Work that one server at a time does, of all those that share a database."""
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
 from sqlalchemy import text
 
 from dokimos.server import ServerSettings
+from dokimos.server._db import postgres_claims
 from dokimos.server._db.claims import wait_until_free
 from dokimos.server._db.database import DatabaseUnavailable, open_database
 
@@ -109,6 +113,55 @@ async def test_a_server_that_is_gone_has_no_claims(servers):
         await second.read(lambda connection: connection.execute(text(end)).all())
         await wait_until_free(second, "purge")
     assert await is_free(first), "it has a new session"
+
+
+FROZEN_WHILE_MATCHING = """
+import os, signal, sys
+from dokimos.server import ServerSettings
+from dokimos.server._db import postgres_claims
+from dokimos.server._serve import serve
+from dokimos.server._workers.online_matching import OnlineMatching
+
+async def freeze(self):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return 0
+
+postgres_claims._LEASE_SECONDS = 0.5
+OnlineMatching._match_due = freeze
+serve(ServerSettings(host="127.0.0.1", port=0, database_url=sys.argv[1]))
+"""
+
+
+@pytest.mark.timeout(300)
+async def test_a_server_that_stands_still_keeps_no_claim(postgres_database):
+    code = [sys.executable, "-c", FROZEN_WHILE_MATCHING, postgres_database]
+    frozen = subprocess.Popen(code, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    other = open_database(ServerSettings(database_url=postgres_database))
+    try:
+        _, status = await asyncio.to_thread(os.waitpid, frozen.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), "it has the claim, and stands still"
+        await other.open()
+        await wait_until_free(other, "matching traces")
+    finally:
+        await other.close()
+        frozen.kill()
+        frozen.wait()
+
+
+async def test_a_server_gives_signs_of_life_while_it_has_a_claim(servers, monkeypatch):
+    monkeypatch.setattr(postgres_claims, "_SIGN_SECONDS", 0.01)
+    first, second = servers
+    last = "SELECT query_start FROM pg_stat_activity WHERE application_name = 'dokimos claims'"
+
+    async def find_last_sign():
+        return await second.read(lambda connection: connection.execute(text(last)).scalar())
+
+    async with first.claim("purge"):
+        signs = {await find_last_sign()}
+        while len(signs) < 4:
+            await asyncio.sleep(0)
+            signs.add(await find_last_sign())
+        assert not await is_free(second)
 
 
 async def test_a_server_that_closes_its_database_has_no_claims(servers):

@@ -43,8 +43,9 @@ def test_a_trace_becomes_an_item_with_what_was_recorded(qa):
     assert recorded["toolCalls"][0]["result"] == "Rome"
     assert recorded["modelCalls"] == [
         {
-            "spanId": f"{3:016x}", "model": "m1", "input": "Where is it?", "output": "In Rome.",
-            "error": None,
+            "spanId": f"{3:016x}", "model": "m1", "tokensIn": 10, "tokensOut": 5, "error": None,
+            "request": {"messages": [{"role": "user", "content": "Where is it?"}]},
+            "response": {"role": "assistant", "content": "In Rome."},
         }
     ]  # fmt: skip
 

@@ -165,7 +165,7 @@ def _normalize_output(value: object, first_chunk_ms: float | None, *, start: flo
         outputs: Mapping[str, Any] = {OUTPUT: value}
         metrics = error = detail = None
     else:
-        result = _to_result(value)
+        result = to_task_result(value)
         outputs = copy_containers(result.outputs)  # the task may keep what it returned, and change it
         metrics, error, detail = result.metrics, result.error, result.error_detail
     if metrics is None:
@@ -176,7 +176,8 @@ def _normalize_output(value: object, first_chunk_ms: float | None, *, start: flo
     return TaskResult(outputs, metrics, error=error, error_detail=detail)
 
 
-def _to_result(value: object) -> TaskResult:
+def to_task_result(value: object) -> TaskResult:
+    """Return what a task returned, which is not a stream, as a `TaskResult`. Raises `TypeError` for None."""
     if isinstance(value, TaskResult):
         if not isinstance(value.outputs, Mapping):
             raise TypeError(f"TaskResult.outputs must be a mapping, not {type(value.outputs).__name__}")

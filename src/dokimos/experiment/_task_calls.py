@@ -21,7 +21,7 @@ from dokimos._core.tracebacks import describe_exception, format_located_error
 from dokimos._runtime.stuck_calls import locate_waiting_coroutine
 from dokimos._runtime.time_limits import count_extra_time, retrieve_exception, wait_with_limit
 from dokimos.datasets._dataset import Dataset
-from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
+from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError, ReplayMissError
 from dokimos.experiment._argument_advice import argument_advice
 from dokimos.experiment._item_errors import CommonErrors, describe_error
 from dokimos.experiment._task import NO_OUTPUT, prepare, where_task_works
@@ -178,7 +178,7 @@ class TaskCaller:
             if advice is not None and (self.advice is None or is_without_output):
                 text = f"{text.rstrip('.')}. {advice}"
                 self.advice = advice if is_wrong_guess else self.advice
-            is_final = is_wrong_guess or isinstance(error, DatasetError)
+            is_final = is_wrong_guess or isinstance(error, DatasetError | ReplayMissError)
             outcome = TaskOutcome(
                 metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
             )

@@ -57,6 +57,7 @@ from dokimos.server._api.traces import (
     redaction_routes,
     trace_dataset_routes,
     trace_removal_routes,
+    trace_review_routes,
     trace_routes,
     trace_session_routes,
 )
@@ -119,6 +120,7 @@ _ROUTERS: Final = (
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
     trace_dataset_routes.ROUTER,
+    trace_review_routes.ROUTER,
     trace_removal_routes.ROUTER,
     redaction_routes.ROUTER,
     event_routes.ROUTER,

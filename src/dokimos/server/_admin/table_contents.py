@@ -44,6 +44,7 @@ CONTENTS: Final[dict[str, Content]] = {
     "annotations": Content.DATA,
     "reviews": Content.DATA,
     "review_changes": Content.DATA,
+    "trace_reviews": Content.DATA,
     "run_review_counts": Content.DATA,
     "label_schemas": Content.DATA,
     "review_claims": Content.OPERATION,  # who is at which item at the moment

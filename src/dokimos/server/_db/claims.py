@@ -16,8 +16,9 @@ class Claims(Protocol):
     def claim(self, name: str) -> AbstractAsyncContextManager[bool]:
         """Claim a piece of work until the context ends; its value is False where it is claimed already.
 
-        A claim is held beside transactions, never in one. It is lost when the server dies, and may be lost
-        when the database goes away for a moment: work that is done twice then must end as if done once.
+        A claim is held beside transactions, never in one. It is lost when the server dies or stands still for
+        a minute, and may be lost when the database goes away for a moment: work that is done twice then must
+        end as if done once.
 
         Args:
             name: Of the work, the same in all servers.

@@ -14,14 +14,23 @@ from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._db.postgres_connection import connect
 from dokimos.server._settings import ServerSettings
 
+_LEASE_SECONDS: Final = 60.0
+"""How long PostgreSQL waits for a sign of a session before it ends it, and with it its claims.
+
+A server that stands still keeps its connection open: without this, its claims would keep all others from work
+until it goes on. It is PostgreSQL that measures the time, so no clock of a server decides.
+"""
+_SIGN_SECONDS: Final = 15.0
+"""How often a server gives one."""
 _LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class PostgresClaims:
     """Advisory locks of one session, which PostgreSQL releases as soon as that session ends.
 
-    Nothing expires, so no clock decides who works: a server that is killed loses its claims at once, and one
-    that is slow keeps them. The session is begun when it is first needed; it takes a connection of its own.
+    A server that is killed loses its claims at once, one that stands still for longer than the lease loses
+    them too, and one that is slow keeps them. The session is begun when it is first needed; it takes a
+    connection of its own.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -79,11 +88,30 @@ class PostgresClaims:
                 raise DatabaseUnavailable("The database is closed.")
             try:
                 if self._connection is None or self._connection.is_closed():
-                    self._connection = await connect(self._settings, "dokimos claims")
+                    await self._connect()
                 return await self._connection.fetchval(statement, _key_of(name))
             except _LOST as error:
                 self._disconnect()  # whether the lock was taken is not known
                 raise DatabaseUnavailable(str(error) or type(error).__name__) from error
+
+    async def _connect(self) -> None:
+        self._connection = await connect(self._settings, "dokimos claims")
+        # Not as a parameter of the connection, which PgBouncer refuses.
+        await self._connection.execute(f"SET idle_session_timeout = {round(_LEASE_SECONDS * 1000)}")
+        self._start(self._keep_session(self._connection))
+
+    async def _keep_session(self, session: Any) -> bool:
+        """Give PostgreSQL signs of life while a session lasts."""
+        while True:
+            await asyncio.sleep(_SIGN_SECONDS)
+            async with self._turn:
+                if session is not self._connection or session.is_closed():
+                    return False
+                try:
+                    await session.fetchval("SELECT 1")
+                except _LOST:
+                    self._disconnect()
+                    return False
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

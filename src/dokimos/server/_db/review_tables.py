@@ -90,6 +90,24 @@ RUN_REVIEW_COUNTS: Final = Table(
 )
 """By how much the queue of a tenant differs from that of others, in a run that is shared."""
 
+TRACE_REVIEWS: Final = Table(
+    "trace_reviews",
+    METADATA,
+    Column("project_id", Id, primary_key=True),
+    Column("tenant_id", Text, primary_key=True, default=""),
+    Column("trace_id", Text, primary_key=True),  # that of OpenTelemetry: the trace may be gone
+    Column("span_id", Text, primary_key=True),  # empty for the whole trace
+    Column("item_id", Id, ForeignKey("items.id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", Id, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Index(None, "item_id"),
+    Index(None, "trace_id"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Which items were made of which traces, for people to review."""
+
 LABEL_SCHEMAS: Final = Table(
     "label_schemas",
     METADATA,

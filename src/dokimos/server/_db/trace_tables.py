@@ -20,6 +20,8 @@ TRACE_METADATA: Final = MetaData(naming_convention=METADATA.naming_convention)
 
 TOKENS: Final = "coalesce(tokens_in, 0) + coalesce(tokens_out, 0)"
 """All tokens of a trace; an index has it in these words."""
+FAILED_SCORE: Final = "NOT success"
+"""Of a job whose score did not pass; likewise."""
 
 
 def _partial_indexes(condition: str, **columns: tuple[str, ...]) -> Iterator[Index]:
@@ -244,6 +246,13 @@ TRACE_EVAL_JOBS: Final = Table(
     Index(None, "trace"),
     Index(None, "rule_id", "observed_at"),
     Index(None, "rule_id", "trace"),
+    # What lists of traces choose by; each ends with the trace, in whose order such a list is read.
+    *_partial_indexes(
+        "score IS NOT NULL",
+        ix_trace_eval_jobs_scores=("project_id", "evaluator_name", "trace", "score"),
+    ),
+    *_partial_indexes(FAILED_SCORE, ix_trace_eval_jobs_low=("project_id", "trace")),
+    *_partial_indexes("status = 'FAILED'", ix_trace_eval_jobs_errors=("project_id", "trace")),
     Index(
         "ix_trace_eval_jobs_queued",
         "rule_id",

@@ -16,6 +16,7 @@ from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.new_spans import MAX_HASHED_LENGTH, MAX_ID, clean
 from dokimos.server._services.traces.trace_filter import BY_START, TRACE_ORDERS, TraceFilter, TraceStatus
+from dokimos.server._services.traces.trace_scores import ScoreFilter, ScoreResult
 from dokimos.server._services.traces.trace_texts import split_words
 
 _MAX_LENGTH: Final = 1000
@@ -30,6 +31,8 @@ _ATTRIBUTE: Final = (
     "An attribute of a span or of its resource, such as `deployment.environment=production`; of several, one "
     "span must have all."
 )
+_EVALUATOR: Final = "The evaluator of a rule, whose scores `minScore`, `maxScore` and `result` are about."
+_RESULT: Final = "`error` for what could not be scored; `failed` and `error` may go without `evaluator`."
 _AFTER: Final = "Where the page before this one says, under `nextAfter`, that the list goes on."
 
 Text = Annotated[str | None, Query(max_length=_MAX_LENGTH)]
@@ -83,9 +86,16 @@ async def _read_period(
 ) -> TraceFilter:
     return TraceFilter(
         status=status,
-        start_from=None if since is None else to_microseconds(since) * _NANOSECONDS,
-        start_to=None if until is None else to_microseconds(until) * _NANOSECONDS,
+        start_from=_to_nanoseconds(since),
+        start_to=_to_nanoseconds(until),
     )
+
+
+def _to_nanoseconds(moment: datetime | None) -> int | None:
+    """Return a time as traces have it; beyond the years 1677 to 2262, there is none of any trace."""
+    if moment is None:
+        return None
+    return max(-_LARGEST, min(_LARGEST, to_microseconds(moment) * _NANOSECONDS))
 
 
 async def _read_measured(
@@ -106,12 +116,23 @@ async def _read_measured(
     )
 
 
+async def _read_scored(
+    evaluator: Annotated[str | None, Query(max_length=_MAX_LENGTH, description=_EVALUATOR)] = None,
+    min_score: Annotated[float | None, Query(alias="minScore", allow_inf_nan=False)] = None,
+    max_score: Annotated[float | None, Query(alias="maxScore", allow_inf_nan=False)] = None,
+    result: Annotated[ScoreResult | None, Query(description=_RESULT)] = None,
+) -> TraceFilter:
+    scores = ScoreFilter(evaluator=_clean(evaluator), min_score=min_score, max_score=max_score, result=result)
+    return TraceFilter(scores=None if scores == ScoreFilter() else scores)
+
+
 async def _read_filter(
     named: Annotated[TraceFilter, Depends(_read_named)],
     period: Annotated[TraceFilter, Depends(_read_period)],
     measured: Annotated[TraceFilter, Depends(_read_measured)],
+    scored: Annotated[TraceFilter, Depends(_read_scored)],
 ) -> TraceFilter:
-    return named.merge(period).merge(measured)
+    return named.merge(period).merge(measured).merge(scored)
 
 
 Chosen = Annotated[TraceFilter, Depends(_read_filter)]

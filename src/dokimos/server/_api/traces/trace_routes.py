@@ -140,11 +140,15 @@ async def get_span(
     trace: TraceKey,
     span_id: Annotated[str, Path(alias="spanId", max_length=64)],
 ) -> Response:
-    """Return all of a span: attributes, events, links, resource, scope, and what its recorder left out."""
+    """Return all of a span: attributes, events, links, resource, scope, dropped counts, results of rules."""
 
     def read(connection: Connection) -> dict[str, Any]:
         row = find_trace(connection, caller, trace)
-        return span_details(row, find_span(connection, row, clean(span_id)))
+        span = find_span(connection, row, clean(span_id))
+        return {
+            **span_details(row, span),
+            "evalJobs": read_eval_jobs(connection, row.id, span.row.span_id),
+        }
 
     return json_response(encode_json(await traces.read(read)))
 

@@ -107,6 +107,8 @@ class SpanDetails(SpanAnswer):
     dropped_links_count: int
     received_at: str
     encoding: Literal["protobuf", "json"]
+    eval_jobs: list[dict[str, Any]]
+    """What rules of online evaluation said of it."""
 
 
 class AgentTraceAnswer(WireModel):

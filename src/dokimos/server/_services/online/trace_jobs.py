@@ -75,9 +75,16 @@ def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
     return count
 
 
-def read_eval_jobs(connection: Connection, trace_row_id: str) -> list[dict[str, Any]]:
-    """Return the results of online evaluation of a trace, as its page shows them, the oldest first."""
+def read_eval_jobs(
+    connection: Connection, trace_row_id: str, span_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the results of online evaluation of a trace, or of one span, as its page shows them.
+
+    The oldest come first.
+    """
     query = select(TRACE_EVAL_JOBS).where(_JOB.trace == trace_row_id).order_by(_JOB.id)
+    if span_id is not None:
+        query = query.where(_JOB.span_id == span_id)
     return [
         {
             "id": row.id,

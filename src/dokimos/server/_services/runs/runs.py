@@ -88,7 +88,12 @@ def create_run(connection: Connection, principal: Principal, project_name: str, 
         ForbiddenError: The project is shared, and closed to this caller.
     """
     project = find_or_create_project(connection, principal, project_name)
-    principal.check_may_write(project.tenant_id, f"The project '{project_name}'", project=project.id)
+    return create_run_in(connection, principal, project, new)
+
+
+def create_run_in(connection: Connection, principal: Principal, project: Row[Any], new: NewRun) -> str:
+    """Start a run in a project that the caller sees; return its id. Raises what `create_run` does."""
+    principal.check_may_write(project.tenant_id, f"The project '{project.name}'", project=project.id)
     earlier = _earlier_run(connection, principal, project.id, new)
     if earlier is not None:
         return earlier

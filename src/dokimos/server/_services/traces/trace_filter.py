@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Integer, func, literal_column
 from dokimos.server._db.trace_tables import TOKENS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import Order, SortKeys
+from dokimos.server._services.traces.trace_scores import ScoreFilter
 
 TraceStatus: TypeAlias = Literal["ok", "error"]
 _TOKENS: Final[ColumnElement[int]] = literal_column(TOKENS, Integer)
@@ -51,6 +52,8 @@ class TraceFilter:
     user_id: str | None = None
     model: str | None = None
     root_name: str | None = None
+    scores: ScoreFilter | None = None
+    """What rules said of it."""
     words: tuple[str, ...] = ()
     """Words that one span of it has, the last of which may be the beginning of one."""
     attributes: tuple[tuple[str, str], ...] = ()
@@ -133,6 +136,8 @@ class TraceFilter:
             yield columns.start_ns >= self.start_from
         if self.start_to is not None:
             yield columns.start_ns < self.start_to
+        if self.scores is not None:
+            yield self.scores.is_met(self.project_id)
         if self.status is not None:
             yield HAS_ERROR if self.status == "error" else columns.error_count == 0
 
@@ -143,7 +148,9 @@ def is_by_id(order: Order) -> bool:
 
 
 def check_order(chosen: TraceFilter, order: Order) -> None:
-    """Raise `InvalidRequestError` for an order in which no index has the traces that are asked for."""
+    """Raise `InvalidRequestError` where no index has the traces that are asked for in this order."""
+    if chosen.scores is not None:
+        chosen.scores.check(chosen.project_id)
     if is_by_id(order):
         return
     if chosen.is_search:

@@ -7,7 +7,7 @@ for then says behind which trace to go on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from dokimos.server._db.trace_tables import TRACE_DAYS, TRACE_HOURS, TRACES
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.list_pages import ListPage, Order, find_place
 from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id
+from dokimos.server._services.traces.trace_scores import read_scored
 from dokimos.server._services.traces.trace_search import TraceScope, find_candidates
 
 WINDOW: Final = 10_000
@@ -101,6 +102,8 @@ def _read_part(
     count: int,
 ) -> _Part:
     by_id = is_by_id(order)
+    if by_id and chosen.scores is not None:
+        return _read_scored_part(connection, seen, chosen, order, place, count)
     bounds = [seen, *(chosen.find_indexed() if by_id else _project(chosen))]
     if place is not None:
         bounds.append(order.is_behind(place))
@@ -116,6 +119,30 @@ def _read_part(
     query = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
     keys = [tuple(row) for row in connection.execute(query.limit(count))]
     return _Part(keys, None if len(keys) == count else end)
+
+
+def _read_scored_part(
+    connection: Connection,
+    seen: ColumnElement[bool],
+    chosen: TraceFilter,
+    order: Order,
+    place: Sequence[Any] | None,
+    count: int,
+) -> _Part:
+    """Read from the results of rules, of which most projects have far fewer than traces."""
+    assert chosen.scores is not None
+    found = read_scored(
+        connection,
+        chosen.scores,
+        chosen.project_id,
+        (seen, *replace(chosen, scores=None).conditions(order)),
+        after=None if place is None else place[0],
+        is_descending=order.is_descending,
+        count=count,
+        window=WINDOW,
+    )
+    is_whole = found.end is None or len(found.ids) == count
+    return _Part([(each,) for each in found.ids], None if is_whole else (found.end,))
 
 
 def _project(chosen: TraceFilter) -> list[ColumnElement[bool]]:

@@ -72,7 +72,10 @@ def find_candidates(
             yield from _search_postgres_day(connection, day, search, scope)
         return
     if not has_full_text_search(sqlite3.sqlite_version):
-        raise InvalidRequestError("This server cannot search: its SQLite was built without FTS5.")
+        raise InvalidRequestError(
+            "This server cannot search traces by words or attributes: its SQLite was built without FTS5. "
+            "Start it with a Python whose SQLite has FTS5, or with PostgreSQL; the other filters work."
+        )
     expression = match_expression(" ".join(words), hashes) or ""
     for day in _days(connection, scope):
         yield from _search_sqlite_day(connection, day, expression, scope)

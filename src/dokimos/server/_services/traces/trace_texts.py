@@ -58,14 +58,16 @@ def project_word(project_id: str | None, tenant_key: str) -> str:
 
 @cache
 def has_full_text_search(connection_library: str) -> bool:
-    """Whether SQLite was built with FTS5; without it, searches read the texts of the spans."""
+    """Whether SQLite was built with FTS5; without it, traces cannot be searched."""
     import sqlite3
 
     with sqlite3.connect(":memory:") as connection:
         try:
             connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
         except sqlite3.OperationalError:
-            _LOGGER.warning("SQLite %s has no FTS5: searches of traces read all texts.", connection_library)
+            _LOGGER.warning(
+                "SQLite %s has no FTS5: traces cannot be searched by words or attributes.", connection_library
+            )
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""Online evaluation: rules, the calls of their judging, and alerts on traces."""
+"""Online evaluation: rules, the calls of their judging, alerts on traces, and traces that people review."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def upgrade() -> None:
     _add_back_fills()
     _add_alerts()
     _add_firings()
+    _add_trace_reviews()
 
 
 def _add_rules() -> None:
@@ -249,3 +250,27 @@ def _add_firings() -> None:
         sqlite_where=is_firing,
         postgresql_where=is_firing,
     )
+
+
+def _add_trace_reviews() -> None:
+    op.create_table(
+        "trace_reviews",
+        sa.Column("project_id", Id(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("trace_id", sa.Text(), nullable=False),
+        sa.Column("span_id", sa.Text(), nullable=False),
+        sa.Column("item_id", Id(), nullable=False),
+        sa.Column("run_id", Id(), nullable=False),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.Column("created_at", LONG, nullable=False),
+        sa.PrimaryKeyConstraint(
+            "project_id", "tenant_id", "trace_id", "span_id", name=op.f("pk_trace_reviews")
+        ),
+        sa.ForeignKeyConstraint(
+            ["item_id"], ["items.id"], name="fk_trace_reviews_item_id", ondelete="CASCADE"
+        ),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_trace_reviews_item_id", "trace_reviews", ["item_id"])
+    op.create_index("ix_trace_reviews_trace_id", "trace_reviews", ["trace_id"])

@@ -260,6 +260,9 @@ def _add_jobs() -> None:
     for name, columns, text in (
         ("queued", ["rule_id", "id"], "status = 'PENDING' AND batch IS NULL"),
         ("batch", ["batch"], "batch IS NOT NULL"),
+        ("scores", ["project_id", "evaluator_name", "trace", "score"], "score IS NOT NULL"),
+        ("low", ["project_id", "trace"], "NOT success"),
+        ("errors", ["project_id", "trace"], "status = 'FAILED'"),
     ):
         condition = sa.text(text)
         op.create_index(
