@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import threading
 import zlib
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 
@@ -100,6 +100,7 @@ class Client:
     """An exporter without its conveniences."""
 
     def __init__(self, port):
+        self.port = port
         options = [("grpc.max_send_message_length", -1)]
         self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
 
@@ -265,6 +266,20 @@ def test_a_stream_without_a_message_is_refused(clients):
         client.channel.stream_unary(TRACE_SERVICE)(iter(()), timeout=PATIENCE)
     assert refusal.value.code() == Code.INVALID_ARGUMENT
     assert "ended before its message" in refusal.value.details()
+
+
+def test_bytes_that_are_not_http_2_cost_no_calls(shared_grpc):
+    _, client = shared_grpc
+    pick = random.Random(8)
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    for start in (b"", b"POST /v1/traces HTTP/1.1\r\n\r\n", preface):
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            connection.sendall(start + pick.randbytes(2000))
+            connection.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionResetError):
+                while connection.recv(65_536):
+                    pass
+    client.send(export(span(1)))
 
 
 def test_a_call_without_a_key_is_refused_before_its_message_is_read(listen_for_grpc):
