@@ -35,6 +35,9 @@ class Process:
             "online = settings.pop('online', None); "
             "from dokimos.server._online_settings import OnlineSettings; "
             "online and settings.update(online=OnlineSettings(**online)); "
+            "traces = settings.pop('traces', None); "
+            "from dokimos.server._trace_settings import TraceSettings; "
+            "traces and settings.update(traces=TraceSettings(**traces)); "
             "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
         )
         settings = {"host": "127.0.0.1", "port": 0, **PATIENT, **settings}

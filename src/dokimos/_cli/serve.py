@@ -20,10 +20,14 @@ from dokimos._cli.echo import echo
     help="The port; 0 lets the system choose one.  [default: SERVER_PORT or 8080]",
 )  # fmt: skip
 @click.option(
+    "--grpc-port", type=click.IntRange(0, 65535),
+    help="Take traces and logs in over gRPC as well, usually at 4317.  [default: DOKIMOS_GRPC_PORT or none]",
+)  # fmt: skip
+@click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="The folder of the SQLite files.  [default: DOKIMOS_DATA_DIR or ~/.dokimos]",
 )  # fmt: skip
-def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
+def serve(host: str | None, port: int | None, grpc_port: int | None, data_dir: Path | None) -> None:
     """Start the server: runs, datasets, comparisons and the gate over HTTP.
 
     It keeps its data in SQLite, or in PostgreSQL where DOKIMOS_DATABASE_URL, DB_HOST, DB_NAME, DB_USERNAME or
@@ -39,7 +43,7 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     from dokimos.server._serve import serve as run_server
     from dokimos.server._settings import ServerSettings
 
-    given: dict[str, Any] = {"host": host, "port": port, "data_dir": data_dir}
+    given: dict[str, Any] = {"host": host, "port": port, "grpc_port": grpc_port, "data_dir": data_dir}
     settings = ServerSettings.from_environment()
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     run_server(settings, on_start=lambda address: echo(f"dokimos answers at {address}   (Ctrl-C stops it)"))

@@ -15,6 +15,7 @@ _PACKAGES: Final = {
     "genai_prices": "genai-prices",
     "google.adk": "google-adk",
     "google.genai": "google-genai",
+    "grpc": "grpcio",
     "haystack": "haystack-ai",
     "langchain_classic": "langchain-classic",
     "langchain_core": "langchain-core",

@@ -27,6 +27,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.server._app import create_app
 from dokimos.server._db.data_folder import hold_data_folder
 from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._grpc.endpoint import GrpcEndpoint
 from dokimos.server._logs import configure_logging
 from dokimos.server._services.server_info import describe_server
 from dokimos.server._settings import ServerSettings
@@ -130,8 +131,12 @@ class Server(uvicorn.Server):
         self._drain_seconds: float = app.state.settings.drain_seconds
         self._drained_at: float | None = None
         self._signalled_at = float("-inf")
+        self._grpc: GrpcEndpoint | None = None
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        settings = self._application.state.settings
+        if settings.grpc_port is not None:
+            self._grpc = GrpcEndpoint(self._application, settings)
         with contextlib.ExitStack() as signals:
             async with self._application.router.lifespan_context(self._application):
                 # Until here, nothing is under way that an interrupt could harm.
@@ -171,8 +176,9 @@ class Server(uvicorn.Server):
         # Streams of events have no end: uvicorn would wait for them.
         self._application.state.events.close()
         cutting = asyncio.create_task(self._cut_connections())
+        stop_timeout: float = self._application.state.settings.stop_timeout
         try:
-            await super().shutdown(sockets)
+            await asyncio.gather(super().shutdown(sockets), self._stop_grpc(stop_timeout))
             await self._wait_for_cancelled_requests()
         finally:
             cutting.cancel()
@@ -185,6 +191,9 @@ class Server(uvicorn.Server):
         )
         for listener in sockets or ():
             _LOGGER.info("dokimos %s answers at %s: %s.", __version__, address_of(listener), description)
+        if self._grpc is not None:
+            await self._grpc.start()
+            _LOGGER.info("Traces and logs are taken in over gRPC at port %d.", self._grpc.port)
         self._on_start()
 
     async def _cut_connections(self) -> None:
@@ -193,6 +202,11 @@ class Server(uvicorn.Server):
             await asyncio.sleep(_TICK_SECONDS)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
+        await self._stop_grpc(0.0)
+
+    async def _stop_grpc(self, seconds: float) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop(seconds)
 
     async def _wait_for_cancelled_requests(self) -> None:
         """Let the requests whose time was over tell their clients."""

@@ -48,6 +48,8 @@ class ServerSettings:
     """The address to bind to."""
     port: int = 8080
     """The port to bind to, 1 to 65,535; 0 lets the system choose one."""
+    grpc_port: int | None = None
+    """The port to which exporters send over gRPC; 0 lets the system choose one, None listens on none."""
     data_dir: Path = field(default_factory=lambda: Path.home() / ".dokimos")
     """The folder of the SQLite files, where no other database is named."""
     database_url: str | None = field(default=None, repr=False)
@@ -156,6 +158,7 @@ class ServerSettings:
         return cls(
             host=host,
             port=variables.integer("SERVER_PORT", 8080, low=0, high=65535),
+            grpc_port=_grpc_port(variables),
             data_dir=Path(variables.text("DOKIMOS_DATA_DIR") or Path.home() / ".dokimos").expanduser(),
             database_url=_database_url(variables),
             pool_size=variables.integer("SPRING_DATASOURCE_HIKARI_MAXIMUM_POOL_SIZE", 10, low=1, high=1000),
@@ -224,6 +227,11 @@ class ServerSettings:
     def sqlite_trace_path(self) -> Path:
         """The file of the traces, where there is no `database_url` and none of their own."""
         return self.data_dir / "traces.db"
+
+
+def _grpc_port(variables: Variables) -> int | None:
+    port = variables.integer("DOKIMOS_GRPC_PORT", -1, low=0, high=65535)
+    return None if port < 0 else port
 
 
 def _read_sign_in(variables: Variables) -> dict[str, Any]:

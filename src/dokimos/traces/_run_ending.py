@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+from ast import literal_eval
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from dokimos._core.json_object import parse_if_json
 from dokimos.traces._semconv import SpanRole
 from dokimos.traces._span import Span
 from dokimos.traces._span_content import NO_MESSAGE, SpanContent
@@ -25,6 +28,10 @@ _TRANSPORT_PREFIXES: Final = (
     "http.", "url.", "rpc.", "db.", "messaging.", "net.", "network.", "server.", "graphql.",
 )  # fmt: skip
 """Prefixes of attributes that are about requests, which are not runs by themselves."""
+
+_SMOLAGENTS: Final = re.compile(r"""RunResult\(output=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_OBJECT: Final = re.compile(r"[A-Z]\w*\([a-z_]+=")
+"""How Python shows an object, such as LlamaIndex's `StopEvent(result=...)`, often cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,22 @@ def _find_declared_answer(content: SpanContent) -> str | None:
     if message is not None and message.text:
         return message.text.rstrip("\n")
     text = content.output_text
-    return None if text is None or _is_state(text) else text
+    if text is None:
+        return None
+    answer = _unwrap_answer(text)
+    return None if answer is None or _is_state(answer) else answer
+
+
+def _unwrap_answer(text: str) -> str | None:
+    """Return the answer in an output: the spans of some frameworks have the whole result around it."""
+    if text.startswith('{"raw":'):  # CrewAI
+        tree = parse_if_json(text)
+        return str(tree["raw"]) if isinstance(tree, dict) and "tasks_output" in tree else text
+    found = _SMOLAGENTS.match(text)
+    try:
+        return text if found is None else str(literal_eval(found[1]))
+    except (SyntaxError, ValueError):  # an escape that Python does not write
+        return text
 
 
 def _agents_from_last(transcript: Transcript) -> Iterator[Span]:
@@ -140,8 +162,8 @@ def _agents_from_last(transcript: Transcript) -> Iterator[Span]:
 
 
 def _is_state(text: str) -> bool:
-    """Say whether text is the state of a program, in JSON, rather than an answer."""
-    return text.lstrip()[:1] in ("{", "[")
+    """Say whether text is the state of a program, in JSON or as Python shows it, rather than an answer."""
+    return text.lstrip()[:1] in ("{", "[") or _OBJECT.match(text) is not None
 
 
 def _find_last_entry(thread: Thread | None) -> Entry | None:

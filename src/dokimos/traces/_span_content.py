@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -179,13 +180,19 @@ def _guess_role(source: SpanSource) -> SpanRole:
 def _parse_model(source: SpanSource, role: SpanRole) -> SpanContent:
     return _make_content(
         role=role,
-        inputs=source.inputs or parse_messages(source.get("input.value")),
-        outputs=source.outputs or parse_messages(source.get("output.value"), "assistant"),
+        inputs=source.inputs or _parse_value(source.get("input.value"), "user"),
+        outputs=source.outputs or _parse_value(source.get("output.value"), "assistant"),
         described_tools=_find_tool_descriptions(source),
         usage=_usage(source),
         conversation_id=_conversation(source),
         error=_model_error(source),
     )
+
+
+def _parse_value(value: object, role: str) -> tuple[NeutralMessage, ...]:
+    """Return the messages in what a model took or returned, unless they are objects as Python shows them."""
+    is_shown = isinstance(value, str) and _SHOWN_OBJECT.search(value, 0, 2000) is not None
+    return () if is_shown else tuple(parse_messages(value, role))
 
 
 def _parse_container(source: SpanSource, role: SpanRole) -> SpanContent:
@@ -239,6 +246,8 @@ NO_MESSAGE: Final = "error"
 
 CUT_OFF: Final = "The answer of the model was cut off: its finish reason is 'error'."
 
+_SHOWN_OBJECT: Final = re.compile(r'"(?:ChatMessage\(_?role=<|<\w+ object)')
+"""LlamaIndex: spans around the one with the messages have these only as texts of objects."""
 _LARGEST: Final = 1e300
 _NUMBERS: Final = (int, float)
 """A tuple, since `int | float` makes an object each time."""
@@ -263,6 +272,8 @@ def _unbind_arguments(arguments: object) -> Any:
     if "input_str" in arguments:
         return parse_literal(arguments["input_str"])
     positional, keywords = arguments.get("args"), arguments.get("kwargs")
+    if isinstance(keywords, dict) and set(arguments) == {"kwargs"}:  # LlamaIndex
+        return keywords
     if isinstance(keywords, dict) and isinstance(positional, list | tuple):
         return {"args": positional, **keywords} if positional else keywords
     return arguments
@@ -275,12 +286,20 @@ def _unwrap_result(value: object) -> tuple[Any, str]:
     # `kwargs`.
     if isinstance(tree, dict) and set(tree) <= {"output", "kwargs", "type"} and "output" in tree:
         tree = tree["output"]
+    if isinstance(tree, dict) and "raw_output" in tree and isinstance(tree.get("blocks"), list):
+        return _join_blocks(tree["blocks"]), ""  # LlamaIndex
     for key in ("kwargs", "data"):
         if isinstance(tree, dict) and isinstance(tree.get(key), dict) and "content" in tree[key]:
             tree = tree[key]
     if isinstance(tree, dict) and "tool_call_id" in tree and "content" in tree:
         return tree["content"], str(tree["tool_call_id"])
     return tree if isinstance(tree, str | list | dict) else value, ""
+
+
+def _join_blocks(blocks: list[Any]) -> str:
+    """Return the texts of the blocks that a tool of LlamaIndex returned."""
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _parse_retrieval(source: SpanSource, role: SpanRole) -> SpanContent:

@@ -79,8 +79,22 @@ def _write_status(start: Message, body: bytes, *, is_protobuf: bool) -> bytes:
 
 def encode_status(code: int, message: str) -> bytes:
     """Return a `google.rpc.Status`: a code and a message, which need no generated class."""
-    text = message.encode("utf-8", "replace")
-    return b"\x08" + bytes([code]) + b"\x12" + _varint(len(text)) + text
+    return b"\x08" + bytes([code]) + encode_field(2, message.encode("utf-8", "replace"))
+
+
+def decode_status(status: bytes) -> tuple[int, str]:
+    """Return the code and the message of what `encode_status` has written."""
+    if status[:1] != b"\x08" or status[2:3] != b"\x12":
+        return _UNKNOWN, ""
+    text = 3
+    while status[text] > 0x7F:
+        text += 1
+    return status[1], status[text + 1 :].decode("utf-8", "replace")
+
+
+def encode_field(number: int, content: bytes) -> bytes:
+    """Return a field of protobuf: a text, bytes, or another message."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
 
 
 def _varint(number: int) -> bytes:
