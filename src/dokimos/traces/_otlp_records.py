@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dokimos.errors import TraceError
 from dokimos.traces import _otlp_json as from_json
@@ -30,8 +30,7 @@ class RecordOrigin:
     schema_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRecord:
+class SpanRecord(NamedTuple):
     """A span, and how it was sent."""
 
     span: Span

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
@@ -144,7 +144,7 @@ def parse_logs(logs: Iterable[StoredLog]) -> list[LogRecord]:
 
 def add_logs(record: SpanRecord, logs: Iterable[StoredLog]) -> SpanRecord:
     """Return a span with its logs as events; its body stays as it was sent."""
-    return replace(record, span=with_logs([record.span], parse_logs(logs))[0])
+    return record._replace(span=with_logs([record.span], parse_logs(logs))[0])
 
 
 def digest_with_logs(span: NewSpan, logs: Iterable[StoredLog]) -> NewSpan:

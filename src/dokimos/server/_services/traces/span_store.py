@@ -15,6 +15,7 @@ from dokimos.server._db.driver_statements import driver_id, execute_many
 from dokimos.server._db.trace_tables import SPANS
 from dokimos.server._redaction_rules import RedactionRule
 from dokimos.server._services.traces.new_spans import (
+    DigestCache,
     NewSpan,
     digest_record,
     measure_completeness,
@@ -48,7 +49,6 @@ from dokimos.server._services.traces.trace_statements import (
 from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
 from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_words
 from dokimos.traces._otlp_records import RecordOrigin
-from dokimos.traces._span_messages import MessageCache
 
 _SHARDS: Final = 16
 _FOREVER: Final = -1
@@ -388,7 +388,7 @@ class _Transaction:
         query = WHOLE_SPANS.where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
         key = (trace.tenant_key, trace.trace_id)
         logs = load_logs(self._connection, [key])
-        summary, cache = TraceSummary(), MessageCache()
+        summary, cache = TraceSummary(), DigestCache()
         for row in self._connection.execute(query):
             record = read_record(bytes(row.body), self._origin_of(row))
             of_span = logs.get((*key, row.span_id))

@@ -22,11 +22,10 @@ from dokimos.server._services.errors import InvalidRequestError, RoleError, Unav
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.traces.ingestion_counts import IngestionCounts
 from dokimos.server._services.traces.new_spans import (
+    DigestCache,
     digest_record,
     find_problem,
     project_name_in,
-    project_name_of,
-    sort_by_trace,
 )
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
 from dokimos.server._services.traces.span_logs import PlacedLog
@@ -36,7 +35,6 @@ from dokimos.server._trace_settings import TraceSettings
 from dokimos.traces._log_records import LogBatch, read_log_records
 from dokimos.traces._otlp import Encoding
 from dokimos.traces._otlp_records import SpanRecord, iterate_records
-from dokimos.traces._span_messages import MessageCache
 
 T = TypeVar("T")
 _Placements: TypeAlias = Mapping[str | None, Placement | str]
@@ -275,6 +273,7 @@ class _ReadSpan(NamedTuple):
 def _read_part(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> list[_ReadSpan]:
     """Return the next spans that can be stored, none at the end; count the reasons of others."""
     spans: list[_ReadSpan] = []
+    project, resource = None, None
     while not spans:
         part = list(islice(records, _SPANS_AT_ONCE))
         if not part:
@@ -283,25 +282,35 @@ def _read_part(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> li
             problem = each if isinstance(each, str) else find_problem(each.span)
             if isinstance(each, str) or problem is not None:
                 reasons[str(problem)] += 1
-            else:
-                spans.append(_ReadSpan(each, project_name_of(each.span)))
+                continue
+            if each.span.resource is not resource:
+                resource = each.span.resource
+                project = project_name_in(resource)
+            spans.append(_ReadSpan(each, project))
     return spans
 
 
 def _digest(part: list[_ReadSpan], placements: _Placements, outcome: _Outcome) -> list[PlacedSpan]:
     """Return spans as they are stored, without what redaction rules name; count why others are not."""
-    names = {id(each.record): each.project for each in part}
     spans: list[PlacedSpan] = []
-    for group in sort_by_trace(each.record for each in part).values():
-        cache = MessageCache()
-        for record in group:
-            placement = placements[names[id(record)]]
+    cache = DigestCache()
+    for group in _group_by_trace(part):
+        cache.begin_trace()
+        for record, project in group:
+            placement = placements[project]
             redacted = outcome.redactions.redact_span(record, placement)
             if isinstance(placement, str) or isinstance(redacted, str):
                 outcome.reasons[placement if isinstance(placement, str) else str(redacted)] += 1
             else:
                 spans.append(PlacedSpan(digest_record(redacted, cache), placement))
     return spans
+
+
+def _group_by_trace(part: list[_ReadSpan]) -> Iterable[list[_ReadSpan]]:
+    traces: dict[str, list[_ReadSpan]] = {}
+    for each in part:
+        traces.setdefault(each.record.span.trace_id, []).append(each)
+    return traces.values()
 
 
 def _place_logs(batch: LogBatch, placements: _Placements, outcome: _Outcome) -> list[PlacedLog]:
