@@ -92,6 +92,8 @@ from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
+    # Exporters send all the time, and each request is held against the routes in this order.
+    otlp_routes.ROUTER,
     project_routes.ROUTER,
     project_settings_routes.ROUTER,
     member_routes.ROUTER,
@@ -109,7 +111,6 @@ _ROUTERS: Final = (
     judge_routes.ROUTER,
     rule_routes.ROUTER,
     rule_use_routes.ROUTER,
-    otlp_routes.ROUTER,
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
     trace_dataset_routes.ROUTER,

@@ -96,6 +96,9 @@ def measure_completeness(end_ns: int | None, body: bytes, source: int) -> Comple
 def find_problem(span: Span | LogRecord) -> str | None:
     """Return why a span or the record of a log cannot be stored, None where it can."""
     trace_id, span_id = span.trace_id, span.span_id
+    both = trace_id + span_id
+    if len(both) <= _MAX_SPAN_ID and both.isascii() and "\0" not in both:
+        return None  # as nearly all
     if len(trace_id) > MAX_ID:
         return f"a trace id of more than {MAX_ID} characters"
     if len(span_id) > _MAX_SPAN_ID:

@@ -27,9 +27,10 @@ from dokimos.server._services.traces.new_spans import (
     find_problem,
     project_name_in,
 )
+from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
 from dokimos.server._services.traces.span_logs import PlacedLog
-from dokimos.server._services.traces.span_store import PlacedSpan, Placement, SpanStore
+from dokimos.server._services.traces.span_store import SpanStore
 from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._trace_settings import TraceSettings
 from dokimos.traces._log_records import LogBatch, read_log_records

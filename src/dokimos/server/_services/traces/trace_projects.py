@@ -16,8 +16,8 @@ from dokimos.server._services.errors import ForbiddenError, InvalidRequestError
 from dokimos.server._services.online.enabled_rules import has_rules
 from dokimos.server._services.projects.project_settings import default_settings, read_settings
 from dokimos.server._services.projects.projects import find_named, find_or_create_project
+from dokimos.server._services.traces.placements import Placement
 from dokimos.server._services.traces.project_redaction import rules_of
-from dokimos.server._services.traces.span_store import Placement
 from dokimos.server._settings import ServerSettings
 
 _SECONDS: Final = 5.0
