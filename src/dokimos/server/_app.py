@@ -192,7 +192,7 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.unaudited_database = database
     state.database = AuditedDatabase(database, trail)
     state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
-    projects = TraceProjects(database, settings)
+    projects = TraceProjects(database, settings, hears_of_new=database.dialect == "sqlite")
     state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces, metrics)
     state.trace_sweeper = TraceSweeper(state.traces, database, state.trace_ingestion.store, metrics)
     state.keys = KeyRing(database, settings)
@@ -259,7 +259,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
                     JobsChanged: state.judging.wake,
                     RulesChanged: forget_rules,
                 },
-                dict.fromkeys(_RULE_EVENTS, forget_rules),
+                {
+                    EventKind.PROJECT_CREATED: state.trace_ingestion.projects.forget,
+                    **dict.fromkeys(_RULE_EVENTS, forget_rules),
+                },
             ) as relay,
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),
