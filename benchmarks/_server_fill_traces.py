@@ -25,7 +25,8 @@ from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.projects.projects import find_or_create_project
 from dokimos.server._services.traces import span_store
 from dokimos.server._services.traces.new_spans import NewSpan
-from dokimos.server._services.traces.span_store import PlacedSpan, Placement, SpanStore
+from dokimos.server._services.traces.placements import PlacedSpan, Placement
+from dokimos.server._services.traces.span_store import SpanStore
 from dokimos.server._services.traces.trace_ingestion import _digest
 from dokimos.traces._otlp_records import iterate_records
 

@@ -14,7 +14,7 @@ from tests.server.trace_exports import accept, export, post, rows, span
 
 from dokimos.server._db.trace_tables import TRACES
 from dokimos.server._services.errors import UnavailableError
-from dokimos.server._services.traces.trace_ingestion import IngestionQueue
+from dokimos.server._services.traces.ingestion_queue import IngestionQueue
 
 KILLS = 60 if "DOKIMOS_LONG_TESTS" in os.environ else 3
 

@@ -132,7 +132,7 @@ def _parse_result_parts(parts: list[Any]) -> list[NeutralMessage] | None:
     for part in parts:
         if type(part) is not dict or part.get("type") != "tool_call_response" or len(part) != 3:
             return None
-        value, call_id = part.get("response"), part.get("id")
+        value, call_id = part.get("response", part.get("result")), part.get("id")
         if value is None or type(call_id) is not str:
             return None
         messages.append(NeutralMessage("tool", result=NeutralResult(value, call_id)))

@@ -97,6 +97,8 @@ from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
+    # Exporters send all the time, and each request is held against the routes in this order.
+    otlp_routes.ROUTER,
     project_routes.ROUTER,
     project_settings_routes.ROUTER,
     member_routes.ROUTER,
@@ -116,7 +118,6 @@ _ROUTERS: Final = (
     rule_use_routes.ROUTER,
     trace_alert_routes.ROUTER,
     trace_alert_test_routes.ROUTER,
-    otlp_routes.ROUTER,
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
     trace_dataset_routes.ROUTER,
@@ -199,7 +200,7 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.unaudited_database = database
     state.database = AuditedDatabase(database, trail)
     state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
-    projects = TraceProjects(database, settings)
+    projects = TraceProjects(database, settings, hears_of_new=database.dialect == "sqlite")
     state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces, metrics)
     state.trace_sweeper = TraceSweeper(state.traces, database, state.trace_ingestion.store, metrics)
     state.keys = KeyRing(database, settings)
@@ -273,7 +274,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
                     JobsChanged: state.judging.wake,
                     RulesChanged: forget_rules,
                 },
-                dict.fromkeys(_RULE_EVENTS, forget_rules),
+                {
+                    EventKind.PROJECT_CREATED: state.trace_ingestion.projects.forget,
+                    **dict.fromkeys(_RULE_EVENTS, forget_rules),
+                },
             ) as relay,
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dokimos.traces._span import group_by_trace as group_by_trace
     from dokimos.traces._span import with_logs as with_logs
     from dokimos.traces._span_content import SpanContent as SpanContent
-    from dokimos.traces._span_content import derive_text as derive_text
     from dokimos.traces._span_content import parse_span as parse_span
+    from dokimos.traces._span_text import derive_text as derive_text
     from dokimos.traces._to_agent_trace import call_metrics as call_metrics
     from dokimos.traces._to_agent_trace import to_agent_trace as to_agent_trace
     from dokimos.traces._to_agent_trace import to_agent_traces as to_agent_traces
@@ -44,7 +44,7 @@ _MODULE_OF: Final = {
     "SpanTree": "dokimos.traces._span",
     "TraceCollector": "dokimos.traces._collector",
     "call_metrics": "dokimos.traces._to_agent_trace",
-    "derive_text": "dokimos.traces._span_content",
+    "derive_text": "dokimos.traces._span_text",
     "emit_evaluations": "dokimos.traces._score_events",
     "evaluation_events": "dokimos.traces._score_events",
     "group_by_trace": "dokimos.traces._span",

@@ -236,28 +236,31 @@ def _parse_value(value: object, depth: int = 0) -> Any:
 
     Content nested deeper than `MAX_DEPTH` is ignored.
     """
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         return to_plain(value, depth)
     for name, content in value.items():
+        parse = _VALUE_PARSERS.get(name)
+        if parse is not None:
+            return parse(content)
         if name in _ARRAYS:
             values = as_map(content).get("values")
             nested = values if isinstance(values, list) and depth < MAX_DEPTH else ()
             return [_parse_value(each, depth + 1) for each in nested]
         if name in _MAPS:
             return _parse_entries(as_map(content).get("values"), depth + 1) if depth < MAX_DEPTH else {}
-        parse = _VALUE_PARSERS.get(name)
-        if parse is not None:
-            return parse(content)
     return None
 
 
 def _parse_entries(value: object, depth: int = 0) -> dict[str, Any]:
-    entries = {}
-    for each in iterate_maps(value):
+    entries: dict[str, Any] = {}
+    for each in value if isinstance(value, list) else ():
+        if type(each) is not dict and not isinstance(each, Mapping):
+            continue
         content = each.get("value")
         # Most are texts.
         text = content.get("stringValue") if type(content) is dict and len(content) == 1 else None
-        entries[str(each.get("key"))] = text if type(text) is str else _parse_value(content, depth)
+        parsed = text if type(text) is str else _parse_value(content, depth)
+        entries[str(each.get("key"))] = parsed
     return entries
 
 

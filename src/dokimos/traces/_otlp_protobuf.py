@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _KINDS: Final = (None, "internal", "server", "client", "producer", "consumer")
 _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
+_UNSET: Final[tuple[SpanStatus, str]] = ("unset", "")
 _SERVICES: Final[dict[Signal, tuple[str, str]]] = {
     "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
     "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
@@ -136,7 +137,7 @@ def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span |
         if reason is not None:
             return reason
         kind, events, links = span.kind, span.events, span.links
-        status, message = _parse_status(b"".join(span.status), parsers)
+        status = span.status
         opened = open_span(origin)
         opened.trace_id = trace_id
         opened.span_id = span_id
@@ -145,8 +146,7 @@ def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span |
         opened.kind = _KINDS[kind] if 0 <= kind < len(_KINDS) else None
         opened.start_ns = span.start_time_unix_nano or None
         opened.end_ns = span.end_time_unix_nano or None
-        opened.status = status
-        opened.status_message = message
+        opened.status, opened.status_message = _parse_status(b"".join(status), parsers) if status else _UNSET
         opened.attributes = parse_attributes(span.attributes[:])
         opened.events = tuple(_parse_event(event, parsers) for event in events) if events else ()
         opened.links = tuple(_parse_link(link, parsers) for link in links) if links else ()
@@ -161,8 +161,6 @@ def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span |
 
 
 def _parse_status(data: bytes, parsers: TraceParsers) -> tuple[SpanStatus, str]:
-    if not data:
-        return "unset", ""
     status = parsers.parse_status(data)
     return _STATUSES[status.code] if 0 <= status.code < len(_STATUSES) else "unset", status.message
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dokimos.errors import TraceError
 from dokimos.traces import _otlp_json as from_json
@@ -30,8 +30,7 @@ class RecordOrigin:
     schema_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRecord:
+class SpanRecord(NamedTuple):
     """A span, and how it was sent."""
 
     span: Span
@@ -93,13 +92,23 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
 
 def load_map(data: bytes) -> dict[str, Any]:
     """Return an export in JSON; raises `TraceError`."""
+    from pydantic_core import from_json
+
     try:
-        tree = _load_with_headroom(data)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"The export is not JSON: {error}.") from error
+        tree = from_json(data)
+    except ValueError:  # as for half a character of UTF-16, or deep nesting
+        tree = _load_slowly(data)
     if not isinstance(tree, dict):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
     return tree
+
+
+def _load_slowly(data: bytes) -> Any:
+    """Parse JSON with the parser of the standard library, which accepts more."""
+    try:
+        return _load_with_headroom(data)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"The export is not JSON: {error}.") from error
 
 
 def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
@@ -124,8 +133,13 @@ def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
 
 def dump_map(tree: Mapping[str, Any]) -> bytes:
     """Return a part of an export as JSON."""
-    # Escaped: half a character of UTF-16, which JSON may hold, is none in UTF-8.
-    return json.dumps(tree, separators=(",", ":")).encode()
+    from pydantic_core import to_json
+
+    try:
+        return to_json(tree, inf_nan_mode="constants")
+    except ValueError:
+        # Escaped: half a character of UTF-16, which JSON may hold, is none in UTF-8.
+        return json.dumps(tree, separators=(",", ":")).encode()
 
 
 def parse_record(body: bytes, origin: RecordOrigin) -> SpanRecord:

@@ -38,8 +38,11 @@ def parse_attributes(pairs: Iterable[bytes], depth: int = 0) -> dict[str, Any]:
     Content nested deeper than `MAX_DEPTH` is ignored. Raises an error of protobuf for other bytes.
     """
     attributes = {}
+    find = _known.get
     for pair in pairs:
-        key, attributes[key] = _known.get(pair) or _parse_pair(pair, depth)
+        # A long one is not among them, and to look it up would take longer than to parse it.
+        known = find(pair) if len(pair) <= _MAX_KNOWN_LENGTH else None
+        key, attributes[key] = known or _parse_pair(pair, depth)
     return attributes
 
 
@@ -61,6 +64,8 @@ def parse_value(data: bytes, depth: int = 0) -> Any:
             return parse_attributes(pairs, depth + 1)
     elif len(data) == 2 and data[1] < 0x80 and kind in (_INTEGER, _BOOL):
         return data[1] if kind == _INTEGER else data[1] != 0
+    elif kind == _INTEGER and len(data) == 3 and data[1] >= 0x80 and 0 < data[2] < 0x80:
+        return (data[1] & 0x7F) | data[2] << 7
     elif kind == _DOUBLE and len(data) == 9:
         return _parse_double(data[1:])[0]
     return _convert_value(load_value_parsers().parse_value(data), depth)

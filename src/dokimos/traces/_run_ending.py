@@ -12,7 +12,8 @@ from typing import Final
 from dokimos._core.json_object import parse_if_json
 from dokimos.traces._semconv import SpanRole
 from dokimos.traces._span import Span
-from dokimos.traces._span_content import NO_MESSAGE, SpanContent
+from dokimos.traces._span_content import SpanContent
+from dokimos.traces._span_error import NO_MESSAGE
 from dokimos.traces._transcript import Entry, Thread, Transcript
 
 _CONTAINERS: Final = frozenset((SpanRole.STEP, SpanRole.OTHER))

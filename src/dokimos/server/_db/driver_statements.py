@@ -80,6 +80,14 @@ def execute_many(connection: Connection, text: str, rows: Sequence[Sequence[obje
     _execute(connection, text, rows if isinstance(rows, list) else list(rows)).close()
 
 
+def first_row(connection: Connection, text: str, values: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
+    """Run a statement and return its first row, as the driver returns it, None where there is none."""
+    cursor = _execute(connection, text, values)
+    row: tuple[Any, ...] | None = cursor.fetchone()
+    cursor.close()
+    return row
+
+
 def driver_id(identifier: str | None, connection: Connection) -> str | bytes | None:
     """Return an identifier as the driver of the connection takes it."""
     return Id.to_driver(identifier, connection.dialect.name)

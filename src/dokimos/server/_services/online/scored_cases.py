@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Row, select
 from dokimos.server._db.trace_tables import TRACES
 from dokimos.server._services.online.matched_spans import load_spans, read_traces
 from dokimos.traces._span import Span
-from dokimos.traces._span_content import digest_span, parse_span
+from dokimos.traces._span_content import parse_span
+from dokimos.traces._span_digest import digest_span
 
 if TYPE_CHECKING:
     from dokimos._core.test_case import EvalTestCase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.traces._otlp_records import RecordOrigin, SpanRecord
 from dokimos.traces._span import LogRecord, Span
-from dokimos.traces._span_content import digest_span
+from dokimos.traces._span_digest import digest_span
 from dokimos.traces._span_messages import MessageCache
 
 N = TypeVar("N", int, float)
@@ -31,7 +31,7 @@ _MAX_HASHED: Final = 128
 """Attributes of a span that can be searched for."""
 MAX_HASHED_LENGTH: Final = 256
 """Characters of a key and its value together; longer ones are not searched for."""
-_KINDS: Final = {
+_KINDS: Final[dict[str | None, str]] = {
     name: f"SPAN_KIND_{name.upper()}" for name in ("internal", "server", "client", "producer", "consumer")
 }
 _STATUSES: Final = {"unset": None, "ok": "STATUS_CODE_OK", "error": "STATUS_CODE_ERROR"}
@@ -95,20 +95,19 @@ def measure_completeness(end_ns: int | None, body: bytes, source: int) -> Comple
 
 def find_problem(span: Span | LogRecord) -> str | None:
     """Return why a span or the record of a log cannot be stored, None where it can."""
-    if len(span.trace_id) > MAX_ID:
+    trace_id, span_id = span.trace_id, span.span_id
+    both = trace_id + span_id
+    if len(both) <= _MAX_SPAN_ID and both.isascii() and "\0" not in both:
+        return None  # as nearly all
+    if len(trace_id) > MAX_ID:
         return f"a trace id of more than {MAX_ID} characters"
-    if len(span.span_id) > _MAX_SPAN_ID:
+    if len(span_id) > _MAX_SPAN_ID:
         return f"a span id of more than {_MAX_SPAN_ID} characters"
-    if not is_text(span.trace_id):
+    if not is_text(trace_id):
         return "a trace id with NUL or half a character"
-    if not is_text(span.span_id):
+    if not is_text(span_id):
         return "a span id with NUL or half a character"
     return None
-
-
-def project_name_of(span: Span) -> str | None:
-    """Return the name of the project that the resource of a span names, None where it names none."""
-    return project_name_in(span.resource)
 
 
 def project_name_in(resource: Mapping[str, Any]) -> str | None:
@@ -120,40 +119,61 @@ def project_name_in(resource: Mapping[str, Any]) -> str | None:
     return None
 
 
-def digest_record(record: SpanRecord, cache: MessageCache | None = None) -> NewSpan:
-    """Return a span as it is stored; nothing raises, whatever it holds.
+class DigestCache:
+    """Remembers what spans that are digested one after the other repeat: their messages and their origin."""
 
-    Args:
-        cache: For the spans of one trace, whose messages repeat.
-    """
-    span = record.span
-    digest = digest_span(span, cache)
-    usage = digest.usage
+    __slots__ = ("_hashes", "_origin", "_source", "messages")
+
+    def __init__(self) -> None:
+        self.messages = MessageCache()
+        self._origin: RecordOrigin | None = None
+        self._source = 0
+        self._hashes: list[int] = []
+
+    def begin_trace(self) -> None:
+        """Forget the messages: those of another trace are others."""
+        self.messages = MessageCache()
+
+    def describe_origin(self, span: Span, origin: RecordOrigin) -> tuple[int, list[int]]:
+        """Return the id of the origin of a span, and the numbers of the attributes of its resource."""
+        if origin is not self._origin:
+            self._origin, self._source = origin, origin_id(origin)
+            self._hashes = _hash_map(span.resource)
+        return self._source, self._hashes
+
+
+def digest_record(record: SpanRecord, cache: DigestCache | None = None) -> NewSpan:
+    """Return a span as it is stored; nothing raises, whatever it holds."""
+    cache = DigestCache() if cache is None else cache
+    span, body, origin = record
+    digest = digest_span(span, cache.messages)
+    source, of_resource = cache.describe_origin(span, origin)
+    parent, model = span.parent_id, digest.model
     return NewSpan(
         span.trace_id,
         span.span_id,
-        None if span.parent_id is None else clean(span.parent_id[: 2 * _MAX_SPAN_ID]),
+        None if parent is None else clean(parent[: 2 * _MAX_SPAN_ID]),
         clean(span.name),
-        None if span.kind is None else _KINDS.get(span.kind),
+        _KINDS.get(span.kind),
         _STATUSES[span.status],
-        str(digest.role),
+        digest.role.value,
         _nanoseconds(span.start_ns),
         _nanoseconds(span.end_ns),
-        _up_to(_MAX_TOKENS, usage.tokens_in),
-        _up_to(_MAX_TOKENS, usage.tokens_out),
-        _up_to(_MAX_COST, usage.cost_usd),
-        usage.first_chunk_ms,
-        None if usage.model is None else clean(usage.model[:MAX_TEXT]),
+        _up_to(_MAX_TOKENS, digest.tokens_in),
+        _up_to(_MAX_TOKENS, digest.tokens_out),
+        _up_to(_MAX_COST, digest.cost_usd),
+        digest.first_chunk_ms,
+        None if model is None else clean(model[:MAX_TEXT]),
         _cut(digest.input_text),
         _cut(digest.output_text),
         _cut(digest.error),
         _cut(digest.conversation_id, _MAX_KEY),
         _cut(digest.user_id, _MAX_KEY),
-        hash_attributes(span),
-        record.origin.encoding,
-        record.body,
-        record.origin,
-        origin_id(record.origin),
+        tuple((_hash_map(span.attributes) + of_resource)[:_MAX_HASHED]),
+        origin.encoding,
+        body,
+        origin,
+        source,
     )
 
 
@@ -169,22 +189,20 @@ def is_text(text: str) -> bool:
     return clean(text) == text
 
 
-def hash_attributes(span: Span) -> tuple[int, ...]:
-    """Return a number for each attribute of a span or of its resource that searches can ask for."""
+def _hash_map(attributes: Mapping[str, Any]) -> list[int]:
+    """Return a number for each attribute that searches can ask for."""
     hashes: list[int] = []
-    for attributes in (span.attributes, span.resource):
-        for key, value in attributes.items():
-            if len(hashes) == _MAX_HASHED:
-                return tuple(hashes)
-            if isinstance(value, str):
-                text = value
-            elif isinstance(value, int):  # or true or false
-                text = write_value(value)
-            else:
+    for key, value in attributes.items():
+        kind = type(value)
+        if kind is not str:
+            if not isinstance(value, str | int):  # an integer, or true or false
                 continue
-            if len(text) + len(key) <= MAX_HASHED_LENGTH:
-                hashes.append(hash_attribute(key, text))
-    return tuple(hashes)
+            value = write_value(value)
+        if len(value) + len(key) <= MAX_HASHED_LENGTH:
+            hashes.append(hash_attribute(key, value))
+            if len(hashes) == _MAX_HASHED:
+                break
+    return hashes
 
 
 def write_value(value: object) -> str:
@@ -214,11 +232,3 @@ def _up_to(limit: N, value: N | None) -> N | None:
 def _nanoseconds(value: int | None) -> int | None:
     """Return a time that a column of 64 bits holds, None for one after the year 2262."""
     return value if value is not None and value <= _MAX_NANOSECONDS else None
-
-
-def sort_by_trace(records: Iterable[SpanRecord]) -> dict[str, list[SpanRecord]]:
-    """Return the records by their trace ids."""
-    traces: dict[str, list[SpanRecord]] = {}
-    for record in records:
-        traces.setdefault(record.span.trace_id, []).append(record)
-    return traces

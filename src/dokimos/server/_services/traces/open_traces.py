@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection, select, tuple_
 
@@ -14,13 +14,10 @@ from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import driver_id
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.trace_tables import TRACES
-from dokimos.server._services.traces.new_spans import NewSpan
+from dokimos.server._services.traces.placements import PlacedSpan
 from dokimos.server._services.traces.trace_hours import HourKey, TraceCount, hour_of
 from dokimos.server._services.traces.trace_statements import INSERT_TRACES, READ_TRACE, TRACE_COLUMNS
 from dokimos.server._services.traces.trace_summary import TraceSummary
-
-if TYPE_CHECKING:
-    from dokimos.server._services.traces.span_store import Placement
 
 _Key: TypeAlias = tuple[str, str]
 """A tenant (empty for none) and the id of a trace."""
@@ -42,7 +39,7 @@ class OpenTrace:
     driver_id: object = None
     """Its id as the driver of the database takes it."""
     retention_days: float = 0.0
-    added: list[tuple[NewSpan, Placement]] = field(default_factory=list)
+    added: list[PlacedSpan] = field(default_factory=list)
     has_replaced: bool = False
 
     @property

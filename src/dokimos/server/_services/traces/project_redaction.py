@@ -23,7 +23,7 @@ from dokimos.traces._log_records import SentLog
 from dokimos.traces._otlp_records import SpanRecord
 
 if TYPE_CHECKING:
-    from dokimos.server._services.traces.span_store import Placement
+    from dokimos.server._services.traces.placements import Placement
 
 TOO_SLOW: Final = "texts that the redaction rules take too long for"
 _MOST_FAILURES: Final = 3

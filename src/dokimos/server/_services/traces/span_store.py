@@ -5,21 +5,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, select, tuple_
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY, now
-from dokimos.server._db.driver_statements import driver_id, execute_many
 from dokimos.server._db.trace_tables import SPANS
-from dokimos.server._redaction_rules import RedactionRule
 from dokimos.server._services.traces.new_spans import (
-    NewSpan,
+    Completeness,
+    DigestCache,
     digest_record,
     measure_completeness,
 )
 from dokimos.server._services.traces.open_traces import OpenTrace, find_traces, read_traces
+from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.span_logs import (
     PlacedLog,
     SpanKey,
@@ -32,47 +32,17 @@ from dokimos.server._services.traces.span_logs import (
     lock_logs,
 )
 from dokimos.server._services.traces.span_origins import origin_id
+from dokimos.server._services.traces.span_rows import insert_spans
 from dokimos.server._services.traces.stored_spans import read_record
-from dokimos.server._services.traces.trace_hours import HourChanges
 from dokimos.server._services.traces.trace_partitions import prepare_day
+from dokimos.server._services.traces.trace_rows import end_of_retention, store_traces
 from dokimos.server._services.traces.trace_sources import load_origin, store_origins
-from dokimos.server._services.traces.trace_statements import (
-    ENCODING_NUMBERS,
-    INSERT_POSTGRESQL,
-    INSERT_SQLITE,
-    INSERT_WHOLE_TRACES,
-    SOURCE_COLUMNS,
-    UPDATE_TRACES,
-    WHOLE_SPANS,
-)
-from dokimos.server._services.traces.trace_summary import NANO, TraceSummary
-from dokimos.server._services.traces.trace_texts import index_texts, project_word, searchable_words
+from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS, WHOLE_SPANS
+from dokimos.server._services.traces.trace_summary import TraceSummary
 from dokimos.traces._otlp_records import RecordOrigin
-from dokimos.traces._span_messages import MessageCache
 
 _SHARDS: Final = 16
 _FOREVER: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a span belongs: the tenant that it is stored for, and the project that its resource names."""
-
-    tenant: str | None = None
-    project: str | None = None
-    """The id of a project, None for none."""
-    retention_days: float = 30.0
-    has_rules: bool = False
-    """Whether rules of the project are to be held against its spans."""
-    redaction: tuple[RedactionRule, ...] = ()
-    """What is replaced in its spans before they are stored."""
-
-
-class PlacedSpan(NamedTuple):
-    """A span that is to be stored, and where."""
-
-    span: NewSpan
-    placement: Placement
 
 
 @dataclass(slots=True)
@@ -132,21 +102,14 @@ class _Transaction:
         self, connection: Connection, shard: int, known_days: set[int], known_origins: Mapping[int, int]
     ) -> None:
         self._connection = connection
-        self._is_postgresql = connection.dialect.name == "postgresql"
         self._shard = shard
         self._known_days = known_days
         self._known_origins = known_origins
         self._moment = now()
         self._today = self._moment // DAY
-        self._project_ids: dict[str | None, object] = {}
 
     def store(self, spans: Sequence[PlacedSpan]) -> StoredSpans:
-        by_trace: dict[tuple[str, str], dict[str, PlacedSpan]] = {}
-        for each in spans:
-            group = by_trace.setdefault((each.placement.tenant or "", each.span.trace_id), {})
-            present = group.get(each.span.span_id)
-            if present is None or each.span.completeness > present.span.completeness:
-                group[each.span.span_id] = each
+        by_trace = _group_by_trace(spans)
         lock_logs(self._connection, by_trace, is_writer=False)
         traces = find_traces(self._connection, by_trace, self._moment)
         self._take_new(traces, by_trace)
@@ -159,7 +122,8 @@ class _Transaction:
         before = load_logs(self._connection, keys)
         origins = {origin_id(each.log.origin): each.log.origin for each in logs}
         store_origins(self._connection, origins, self._today)
-        ends = {days: self._end_of(_days(days)) for days in {each.retention_days for each in logs}}
+        retentions = {each.retention_days for each in logs}
+        ends = {days: end_of_retention(self._moment, _days(days)) for days in retentions}
         named = insert_logs(self._connection, logs, self._today, ends)
         traces = read_traces(self._connection, sorted({key[:2] for key in named}))
         if not traces:
@@ -180,8 +144,8 @@ class _Transaction:
         if stored.new_count:
             prepare_day(self._connection, self._today, self._known_days)
             stored.origins = self._store_origins(changed)
-            self._insert_spans(changed)
-        self._update_traces(changed)
+            insert_spans(self._connection, changed, self._moment, self._known_days)
+        store_traces(self._connection, changed, self._moment, self._shard, self._summarize)
         return stored
 
     def _take_new(
@@ -195,16 +159,19 @@ class _Transaction:
         )
         replaced: list[tuple[OpenTrace, str]] = []
         for key, trace in traces.items():
-            for span_id, (span, placement) in by_trace[key].items():
+            of_trace = by_trace[key]
+            for span_id, placed in of_trace.items() if present else ():
                 stored = present.get((trace.id, span_id))
-                if stored is not None:
-                    earlier = measure_completeness(stored.end_ns, bytes(stored.body), stored.source)
-                    if span.completeness <= earlier:
-                        continue
+                if stored is None:
+                    trace.added.append(placed)
+                elif placed.span.completeness > _measure_stored(stored):
+                    trace.added.append(placed)
                     replaced.append((trace, span_id))
                     trace.has_replaced = True
-                trace.added.append((span, placement))
-                trace.retention_days = max(trace.retention_days, _days(placement.retention_days))
+            if not present:
+                trace.added.extend(of_trace.values())
+            for days in {placement.retention_days for _, placement in trace.added}:
+                trace.retention_days = max(trace.retention_days, _days(days))
         if replaced:
             self._remove_spans(replaced)
 
@@ -218,7 +185,7 @@ class _Transaction:
             for place, (span, placement) in enumerate(trace.added):
                 of_span = logs.get((*key, span.span_id))
                 if of_span:
-                    trace.added[place] = (digest_with_logs(span, of_span), placement)
+                    trace.added[place] = PlacedSpan(digest_with_logs(span, of_span), placement)
                     met.append((*key, span.span_id))
         keep_with_trace(self._connection, met)
 
@@ -244,7 +211,7 @@ class _Transaction:
             if span == digest_record(add_logs(record, before.get(key, ()))):
                 continue
             placement = replace(placements[key], project=row.project_id)
-            trace.added.append((span, placement))
+            trace.added.append(PlacedSpan(span, placement))
             trace.retention_days = max(trace.retention_days, _days(placement.retention_days))
             trace.has_replaced = True
             replaced.append((trace, row.span_id))
@@ -291,104 +258,12 @@ class _Transaction:
         store_origins(self._connection, unknown, self._today)
         return set(origins)
 
-    def _insert_spans(self, traces: Sequence[OpenTrace]) -> None:
-        added = [(trace, span, placement) for trace in traces for span, placement in trace.added]
-        rows = [self._span_row(trace, span, placement) for trace, span, placement in added]
-        if self._is_postgresql:
-            texts = [(searchable_words(span), list(span.attribute_hashes)) for _, span, _ in added]
-            execute_many(
-                self._connection,
-                INSERT_POSTGRESQL,
-                [(*row, *text) for row, text in zip(rows, texts, strict=True)],
-            )
-            return
-        first = self._next_row()
-        execute_many(
-            self._connection, INSERT_SQLITE, [(*row, first + place) for place, row in enumerate(rows)]
-        )
-        by_day: dict[int, list[tuple[int, NewSpan, str]]] = {}
-        for place, (trace, span, placement) in enumerate(added):
-            word = project_word(placement.project, trace.tenant_key)
-            by_day.setdefault(trace.day, []).append((first + place, span, word))
-        for day, texts_of_day in by_day.items():
-            index_texts(self._connection, day, texts_of_day, self._known_days)
-
-    def _next_row(self) -> int:
-        """Return the first row that no span has had: the index may still name one that was removed."""
-        last = self._connection.exec_driver_sql(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'spans'"
-        ).scalar()
-        return 1 + (last or 0)
-
-    def _span_row(self, trace: OpenTrace, span: NewSpan, placement: Placement) -> tuple[object, ...]:
-        return (
-            trace.day,
-            trace.driver_id,
-            span.span_id,
-            span.parent_id,
-            span.name,
-            span.kind,
-            span.status,
-            span.role,
-            span.start_ns,
-            span.end_ns,
-            span.tokens_in,
-            span.tokens_out,
-            span.cost_usd,
-            span.first_chunk_ms,
-            span.model,
-            span.input_text,
-            span.output_text,
-            span.error,
-            self._project_id(placement.project),
-            span.source,
-            ENCODING_NUMBERS[span.encoding],
-            span.body,
-            self._moment,
-        )
-
-    def _update_traces(self, traces: Sequence[OpenTrace]) -> None:
-        hours = HourChanges()
-        for trace in traces:
-            if trace.summary.span_count:  # it was counted before
-                hours.add(trace.count(), -1)
-            if trace.has_replaced:
-                trace.summary = self._summarize(trace)
-            else:
-                for span, placement in trace.added:
-                    trace.summary.add_span(span, placement.project)
-            hours.add(trace.count())
-        new = [trace for trace in traces if trace.is_new and not self._is_postgresql]
-        if new:
-            INSERT_WHOLE_TRACES.execute_many(
-                self._connection, [self._trace_row(trace) | self._new_row(trace) for trace in new]
-            )
-        changed = [trace for trace in traces if self._is_postgresql or not trace.is_new]
-        if changed:
-            UPDATE_TRACES.execute_many(self._connection, [self._trace_row(trace) for trace in changed])
-        hours.store(self._connection, self._shard)
-
-    def _project_id(self, project: str | None) -> object:
-        if project not in self._project_ids:
-            self._project_ids[project] = driver_id(project, self._connection)
-        return self._project_ids[project]
-
-    def _new_row(self, trace: OpenTrace) -> dict[str, object]:
-        return {
-            "id": trace.driver_id,
-            "tenant_key": trace.tenant_key,
-            "trace_id": trace.trace_id,
-            "tenant_id": trace.tenant_key or None,
-            "day": trace.day,
-            "created_at": trace.created_at,
-        }
-
     def _summarize(self, trace: OpenTrace) -> TraceSummary:
         """Return the summary of a trace from all of its spans: a sum cannot say what a replaced one added."""
         query = WHOLE_SPANS.where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
         key = (trace.tenant_key, trace.trace_id)
         logs = load_logs(self._connection, [key])
-        summary, cache = TraceSummary(), MessageCache()
+        summary, cache = TraceSummary(), DigestCache()
         for row in self._connection.execute(query):
             record = read_record(bytes(row.body), self._origin_of(row))
             of_span = logs.get((*key, row.span_id))
@@ -396,49 +271,25 @@ class _Transaction:
             summary.add_span(digest_record(whole, cache), row.project_id)
         return summary
 
-    def _trace_row(self, trace: OpenTrace) -> dict[str, object]:
-        summary, usage = trace.summary, trace.summary.usage
-        root = summary.find_choice("root") or [None] * 4
-        models = sorted(name for name in summary.models if name)
-        return {
-            "row": trace.driver_id,
-            "project_id": self._project_id(trace.project),
-            "updated_at": self._moment,
-            "expires_at": self._expiry(trace),
-            "span_count": summary.span_count,
-            "error_count": summary.error_count,
-            "byte_count": summary.byte_count,
-            "start_ns": summary.start_ns,
-            "end_ns": summary.end_ns,
-            "duration_ns": summary.duration_ns,
-            "tokens_in": usage.tokens_in,
-            "tokens_out": usage.tokens_out,
-            "cost_usd": None if usage.cost_nano_usd is None else usage.cost_nano_usd / NANO,
-            "first_chunk_ms": summary.first_chunk_ms,
-            "root_name": root[0],
-            "root_status": root[1],
-            "input_text": root[2],
-            "output_text": root[3],
-            "session_id": summary.find_choice("session"),
-            "user_id": summary.find_choice("user"),
-            "model": models[0] if models else None,
-            "summary": summary.dump(),
-            "match_due_at": self._match_due_at(trace),
-        }
 
-    def _expiry(self, trace: OpenTrace) -> int | None:
-        if not trace.added:
-            return trace.expires_at
-        return self._end_of(trace.retention_days)
+def _group_by_trace(spans: Sequence[PlacedSpan]) -> dict[tuple[str, str], dict[str, PlacedSpan]]:
+    """Return spans by the tenants and ids of their traces and by their own: of copies, the most complete."""
+    by_trace: dict[tuple[str, str], dict[str, PlacedSpan]] = {}
+    trace_id, tenant = None, None
+    group: dict[str, PlacedSpan] = {}
+    for each in spans:
+        span, placement = each
+        if span.trace_id != trace_id or placement.tenant != tenant:  # those of a trace follow each other
+            trace_id, tenant = span.trace_id, placement.tenant
+            group = by_trace.setdefault((tenant or "", trace_id), {})
+        present = group.setdefault(span.span_id, each)
+        if present is not each and span.completeness > present.span.completeness:
+            group[span.span_id] = each
+    return by_trace
 
-    def _end_of(self, days: float) -> int | None:
-        return None if days == float("inf") else self._moment + round(days * DAY)
 
-    def _match_due_at(self, trace: OpenTrace) -> int | None:
-        """Return the earliest time at which spans came that no rule was held against."""
-        if not any(placement.has_rules for _, placement in trace.added):
-            return trace.match_due_at
-        return self._moment if trace.match_due_at is None else min(trace.match_due_at, self._moment)
+def _measure_stored(row: Row[Any]) -> Completeness:
+    return measure_completeness(row.end_ns, bytes(row.body), row.source)
 
 
 def _days(days: float) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -25,7 +23,8 @@ _NANOSECONDS: Final = 1000
 """In a microsecond."""
 HourKey: TypeAlias = tuple[str, str, int]
 """A project (empty for none), a tenant (empty for none), and an hour since 1970."""
-_Rows: TypeAlias = dict[tuple[object, ...], Counter[str]]
+_Rows: TypeAlias = dict[tuple[object, ...], list[int]]
+"""The counts of a table by its key, in the order of its columns."""
 
 
 def latency_bin(duration_ns: int | None) -> int:
@@ -67,24 +66,27 @@ class HourChanges:
     def add(self, count: TraceCount, sign: int = 1) -> None:
         """Count a trace, or with -1 take it off as it was counted before."""
         summary, usage = count.summary, count.summary.usage
-        hour = self._hours.setdefault(count.key, Counter())
-        hour["trace_count"] += sign
-        hour["error_count"] += sign * (summary.error_count > 0)
-        hour["span_count"] += sign * summary.span_count
-        hour["byte_count"] += sign * summary.byte_count
-        hour["tokens_in"] += sign * (usage.tokens_in or 0)
-        hour["tokens_out"] += sign * (usage.tokens_out or 0)
-        hour["cost_nano_usd"] += sign * (usage.cost_nano_usd or 0)
-        hour["priced_count"] += sign * (usage.cost_nano_usd is not None)
-        latency = (*count.key, latency_bin(summary.duration_ns))
-        self._latencies.setdefault(latency, Counter())["trace_count"] += sign
+        hour = (
+            1,
+            int(summary.error_count > 0),
+            summary.span_count,
+            summary.byte_count,
+            usage.tokens_in or 0,
+            usage.tokens_out or 0,
+            usage.cost_nano_usd or 0,
+            int(usage.cost_nano_usd is not None),
+        )
+        _add(self._hours, count.key, hour, sign)
+        _add(self._latencies, (*count.key, latency_bin(summary.duration_ns)), (1,), sign)
         for name, model in summary.models.items():
-            row = self._models.setdefault((*count.key, name), Counter())
-            row["call_count"] += sign * model.call_count
-            row["error_count"] += sign * model.error_count
-            row["tokens_in"] += sign * (model.tokens_in or 0)
-            row["tokens_out"] += sign * (model.tokens_out or 0)
-            row["cost_nano_usd"] += sign * (model.cost_nano_usd or 0)
+            calls = (
+                model.call_count,
+                model.error_count,
+                model.tokens_in or 0,
+                model.tokens_out or 0,
+                model.cost_nano_usd or 0,
+            )
+            _add(self._models, (*count.key, name), calls, sign)
 
     def store(self, connection: Connection, shard: int) -> None:
         """Add the changes to the rows of this server's shard."""
@@ -118,20 +120,23 @@ _ADD_TO_LATENCIES: Final = _Counts(TRACE_LATENCIES, (*_HOUR_KEY, "bin"))
 _ADD_TO_MODELS: Final = _Counts(TRACE_MODELS, (*_HOUR_KEY, "model"))
 
 
-def _store(
-    connection: Connection,
-    counts: _Counts,
-    rows: Mapping[tuple[object, ...], Counter[str]],
-    shard: int,
-) -> None:
+def _add(rows: _Rows, key: tuple[object, ...], counts: tuple[int, ...], sign: int) -> None:
+    row = rows.get(key)
+    if row is None:
+        row = rows[key] = [0] * len(counts)
+    for place, number in enumerate(counts):
+        row[place] += sign * number
+
+
+def _store(connection: Connection, counts: _Counts, rows: _Rows, shard: int) -> None:
     changes = [
         {
             **dict(zip(counts.key, key, strict=True)),
             "shard": shard,
-            **{name: row[name] for name in counts.counts},
+            **dict(zip(counts.counts, row, strict=True)),
         }
         for key, row in sorted(rows.items(), key=lambda each: str(each[0]))
-        if any(row.values())
+        if any(row)
     ]
     if changes:
         counts.statement.execute_many(connection, changes)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -18,34 +17,31 @@ from sqlalchemy.exc import DBAPIError
 from dokimos.errors import TraceError
 from dokimos.server._db.database import Database
 from dokimos.server._services.accounts.principal import Principal
-from dokimos.server._services.errors import InvalidRequestError, RoleError, UnavailableError
+from dokimos.server._services.errors import InvalidRequestError, RoleError
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.traces.ingestion_counts import IngestionCounts
+from dokimos.server._services.traces.ingestion_queue import IngestionQueue
 from dokimos.server._services.traces.new_spans import (
+    DigestCache,
     digest_record,
     find_problem,
     project_name_in,
-    project_name_of,
-    sort_by_trace,
 )
+from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
 from dokimos.server._services.traces.span_logs import PlacedLog
-from dokimos.server._services.traces.span_store import PlacedSpan, Placement, SpanStore
+from dokimos.server._services.traces.span_store import SpanStore
+from dokimos.server._services.traces.span_writer import SPANS_AT_ONCE, SpanWriter
 from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._trace_settings import TraceSettings
 from dokimos.traces._log_records import LogBatch, read_log_records
 from dokimos.traces._otlp import Encoding
 from dokimos.traces._otlp_records import SpanRecord, iterate_records
-from dokimos.traces._span_messages import MessageCache
 
 T = TypeVar("T")
 _Placements: TypeAlias = Mapping[str | None, Placement | str]
 """By the names of projects: where their spans belong, or why they are refused."""
 _LOGGER: Final = logging.getLogger("dokimos.server")
-_SPANS_AT_ONCE: Final = 1000
-"""Spans of one transaction, which others wait for."""
-_PARSED_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of exports that are parsed and stored at once, beyond the first one."""
 _SMALL: Final = 16_384
 """Bytes of an export that is parsed where it arrives: another thread would take longer to begin."""
 
@@ -61,83 +57,6 @@ class Ingested:
     """The traces that they belong to."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why spans were rejected, each with the number of spans."""
-
-
-class IngestionQueue:
-    """Bounds the exports that are not on disk yet.
-
-    It counts the bytes of those that are received, and refuses more than there may be. Parsed, an export
-    takes many times its size, so only some bytes are parsed at a time; the others wait as they were sent.
-    """
-
-    def __init__(self, limit: int, parsed_limit: int = _PARSED_BYTES) -> None:
-        self._limit = limit
-        self._parsed_limit = parsed_limit
-        self._bytes = 0
-        self.refused_count = 0
-        """Exports that were refused because too much was waiting."""
-        self._parsed = 0
-        self._turns: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of exports that are received, parsed or stored at the moment."""
-        return self._bytes
-
-    @contextmanager
-    def hold(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that counts more bytes of an export, which are given back in the end.
-
-        It raises `UnavailableError` where there are too many.
-        """
-        held = 0
-
-        def add(size: int) -> None:
-            nonlocal held
-            # One alone is taken however large it is: the limit of a body says how large.
-            if self._bytes > held and self._bytes + size > self._limit:
-                self.refused_count += 1
-                raise UnavailableError(
-                    "The server stores as many traces as it can at the moment; send this export again.",
-                    retry_seconds=2,
-                )
-            held += size
-            self._bytes += size
-
-        try:
-            yield add
-        finally:
-            self._bytes -= held
-
-    @asynccontextmanager
-    async def take_turn(self, size: int) -> AsyncIterator[None]:
-        """Wait until an export of a size may be parsed, in the order of arrival; it may until the end."""
-        if self._turns or not self._has_room(size):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._turns.append((size, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():  # its turn came at this moment
-                    self._end_turn(size)
-                raise
-        else:
-            self._parsed += size
-        try:
-            yield
-        finally:
-            self._end_turn(size)
-
-    def _has_room(self, size: int) -> bool:
-        return self._parsed == 0 or self._parsed + size <= self._parsed_limit
-
-    def _end_turn(self, size: int) -> None:
-        self._parsed -= size
-        while self._turns and (self._turns[0][1].done() or self._has_room(self._turns[0][0])):
-            following, turn = self._turns.popleft()
-            if not turn.done():  # else its client has hung up
-                self._parsed += following
-                turn.set_result(None)
 
 
 @dataclass(slots=True)
@@ -173,6 +92,7 @@ class TraceIngestion:
         """Tells this server's worker that rules are to be held against new spans."""
         self._counts = IngestionCounts(Metrics() if metrics is None else metrics)
         self._traces = traces
+        self._writer = SpanWriter(traces, self.store)
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
 
     async def ingest(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
@@ -185,11 +105,16 @@ class TraceIngestion:
         outcome = _Outcome()
         async with self.queue.take_turn(len(data)):
             records = iterate_records(data, encoding)
+            find_known = partial(self.projects.find_known, principal)
+            is_last = False
             # Some at a time: parsed, the spans of a large export take many times its bytes.
-            while part := await self._parse(data, lambda: _read_part(records, outcome.reasons)):
-                placements = await self.projects.place(principal, {each.project for each in part})
-                outcome.note_refusals(placements)
-                spans = await self._parse(data, partial(_digest, part, placements, outcome))
+            while not is_last:
+                with self._writer.expect():
+                    part = await self._parse(data, partial(_read_part, records, outcome, find_known))
+                    spans, is_last = part.spans, part.is_last
+                    if spans is None:
+                        placements = await self.projects.place(principal, _names_in(part.read))
+                        spans = await self._parse(data, partial(_digest, part.read, placements, outcome))
                 await self._store(spans, outcome)
         await self._count("span", outcome)
         if outcome.refusal is not None and not outcome.accepted:
@@ -215,8 +140,8 @@ class TraceIngestion:
             placements = await self.projects.place(principal, names) if names else {}
             outcome.note_refusals(placements)
             logs = await self._parse(data, partial(_place_logs, batch, placements, outcome))
-            for start in range(0, len(logs), _SPANS_AT_ONCE):
-                part = tuple(logs[start : start + _SPANS_AT_ONCE])
+            for start in range(0, len(logs), SPANS_AT_ONCE):
+                part = tuple(logs[start : start + SPANS_AT_ONCE])
                 await self._traces.write(partial(self.store.store_logs, logs=part))
         outcome.accepted = len(logs)
         await self._count("log", outcome)
@@ -236,7 +161,7 @@ class TraceIngestion:
         if not spans:
             return
         try:
-            stored = await self._traces.write(partial(self.store.store, spans=tuple(spans)))
+            await self._writer.store(spans)
         except (DBAPIError, ValueError, OverflowError, TypeError) as error:
             if len(spans) > 1:
                 middle = len(spans) // 2
@@ -246,7 +171,6 @@ class TraceIngestion:
             _LOGGER.error("A span of trace %s cannot be stored.", spans[0].span.trace_id, exc_info=error)
             outcome.reasons["a value that the database does not take"] += 1
             return
-        self.store.remember(stored)
         if any(placement.has_rules for _, placement in spans):
             self.match_soon()
         outcome.accepted += len(spans)
@@ -272,36 +196,70 @@ class _ReadSpan(NamedTuple):
     project: str | None
 
 
-def _read_part(records: Iterator[SpanRecord | str], reasons: Counter[str]) -> list[_ReadSpan]:
-    """Return the next spans that can be stored, none at the end; count the reasons of others."""
+class _Part(NamedTuple):
+    """Some spans of an export that can be stored."""
+
+    read: list[_ReadSpan]
+    spans: list[PlacedSpan] | None
+    """They as they are stored; None where their projects have to be looked up first."""
+    is_last: bool
+
+
+def _read_part(
+    records: Iterator[SpanRecord | str],
+    outcome: _Outcome,
+    find_known: Callable[[Iterable[str | None]], _Placements | None],
+) -> _Part:
+    """Return the next spans of an export, as they are stored if that is known; count why others are not."""
+    batch = list(islice(records, SPANS_AT_ONCE))
+    read = _check_records(batch, outcome.reasons)
+    placements = find_known(_names_in(read))
+    spans = None if placements is None else _digest(read, placements, outcome)
+    return _Part(read if spans is None else [], spans, len(batch) < SPANS_AT_ONCE)
+
+
+def _names_in(spans: Iterable[_ReadSpan]) -> set[str | None]:
+    return {each.project for each in spans}
+
+
+def _check_records(records: Iterable[SpanRecord | str], reasons: Counter[str]) -> list[_ReadSpan]:
+    """Return the spans that can be stored; count why others cannot."""
     spans: list[_ReadSpan] = []
-    while not spans:
-        part = list(islice(records, _SPANS_AT_ONCE))
-        if not part:
-            break
-        for each in part:
-            problem = each if isinstance(each, str) else find_problem(each.span)
-            if isinstance(each, str) or problem is not None:
-                reasons[str(problem)] += 1
-            else:
-                spans.append(_ReadSpan(each, project_name_of(each.span)))
+    project, resource = None, None
+    for each in records:
+        problem = each if isinstance(each, str) else find_problem(each.span)
+        if isinstance(each, str) or problem is not None:
+            reasons[str(problem)] += 1
+            continue
+        if each.span.resource is not resource:
+            resource = each.span.resource
+            project = project_name_in(resource)
+        spans.append(_ReadSpan(each, project))
     return spans
 
 
 def _digest(part: list[_ReadSpan], placements: _Placements, outcome: _Outcome) -> list[PlacedSpan]:
     """Return spans as they are stored, without what redaction rules name; count why others are not."""
-    names = {id(each.record): each.project for each in part}
+    outcome.note_refusals(placements)
     spans: list[PlacedSpan] = []
-    for group in sort_by_trace(each.record for each in part).values():
-        cache = MessageCache()
-        for record in group:
-            placement = placements[names[id(record)]]
+    cache = DigestCache()
+    for group in _group_by_trace(part):
+        cache.begin_trace()
+        for record, project in group:
+            placement = placements[project]
             redacted = outcome.redactions.redact_span(record, placement)
             if isinstance(placement, str) or isinstance(redacted, str):
                 outcome.reasons[placement if isinstance(placement, str) else str(redacted)] += 1
             else:
                 spans.append(PlacedSpan(digest_record(redacted, cache), placement))
     return spans
+
+
+def _group_by_trace(part: list[_ReadSpan]) -> Iterable[list[_ReadSpan]]:
+    traces: dict[str, list[_ReadSpan]] = {}
+    for each in part:
+        traces.setdefault(each.record.span.trace_id, []).append(each)
+    return traces.values()
 
 
 def _place_logs(batch: LogBatch, placements: _Placements, outcome: _Outcome) -> list[PlacedLog]:

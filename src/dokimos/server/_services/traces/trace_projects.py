@@ -16,8 +16,8 @@ from dokimos.server._services.errors import ForbiddenError, InvalidRequestError
 from dokimos.server._services.online.enabled_rules import has_rules
 from dokimos.server._services.projects.project_settings import default_settings, read_settings
 from dokimos.server._services.projects.projects import find_named, find_or_create_project
+from dokimos.server._services.traces.placements import Placement
 from dokimos.server._services.traces.project_redaction import rules_of
-from dokimos.server._services.traces.span_store import Placement
 from dokimos.server._settings import ServerSettings
 
 _SECONDS: Final = 5.0
@@ -32,16 +32,24 @@ class _Known:
 
 
 class TraceProjects:
-    """Says where the spans of a project belong, and whether a caller may store them there."""
+    """Says where the spans of a project belong, and whether a caller may store them there.
+
+    Args:
+        hears_of_new: Whether `forget` is called before anybody is told that a project was created, as where
+            no other server shares the database. Else a name that is unknown is looked up each time.
+    """
 
     def __init__(
         self,
         database: Database,
         settings: ServerSettings,
         *,
+        hears_of_new: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
+        self._hears_of_new = hears_of_new
+        self._changes = 0
         self._settings = settings.traces
         self._defaults = default_settings(settings)
         self._monotonic = monotonic
@@ -54,43 +62,60 @@ class TraceProjects:
 
         An unknown name is none: the spans are kept without a project.
         """
-        placements: dict[str | None, Placement | str] = {}
-        unknown: list[str | None] = []
+        names = set(names)
+        placements = self._find_all(principal, names)
+        unknown = [name for name in names if name not in placements]
+        if unknown:
+            placements |= await self._look_up(principal, unknown)
+        return placements
+
+    def find_known(
+        self, principal: Principal, names: Iterable[str | None]
+    ) -> dict[str | None, Placement | str] | None:
+        """Return what `place` does, None where it would have to look; in any thread."""
+        names = set(names)
+        placements = self._find_all(principal, names)
+        return placements if len(placements) == len(names) else None
+
+    def _find_all(
+        self, principal: Principal, names: Iterable[str | None]
+    ) -> dict[str | None, Placement | str]:
         moment = self._monotonic()
-        for name in set(names):
+        placements: dict[str | None, Placement | str] = {}
+        for name in names:
             known = self._known.get((principal.id, principal.tenant, name))
             if known is not None and known.until > moment:
                 placements[name] = known.placement
-            else:
-                unknown.append(name)
-        if unknown:
-            placements |= await self._look_up(principal, unknown, moment)
         return placements
 
     def forget(self) -> None:
         """Look everything up again, as after a change to a project."""
+        self._changes += 1
         self._known.clear()
 
     async def _look_up(
-        self, principal: Principal, names: list[str | None], moment: float
+        self, principal: Principal, names: list[str | None]
     ) -> dict[str | None, Placement | str]:
         def read(connection: Connection) -> dict[str | None, Placement | str | None]:
             return {name: self._find(connection, principal, name) for name in names}
 
+        moment, changes = self._monotonic(), self._changes
         found = await self._database.read(read, Lane.KEY)
         missing = [name for name, placement in found.items() if placement is None]
         if missing and self._settings.creates_projects:
             found |= await self._database.write(
                 lambda connection: {name: self._create(connection, principal, name) for name in missing}
             )
-        if len(self._known) > _MAX_KNOWN:
-            self._known.clear()
-        for name, placement in found.items():
-            if placement is not None:
-                self._known[principal.id, principal.tenant, name] = _Known(placement, moment + _SECONDS)
-        # One that is unknown is looked up each time: it may be created at any moment.
         outside = self._place_outside(principal)
-        return {name: outside if placement is None else placement for name, placement in found.items()}
+        placements = {name: outside if placement is None else placement for name, placement in found.items()}
+        if changes == self._changes:
+            if len(self._known) > _MAX_KNOWN:
+                self._known.clear()
+            for name, placement in placements.items():
+                # One that is unknown may be created at any moment.
+                if found[name] is not None or self._hears_of_new:
+                    self._known[principal.id, principal.tenant, name] = _Known(placement, moment + _SECONDS)
+        return placements
 
     def _find(self, connection: Connection, principal: Principal, name: str | None) -> Placement | str | None:
         if name is None:

@@ -116,26 +116,31 @@ class TraceSummary:
             project: The id of the project that it belongs to, None where that is unknown.
         """
         self.span_count += 1
-        self.error_count += span.status == ERROR
         self.byte_count += len(span.body)
-        self.start_ns = _smaller(self.start_ns, span.start_ns)
-        self.end_ns = _larger(self.end_ns, span.end_ns)
+        is_error = span.status == ERROR
+        self.error_count += is_error
+        start, end = span.start_ns, span.end_ns
+        if start is not None and (self.start_ns is None or start < self.start_ns):
+            self.start_ns = start
+        if end is not None and (self.end_ns is None or end > self.end_ns):
+            self.end_ns = end
         if span.first_chunk_ms is not None:
             self.first_chunk_ms = _smaller(self.first_chunk_ms, span.first_chunk_ms)
-        self._add_usage(span)
+        self._add_usage(span, is_error)
+        self._add_choices(span, project)
+
+    def _add_choices(self, span: NewSpan, project: str | None) -> None:
+        choices = self.choices
         start, span_id = span.rank
         rank = (0 if span.parent_id is None else 1, start, span_id)
-        root = self.choices.get("root")
+        root = choices.get("root")
         if root is None or rank < root.rank:
             texts = [span.name, span.status, _cut(span.input_text), _cut(span.output_text)]
-            self.choices["root"] = Choice(rank, texts)
+            choices["root"] = Choice(rank, texts)
         rank = (0, start, span_id)
-        if span.session_id is not None:
-            self._choose("session", rank, span.session_id)
-        if span.user_id is not None:
-            self._choose("user", rank, span.user_id)
-        if project is not None:
-            self._choose("project", rank, project)
+        for name, value in (("session", span.session_id), ("user", span.user_id), ("project", project)):
+            if value is not None:
+                self._choose(name, rank, value)
 
     def merge(self, other: TraceSummary) -> None:
         """Add the spans of another summary, none of which are among these."""
@@ -153,14 +158,14 @@ class TraceSummary:
 
     def dump(self) -> str:
         """Return it as JSON."""
-        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NESTED}
+        parts: dict[str, object] = {name: getattr(self, name) for name in _PLAIN}
         parts["models"] = {
             name: [each.tokens_in, each.tokens_out, each.cost_nano_usd, each.call_count, each.error_count]
             for name, each in self.models.items()
         }
         parts["agents"] = [self.agents.tokens_in, self.agents.tokens_out, self.agents.cost_nano_usd]
         parts["choices"] = {name: [each.rank, each.value] for name, each in self.choices.items()}
-        return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+        return _ENCODER.encode(parts)
 
     @classmethod
     def load(cls, text: str) -> TraceSummary:
@@ -181,13 +186,12 @@ class TraceSummary:
             summary.add_span(span, project)
         return summary
 
-    def _add_usage(self, span: NewSpan) -> None:
-        cost = None if span.cost_usd is None else round(span.cost_usd * NANO)
+    def _add_usage(self, span: NewSpan, is_error: bool) -> None:
         if span.role == "model":
-            own = ModelUsage(span.tokens_in, span.tokens_out, cost, 1, int(span.status == ERROR))
+            own = ModelUsage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd), 1, int(is_error))
             self._add_calls((span.model or "")[:_MAX_NAME], own)
         elif span.role == "agent":
-            self.agents.keep_larger(Usage(span.tokens_in, span.tokens_out, cost))
+            self.agents.keep_larger(Usage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd)))
 
     def _add_calls(self, name: str, usage: ModelUsage) -> None:
         present = self.models.get(name)
@@ -206,7 +210,12 @@ class TraceSummary:
 
 
 _NESTED: Final = ("models", "agents", "choices")
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PLAIN: Final = tuple(each.name for each in fields(TraceSummary) if each.name not in _NESTED)
+
+
+def _in_nano(cost_usd: float | None) -> int | None:
+    return None if cost_usd is None else round(cost_usd * NANO)
 
 
 def _cut(text: str | None) -> str | None:

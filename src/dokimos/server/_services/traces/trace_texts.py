@@ -28,7 +28,7 @@ _MARK: Final = "\u01c2"
 def searchable_text(span: NewSpan) -> str:
     """Return what a search for a text looks at."""
     parts = (span.name, span.input_text, span.output_text, span.error)
-    return "\n".join(part for part in parts if part)[:MAX_INDEXED]
+    return "\n".join([part for part in parts if part])[:MAX_INDEXED]
 
 
 def searchable_words(span: NewSpan) -> str:
@@ -72,13 +72,24 @@ def has_full_text_search(connection_library: str) -> bool:
     return True
 
 
+def write_words(project: str, attributes: tuple[int, ...]) -> str:
+    """Return the words of a span that are not of its text: of its project, and of its attributes."""
+    # What `attribute_word` writes, without a call for each of a million attributes.
+    return project + _word_format(len(attributes)) % attributes
+
+
+@cache
+def _word_format(count: int) -> str:
+    return f" {_MARK}a%x" * count
+
+
 def index_texts(
-    connection: Connection, day: int, spans: Sequence[tuple[int, NewSpan, str]], known_days: set[int]
+    connection: Connection, day: int, spans: Sequence[tuple[int, str, str]], known_days: set[int]
 ) -> None:
     """Add spans to the index of SQLite.
 
     Args:
-        spans: With their rows, and the word of their project.
+        spans: Their rows, with the text and the words of each.
         known_days: Days whose table is known to be there.
     """
     import sqlite3
@@ -91,19 +102,7 @@ def index_texts(
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}"
             " USING fts5(text, words, content='', detail=none, columnsize=0)"
         )
-    execute_many(
-        connection,
-        f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)",
-        [
-            # What `attribute_word` writes, without a call for each of a million attributes.
-            (
-                row,
-                searchable_text(span),
-                " ".join([project, *[f"{_MARK}a{n:x}" for n in span.attribute_hashes]]),
-            )
-            for row, span, project in spans
-        ],
-    )
+    execute_many(connection, f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)", spans)
 
 
 def match_expression(

@@ -1,0 +1,79 @@
+"""Spans of exports that come at the same time are stored together, and each export has its own outcome."""
+
+import asyncio
+
+from sqlalchemy import select
+from tests.server.trace_exports import accept, export, rows
+from tests.server.trace_exports import span as sent_span
+from tests.server.trace_server import open_traces, span, trace_id
+
+from dokimos.server._db.trace_tables import SPANS, TRACES
+from dokimos.server._services.traces.span_store import SpanStore
+
+
+async def test_exports_that_come_at_the_same_time_are_stored_in_one_transaction(tmp_path, monkeypatch):
+    batches = []
+    store = SpanStore.store
+
+    def count(self, connection, spans):
+        batches.append(len(spans))
+        return store(self, connection, spans)
+
+    monkeypatch.setattr(SpanStore, "store", count)
+    async with open_traces(data_dir=tmp_path) as server:
+        await server.send(span(99))  # its project is known from now on
+        answers = await asyncio.gather(*(server.send(span(n, 1), span(n, 2)) for n in (1, 2, 3, 4)))
+        assert batches == [1, 8]
+        assert [answer.accepted for answer in answers] == [2] * 4
+        assert [answer.traces for answer in answers] == [1] * 4
+        stored = await server.read(select(TRACES.c.trace_id, TRACES.c.span_count))
+        assert dict(map(tuple, stored)) == {trace_id(n): 2 for n in (1, 2, 3, 4)} | {trace_id(99): 1}
+
+
+async def test_a_span_that_cannot_be_stored_costs_no_other_export_that_comes_with_it(tmp_path, monkeypatch):
+    store = SpanStore.store
+
+    def refuse(self, connection, spans):
+        result = store(self, connection, spans)
+        if any(each.span.name == "step 7" for each in spans):
+            raise ValueError("not this one")
+        return result
+
+    monkeypatch.setattr(SpanStore, "store", refuse)
+    async with open_traces(data_dir=tmp_path) as server:
+        await server.send(span(99))
+        bad = (span(1, 6), span(1, 7), span(1, 8))
+        answers = await asyncio.gather(server.send(span(2)), server.send(*bad), server.send(span(3)))
+        assert [answer.accepted for answer in answers] == [1, 2, 1]
+        assert [answer.rejected for answer in answers] == [0, 1, 0]
+        names = await server.read(select(SPANS.c.name).order_by(SPANS.c.name))
+        assert [row.name for row in names] == ["step 1", "step 1", "step 1", "step 6", "step 8"]
+
+
+async def test_spans_whose_client_hung_up_are_stored_all_the_same(tmp_path):
+    async with open_traces(data_dir=tmp_path) as server:
+        await server.send(span(99))
+        sent = [asyncio.create_task(server.send(span(n))) for n in (1, 2, 3)]
+        while not server.ingestion._writer._waiting:
+            await asyncio.sleep(0)
+        sent[1].cancel()
+        await asyncio.gather(*sent, return_exceptions=True)
+        stored = await server.read(select(TRACES.c.trace_id))
+        assert {row.trace_id for row in stored} == {trace_id(n) for n in (1, 2, 3, 99)}
+
+
+async def test_spans_do_not_wait_for_an_export_that_takes_long_to_be_parsed(tmp_path):
+    async with open_traces(data_dir=tmp_path) as server:
+        with server.ingestion._writer.expect():
+            answer = await server.send(span(1))
+        assert answer.accepted == 1
+
+
+def test_a_project_counts_for_the_first_spans_after_it_was_created(api):
+    accept(api, export(sent_span(1), project="shop"))  # which is not there yet, and is remembered as such
+    started = api.post("/api/v1/projects/shop/runs", json={"experimentName": "qa"})
+    assert started.status_code == 201
+    accept(api, export(sent_span(1, trace="2" * 32), project="shop"))
+    before, after = sorted(rows(api, TRACES), key=lambda row: row["created_at"])
+    assert before["project_id"] is None
+    assert after["project_id"] is not None
