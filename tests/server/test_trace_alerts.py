@@ -86,6 +86,37 @@ def test_the_alerts_of_a_project_share_its_false_alarms_by_importance(api, proje
     assert [each["falseAlarmsPerYear"] for each in api.get(ALERTS.format(project)).json()] == [2.0, None]
 
 
+@ON_SQLITE
+def test_a_reference_that_no_mean_can_leave_is_refused_and_one_alert_that_fails_holds_up_no_other(
+    api, project
+):
+    body = {"name": "a", "kind": "CHANGE", "metric": "ERROR_RATE"}
+    wrong = [
+        {"reference": 1}, {"reference": 0.5, "tolerance": 0.5}, {"tolerance": 1},
+        {"metric": "LATENCY", "reference": 5, "tolerance": 1e12},
+    ]  # fmt: skip
+    for change in wrong:
+        answer = api.post(ALERTS.format(project), json={**body, **change})
+        assert answer.status_code == 400, change
+        assert "reference" in answer.text or "tolerance" in answer.text
+
+    broken, fine = (add_alert(api, project, name=name, reference=0.5)["id"] for name in "ab")
+    times = past(2)
+    for each in (broken, fine):
+        set_after(api, each, times[0] - MINUTE)
+    store(api, trace_rows(project, times))
+    _break(api, broken)
+    watch(api)
+    assert read(api, project, fine)["observationCount"] == 2
+
+
+def _break(api, alert):
+    from sqlalchemy import update
+
+    change = update(TRACE_ALERTS).where(TRACE_ALERTS.c.id == alert).values(state='{"learned": []}')
+    api.portal.call(api.app.state.unaudited_database.write, lambda connection: connection.execute(change))
+
+
 def test_a_rise_of_errors_against_the_baseline_fires_with_its_evidence_and_is_told(api, project):
     with open_receiver() as receiver:
         _check_that_it_fires(api, project, receiver)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import Final
 
 from dokimos.server._db.clock import SECOND
-from dokimos.server._db.database import Database, Lane
+from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.trace_alerts.alert_progress import (
@@ -20,6 +21,7 @@ from dokimos.server._services.trace_alerts.alert_progress import (
 from dokimos.server._services.trace_alerts.observations import Fired, Patience, read_step
 from dokimos.server._workers.periodic import PAUSE_SECONDS
 
+_LOGGER: Final = logging.getLogger("dokimos.server")
 _STEPS_AT_ONCE: Final = 20
 """Of one alert, before the others have their turn."""
 
@@ -56,10 +58,16 @@ class TraceAlertWatch:
 
     async def _show(self, alert_id: str) -> bool:
         """Show an alert what has come, up to a limit; say whether there is more."""
-        for _ in range(_STEPS_AT_ONCE):
-            if not await self.take_step(alert_id):
-                return False
-            await asyncio.sleep(PAUSE_SECONDS)
+        try:
+            for _ in range(_STEPS_AT_ONCE):
+                if not await self.take_step(alert_id):
+                    return False
+                await asyncio.sleep(PAUSE_SECONDS)
+        except (DatabaseUnavailable, ReadTooSlow):
+            raise
+        except Exception:  # the others go on
+            _LOGGER.exception("Alert %s on traces failed; it is tried again", alert_id)
+            return False
         return True
 
     async def take_step(self, alert_id: str) -> bool:

@@ -13,6 +13,8 @@ Kind = Literal["CHANGE", "THRESHOLD"]
 MetricName = Literal["SCORE", "PASS_RATE", "ERROR_RATE", "LATENCY", "COST"]
 DirectionName = Literal["DROP", "RISE", "BOTH"]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
+Number = Annotated[float, Field(ge=-1e12, le=1e12)]
+Positive = Annotated[float, Field(ge=0, le=1e12)]
 _DAY: int = 24 * 60
 
 
@@ -53,17 +55,17 @@ class TraceAlertBody(StrictBody):
     """For the others: which traces are watched; all of the project by default."""
     direction: DirectionName | None = None
     """By default DROP for SCORE and PASS_RATE, RISE for the others."""
-    over: Annotated[float | None, Field(ge=0)] = None
+    over: Positive | None = None
     """For LATENCY (in ms) and COST (in US dollars): the share of traces above this is watched."""
-    reference: float | None = None
+    reference: Number | None = None
     """For CHANGE, what the mean should be. Without it, the alert learns a baseline."""
     baseline: BaselineBody | None = None
     """For CHANGE without a reference; the next 1,000 observations by default."""
-    tolerance: Annotated[float, Field(ge=0)] = 0.0
+    tolerance: Positive = 0.0
     """For CHANGE: how far the mean may be from the reference, in its units, without being a change."""
     importance: Annotated[float, Field(ge=0.01, le=100)] = 1.0
     """For CHANGE: by this the alerts of a project share its false alarms."""
-    limit: float | None = None
+    limit: Number | None = None
     """For THRESHOLD: the alert fires when the mean is below (DROP) or above (RISE) it."""
     window: WindowBody | None = None
     """For THRESHOLD: the last 100 traces by default."""

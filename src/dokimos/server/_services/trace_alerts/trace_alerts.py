@@ -288,13 +288,21 @@ def complete_config(
 
 
 def _check_bounds(config: AlertConfig) -> None:
-    span = config.high - config.low
-    if config.kind is AlertKind.THRESHOLD or config.is_squashed:
+    if config.kind is AlertKind.THRESHOLD:
         return
-    if config.reference is not None and not config.low < config.reference < config.high:
-        raise InvalidRequestError(f"must be between {config.low:g} and {config.high:g}", field="reference")
-    if config.tolerance >= span:
-        raise InvalidRequestError(f"must be less than {span:g}", field="tolerance")
+    if config.reference is None and not config.is_squashed:
+        if config.tolerance >= config.high - config.low:
+            raise InvalidRequestError(f"must be less than {config.high - config.low:g}", field="tolerance")
+        # The baseline is not known yet; the range and the weights are.
+        config = replace(config, reference=config.low / 2 + config.high / 2, tolerance=0.0)
+    if config.reference is None:
+        return
+    try:
+        ChangeWatch(config, None, 1.0)
+    except ValueError:
+        span = "above 0" if config.is_squashed else f"between {config.low:g} and {config.high:g}"
+        message = f"must be {span}, with the tolerance too, and not at an end"
+        raise InvalidRequestError(message, field="reference") from None
 
 
 def _beginning(config: AlertConfig, moment: int) -> dict[str, Any]:
