@@ -266,7 +266,7 @@ class World:
     def _choose_write(self):
         """A route that changes something, more often one that has not worked yet: some need much first."""
         rest = [route for route in self.writes if route not in self.done]
-        return self.random.choice(rest if rest and self.random.random() < 0.15 else self.writes)
+        return self.random.choice(rest if rest and self.random.random() < 0.3 else self.writes)
 
     def _filters(self):
         """What a caller may use to find out what it does not see."""

@@ -111,3 +111,27 @@ def test_results_stand_beside_their_span(scored):
     shown = scored.get(f"{TRACES}/{trace['id']}/spans/{1:016x}").json()
 
     assert [(job["evaluatorName"], job["score"]) for job in shown["evalJobs"]] == [("helpful", 0.2)]
+
+
+@pytest.mark.parametrize("window", [2, 10_000])
+def test_scored_traces_are_sorted_by_score(scored, monkeypatch, window):
+    monkeypatch.setattr(trace_lists, "WINDOW", window)
+
+    def read(**params):
+        found, after = [], None
+        for _ in range(9):
+            chosen = {**EVALUATOR, "size": 1, **params, **({} if after is None else {"after": after})}
+            page = scored.get(TRACES, params=chosen)
+            found += ids(page)
+            after = page.json()["nextAfter"]
+            if after is None:
+                return found
+        raise AssertionError(found)
+
+    # The second has two scores, 0.2 and 0.9.
+    assert read(sort="score") == [1, 2, 3, 4]
+    assert read(sort="score,desc") == [2, 4, 3, 1]
+    assert read(sort="score,desc", maxScore=0.35) == [3, 1]
+    assert read(sort="score", result="passed") == [3, 4]
+    answer = scored.get(TRACES, params={"project": "chat", "result": "failed", "sort": "score"})
+    assert (answer.status_code, "sort: by score needs evaluator" in answer.json()["message"]) == (400, True)

@@ -250,6 +250,7 @@ TRACE_EVAL_JOBS: Final = Table(
     *_partial_indexes(
         "score IS NOT NULL",
         ix_trace_eval_jobs_scores=("project_id", "evaluator_name", "trace", "score"),
+        ix_trace_eval_jobs_by_score=("project_id", "evaluator_name", "score", "trace"),
     ),
     *_partial_indexes(FAILED_SCORE, ix_trace_eval_jobs_low=("project_id", "trace")),
     *_partial_indexes("status = 'FAILED'", ix_trace_eval_jobs_errors=("project_id", "trace")),

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Integer, func, literal_column
 
-from dokimos.server._db.trace_tables import TOKENS, TRACES
+from dokimos.server._db.trace_tables import TOKENS, TRACE_EVAL_JOBS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import Order, SortKeys
 from dokimos.server._services.traces.trace_scores import ScoreFilter
@@ -25,6 +25,7 @@ TRACE_ORDERS: Final = SortKeys(
         "duration": TRACES.c.duration_ns,
         "cost": TRACES.c.cost_usd,
         "tokens": _TOKENS,
+        "score": TRACE_EVAL_JOBS.c.score,
     },
     ties=(TRACES.c.id,),
     default="createdAt,desc",
@@ -147,12 +148,20 @@ def is_by_id(order: Order) -> bool:
     return order.values[0] is TRACES.c.id
 
 
+def is_by_score(order: Order) -> bool:
+    """Whether a list is in the order of the scores that are asked for."""
+    return order.values[0] is TRACE_EVAL_JOBS.c.score
+
+
 def check_order(chosen: TraceFilter, order: Order) -> None:
     """Raise `InvalidRequestError` where no index has the traces that are asked for in this order."""
     if chosen.scores is not None:
         chosen.scores.check(chosen.project_id)
     if is_by_id(order):
         return
+    scores = chosen.scores
+    if is_by_score(order) and (scores is None or scores.evaluator is None or scores.result == "error"):
+        raise InvalidRequestError("by score needs evaluator, and another result than error", field="sort")
     if chosen.is_search:
         raise InvalidRequestError("a search is sorted by createdAt", field="sort")
     if chosen.project_id is None and order.values[0] is not TRACES.c.start_ns:

@@ -15,9 +15,10 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func
 
 from dokimos.server._db.trace_tables import TRACE_DAYS, TRACE_HOURS, TRACES
 from dokimos.server._services.accounts.principal import Principal, Role
+from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage, Order, find_place
-from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id
-from dokimos.server._services.traces.trace_scores import read_scored
+from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id, is_by_score
+from dokimos.server._services.traces.trace_scores import by_jobs, read_scored, select_by_score
 from dokimos.server._services.traces.trace_search import TraceScope, find_candidates
 
 WINDOW: Final = 10_000
@@ -61,7 +62,7 @@ def list_traces(
         InvalidRequestError: The list cannot be sorted so, or `page.after` is not a trace of it.
     """
     check_order(chosen, page.order)
-    place = _find_place(connection, principal, page)
+    place = _find_place(connection, principal, page, chosen)
     if chosen.is_search:
         return _search(connection, principal, chosen, page, limit, offset)
     streams = visible_parts(principal, chosen.project_id)
@@ -73,9 +74,20 @@ def list_traces(
     return TracePage(_read_rows(connection, shown), last or (None if end is None else end[-1]))
 
 
-def _find_place(connection: Connection, principal: Principal, page: ListPage) -> Sequence[Any] | None:
+def _find_place(
+    connection: Connection, principal: Principal, page: ListPage, chosen: TraceFilter
+) -> Sequence[Any] | None:
     if page.after is None:
         return None
+    if is_by_score(page.order):
+        assert chosen.scores is not None
+        scored = replace(chosen.scores, min_score=None, max_score=None, result=None)
+        own = (principal.sees(TRACES), TRACES.c.id == page.after)
+        query = select_by_score(scored, chosen.project_id, page.order, own)
+        row = connection.execute(query.limit(1)).first()
+        if row is None:
+            raise InvalidRequestError("is not the id of a row of this list", field="after")
+        return tuple(row)
     if is_by_id(page.order):
         return (page.after,)  # also where it has been removed meanwhile
     return find_place(connection, select(TRACES).where(principal.sees(TRACES)), page, TRACES.c.id)
@@ -104,6 +116,8 @@ def _read_part(
     by_id = is_by_id(order)
     if by_id and chosen.scores is not None:
         return _read_scored_part(connection, seen, chosen, order, place, count)
+    if is_by_score(order):
+        return _read_part_by_score(connection, seen, chosen, order, place, count)
     bounds = [seen, *(chosen.find_indexed() if by_id else _project(chosen))]
     if place is not None:
         bounds.append(order.is_behind(place))
@@ -143,6 +157,28 @@ def _read_scored_part(
     )
     is_whole = found.end is None or len(found.ids) == count
     return _Part([(each,) for each in found.ids], None if is_whole else (found.end,))
+
+
+def _read_part_by_score(
+    connection: Connection,
+    seen: ColumnElement[bool],
+    chosen: TraceFilter,
+    order: Order,
+    place: Sequence[Any] | None,
+    count: int,
+) -> _Part:
+    assert chosen.scores is not None
+    own = by_jobs(order)
+    bounds = [] if place is None else [own.is_behind(place)]
+    in_range = replace(chosen.scores, result=None)
+    window = select_by_score(in_range, chosen.project_id, order, bounds)
+    end = connection.execute(window.offset(WINDOW - 1).limit(1)).first()
+    if end is not None:
+        bounds += _up_to(own, tuple(end))
+    conditions = (seen, *bounds, *replace(chosen, scores=None).conditions(order))
+    query = select_by_score(chosen.scores, chosen.project_id, order, conditions)
+    keys = [tuple(row) for row in connection.execute(query.limit(count))]
+    return _Part(keys, None if end is None or len(keys) == count else tuple(end))
 
 
 def _project(chosen: TraceFilter) -> list[ColumnElement[bool]]:

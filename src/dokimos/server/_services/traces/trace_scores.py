@@ -14,17 +14,23 @@ from typing import Any, Final, Literal, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Select,
+    and_,
     bindparam,
     exists,
+    false,
     literal_column,
+    or_,
     select,
     true,
 )
 
 from dokimos.server._db.trace_tables import FAILED_SCORE, TRACE_EVAL_JOBS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.list_pages import Order
 
+_Conditions: TypeAlias = list[ColumnElement[bool]]
 ScoreResult: TypeAlias = Literal["passed", "failed", "error"]
 _JOB: Final = TRACE_EVAL_JOBS.c
 _IS_SCORED: Final[ColumnElement[bool]] = _JOB.score.is_not(None)
@@ -60,19 +66,26 @@ class ScoreFilter:
             return [*own, _HAS_FAILED]
         if self.result == "error":
             return [*own, _IS_ERROR]
-        return [*own, _JOB.evaluator_name == self.evaluator, _IS_SCORED]
+        return self.of_evaluator(project_id)
 
-    def conditions(self) -> list[ColumnElement[bool]]:
+    def of_evaluator(self, project_id: str | None, table: FromClause = TRACE_EVAL_JOBS) -> _Conditions:
+        """Return the conditions under which an index has the jobs in the order of their scores."""
+        job = table.c
+        named = (job.project_id == project_id, job.evaluator_name == self.evaluator)
+        return [*named, job.score.is_not(None)]
+
+    def conditions(self) -> _Conditions:
         """Return the other conditions on a job."""
-        conditions: list[ColumnElement[bool]] = []
+        job = TRACE_EVAL_JOBS.c
+        conditions: _Conditions = []
         if self.evaluator is not None:
-            conditions.append(_JOB.evaluator_name == self.evaluator)
+            conditions.append(job.evaluator_name == self.evaluator)
         if self.min_score is not None:
-            conditions.append(_JOB.score >= self.min_score)
+            conditions.append(job.score >= self.min_score)
         if self.max_score is not None:
-            conditions.append(_JOB.score <= self.max_score)
-        if self.result == "passed":
-            conditions.append(_JOB.success.is_(true()))
+            conditions.append(job.score <= self.max_score)
+        if self.result in ("passed", "failed"):
+            conditions.append(job.success.is_(true() if self.result == "passed" else false()))
         return conditions
 
     def is_met(self, project_id: str | None) -> ColumnElement[bool]:
@@ -127,3 +140,25 @@ def read_scored(
         .limit(count)
     )
     return ScoredTraces(list(connection.execute(query).scalars()), end)
+
+
+def select_by_score(
+    chosen: ScoreFilter, project_id: str | None, order: Order, conditions: Sequence[ColumnElement[bool]]
+) -> Select[Any]:
+    """Return the query of traces by a score: each by that of its scores which comes first in the order.
+
+    It is this score that the filter is about, so that the place of a trace is the same in every list.
+    """
+    other = TRACE_EVAL_JOBS.alias()
+    comes_before = other.c.score > _JOB.score if order.is_descending else other.c.score < _JOB.score
+    is_same = and_(other.c.score == _JOB.score, other.c.id < _JOB.id)
+    is_earlier = (other.c.trace == _JOB.trace, or_(comes_before, is_same))
+    earlier = select(other.c.id).where(*is_earlier, *chosen.of_evaluator(project_id, other))
+    query = select(*by_jobs(order).values).join(TRACES, TRACES.c.id == _JOB.trace)
+    own = (*chosen.of_evaluator(project_id), *chosen.conditions(), *conditions)
+    return by_jobs(order).apply(query.where(*own, ~exists(earlier)))
+
+
+def by_jobs(order: Order) -> Order:
+    """Return the same order by what an index of jobs has."""
+    return order.replace({TRACES.c.id: _JOB.trace})

@@ -263,9 +263,7 @@ def _add_trace_reviews() -> None:
         sa.Column("run_id", Id(), nullable=False),
         sa.Column("created_by", sa.Text(), nullable=False),
         sa.Column("created_at", LONG, nullable=False),
-        sa.PrimaryKeyConstraint(
-            "project_id", "tenant_id", "trace_id", "span_id", name=op.f("pk_trace_reviews")
-        ),
+        sa.PrimaryKeyConstraint("project_id", "tenant_id", "trace_id", "span_id", name="pk_trace_reviews"),
         sa.ForeignKeyConstraint(
             ["item_id"], ["items.id"], name="fk_trace_reviews_item_id", ondelete="CASCADE"
         ),

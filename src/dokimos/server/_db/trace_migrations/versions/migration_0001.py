@@ -261,6 +261,7 @@ def _add_jobs() -> None:
         ("queued", ["rule_id", "id"], "status = 'PENDING' AND batch IS NULL"),
         ("batch", ["batch"], "batch IS NOT NULL"),
         ("scores", ["project_id", "evaluator_name", "trace", "score"], "score IS NOT NULL"),
+        ("by_score", ["project_id", "evaluator_name", "score", "trace"], "score IS NOT NULL"),
         ("low", ["project_id", "trace"], "NOT success"),
         ("errors", ["project_id", "trace"], "status = 'FAILED'"),
     ):
