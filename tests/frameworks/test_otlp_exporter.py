@@ -1,16 +1,21 @@
-"""The exporter of OpenTelemetry's SDK sends spans over HTTP to a running server."""
+"""The exporters of OpenTelemetry's SDK send spans over HTTP and gRPC to a running server."""
 
 import sqlite3
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
+import grpc
 import pytest
 from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._serve import Server, configure_uvicorn, listen
@@ -27,7 +32,7 @@ def serve(folder, **settings):
         thread.start()
         try:
             assert started.wait(60)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
         finally:
             server.should_exit = True
             thread.join()
@@ -48,7 +53,7 @@ class CountingExporter(OTLPSpanExporter):
 
 @pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])
 def test_spans_of_the_sdk_arrive(tmp_path, compression):
-    with serve(tmp_path, api_key="secret") as address:
+    with serve(tmp_path, api_key="secret") as (address, _):
         exporter = CountingExporter(
             endpoint=f"{address}/v1/traces",
             headers={"Authorization": "Bearer secret"},
@@ -72,7 +77,7 @@ def test_spans_of_the_sdk_arrive(tmp_path, compression):
 
 
 def test_an_exporter_with_a_wrong_key_is_told_so_and_does_not_repeat(tmp_path, caplog):
-    with serve(tmp_path, api_key="secret") as address:
+    with serve(tmp_path, api_key="secret") as (address, _):
         exporter = CountingExporter(endpoint=f"{address}/v1/traces", headers={"Authorization": "Bearer x"})
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -80,3 +85,29 @@ def test_an_exporter_with_a_wrong_key_is_told_so_and_does_not_repeat(tmp_path, c
         provider.shutdown()
     assert exporter.results == [SpanExportResult.FAILURE]
     assert "401" in caplog.text
+
+
+def test_an_exporter_over_grpc_repeats_what_was_refused_because_too_much_was_waiting(tmp_path):
+    with serve(tmp_path, api_key="secret", grpc_port=0) as (_, server):
+        state = server.config.app.state
+        queue = state.trace_ingestion.queue
+        exporter = GrpcSpanExporter(
+            endpoint=f"http://127.0.0.1:{server._grpc.port}",
+            headers={"authorization": "Bearer secret"},
+            compression=grpc.Compression.Gzip,
+        )
+        provider = TracerProvider()
+        memory = InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(memory))
+        provider.get_tracer("tests").start_span("agent").end()
+        with ThreadPoolExecutor(1) as threads:
+            with queue.hold() as count:
+                count(state.settings.traces.max_waiting_bytes)
+                exported = threads.submit(exporter.export, memory.get_finished_spans())
+                while not queue.refused_count:
+                    assert not exported.done(), exported.result()
+                    time.sleep(0.01)
+            assert exported.result() is SpanExportResult.SUCCESS
+        exporter.shutdown()
+    with closing(sqlite3.connect(tmp_path / "traces.db")) as connection:
+        assert connection.execute("SELECT span_count FROM traces").fetchall() == [(1,)]

@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from tests.server.server_process import PATIENCE
 from tests.server.test_trace_pressure import query
 from tests.server.trace_exports import PROTOBUF, export, span, to_message
@@ -105,7 +104,6 @@ def memory_of(server, name):
     )
 
 
-@pytest.mark.timeout(SECONDS * 3)
 def test_a_flood_of_ten_times_what_may_wait(process, database_settings):
     server = process(traces={"max_waiting_bytes": LIMIT}, access_log_level="CRITICAL")
     before = memory_of(server, "VmRSS")
