@@ -23,6 +23,9 @@ TOKENS: Final = "coalesce(tokens_in, 0) + coalesce(tokens_out, 0)"
 FAILED_SCORE: Final = "NOT success"
 """Of a job whose score did not pass; likewise."""
 
+SPAN_START: Final = "coalesce(start_ns, 9223372036854775807)"
+"""The start of a span, one that is unknown after all others; an index has it in these words."""
+
 
 def _partial_indexes(condition: str, **columns: tuple[str, ...]) -> Iterator[Index]:
     """Yield indexes, by their names, of the rows that fulfil a condition."""

@@ -31,6 +31,8 @@ _MAX_HASHED: Final = 128
 """Attributes of a span that can be searched for."""
 MAX_HASHED_LENGTH: Final = 256
 """Characters of a key and its value together; longer ones are not searched for."""
+_HASHED_TYPES: Final = (str, int)
+"""Also true and false. A tuple, since `str | int` makes an object each time."""
 _KINDS: Final[dict[str | None, str]] = {
     name: f"SPAN_KIND_{name.upper()}" for name in ("internal", "server", "client", "producer", "consumer")
 }
@@ -193,9 +195,8 @@ def _hash_map(attributes: Mapping[str, Any]) -> list[int]:
     """Return a number for each attribute that searches can ask for."""
     hashes: list[int] = []
     for key, value in attributes.items():
-        kind = type(value)
-        if kind is not str:
-            if not isinstance(value, str | int):  # an integer, or true or false
+        if type(value) is not str:
+            if not isinstance(value, _HASHED_TYPES):
                 continue
             value = write_value(value)
         if len(value) + len(key) <= MAX_HASHED_LENGTH:
@@ -221,8 +222,8 @@ def hash_attribute(key: str, value: str) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest()) >> 1
 
 
-def _cut(text: Any, length: int = MAX_TEXT) -> str | None:
-    return None if text is None else clean(str(text)[:length])
+def _cut(text: str | None, length: int = MAX_TEXT) -> str | None:
+    return None if text is None else clean(text if len(text) <= length else text[:length])
 
 
 def _up_to(limit: N, value: N | None) -> N | None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, literal_column, or_, select
 
 from dokimos.server._db.clock import DAY
-from dokimos.server._db.trace_tables import SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
+from dokimos.server._db.columns import LONG
+from dokimos.server._db.trace_tables import SPAN_START, SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import InvalidRequestError, NotFoundError
 from dokimos.server._services.traces.span_logs import add_logs, load_logs
@@ -20,8 +21,7 @@ from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.traces._otlp_records import SpanRecord
 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "dokimos:spans")
-_FOREVER: Final = 2**63 - 1
-_START: Final[ColumnElement[int]] = func.coalesce(SPANS.c.start_ns, _FOREVER)
+_START: Final[ColumnElement[int]] = literal_column(SPAN_START, LONG)
 SHOWN_TEXT: Final = 500
 """Characters of a text that the list of spans shows."""
 _LIGHT: Final = tuple(
@@ -109,10 +109,8 @@ def _is_behind(connection: Connection, trace: Row[Any], after: str) -> ColumnEle
     place = connection.execute(select(_START).where(*_is_of(trace), SPANS.c.span_id == after)).scalar()
     if place is None:
         raise InvalidRequestError("is not the id of a span of this trace", field="after")
-    start = _START
-    is_same: ColumnElement[bool] = start == place
-    is_behind: ColumnElement[bool] = or_(start > place, and_(is_same, SPANS.c.span_id > after))
-    return is_behind
+    # In these words the index of starts is read from there on.
+    return and_(place <= _START, or_(place < _START, SPANS.c.span_id > after))
 
 
 def find_span(connection: Connection, trace: Row[Any], span_id: str) -> StoredSpan:

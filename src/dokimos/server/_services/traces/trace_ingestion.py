@@ -227,12 +227,16 @@ def _check_records(records: Iterable[SpanRecord | str], reasons: Counter[str]) -
     spans: list[_ReadSpan] = []
     project, resource = None, None
     for each in records:
-        problem = each if isinstance(each, str) else find_problem(each.span)
-        if isinstance(each, str) or problem is not None:
-            reasons[str(problem)] += 1
+        if isinstance(each, str):
+            reasons[each] += 1
             continue
-        if each.span.resource is not resource:
-            resource = each.span.resource
+        span = each.span
+        problem = find_problem(span)
+        if problem is not None:
+            reasons[problem] += 1
+            continue
+        if span.resource is not resource:
+            resource = span.resource
             project = project_name_in(resource)
         spans.append(_ReadSpan(each, project))
     return spans

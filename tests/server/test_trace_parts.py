@@ -1,0 +1,32 @@
+"""A large trace is read in parts, each of which costs what it holds, not what the trace does."""
+
+import pytest
+from sqlalchemy import event, select
+from tests.server.trace_server import open_traces, span
+
+from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._services.traces.trace_details import list_spans
+
+
+@pytest.mark.parametrize("after", [None, f"{1:016x}"])
+async def test_a_part_is_read_from_an_index_without_the_other_spans(tmp_path, after):
+    plans = []
+
+    def explain(_, cursor, statement, parameters, *__):
+        if "ORDER BY" in statement:
+            rows = cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.append([row[3] for row in rows])
+
+    async with open_traces(data_dir=tmp_path) as server:
+        await server.send(*(span(1, number) for number in (3, 1, 2)))
+        (trace,) = await server.read(select(TRACES))
+
+        def read(connection):
+            event.listen(connection, "before_cursor_execute", explain)
+            return list_spans(connection, trace, after=after, limit=1)
+
+        spans, goes_on = await server.traces.read(read)
+    assert [row.name for row in spans] == ["step 1" if after is None else "step 2"]
+    assert goes_on
+    ((plan, *_),) = plans
+    assert "USING INDEX ix_spans_trace_start" in plan
