@@ -61,6 +61,7 @@ from dokimos.server._api.traces import (
     trace_routes,
     trace_session_routes,
 )
+from dokimos.server._api.traces.exports_endpoint import ExportsMiddleware
 from dokimos.server._api.traces.otlp_errors import OtlpErrorMiddleware
 from dokimos.server._db.clock import now
 from dokimos.server._db.database import open_database, open_trace_database
@@ -97,8 +98,6 @@ from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
-    # Exporters send all the time, and each request is held against the routes in this order.
-    otlp_routes.ROUTER,
     project_routes.ROUTER,
     project_settings_routes.ROUTER,
     member_routes.ROUTER,
@@ -118,6 +117,7 @@ _ROUTERS: Final = (
     rule_use_routes.ROUTER,
     trace_alert_routes.ROUTER,
     trace_alert_test_routes.ROUTER,
+    otlp_routes.ROUTER,
     trace_routes.ROUTER,
     trace_session_routes.ROUTER,
     trace_dataset_routes.ROUTER,
@@ -140,9 +140,10 @@ _ROUTERS: Final = (
 _RULE_EVENTS: Final = (
     EventKind.TRACE_EVAL_RULE_CHANGED,
     EventKind.TRACE_EVAL_RULE_DELETED,
+    EventKind.PROJECT_CREATED,
     EventKind.PROJECT_DELETED,
 )
-"""After which no server may rely on the rules that it knows."""
+"""After which no server may rely on the rules and the names of projects that it knows."""
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
@@ -181,6 +182,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
 def _add_middleware(app: FastAPI, settings: ServerSettings) -> None:
     """Add what each request passes before its route, the last one first."""
     app.add_middleware(ItemsMiddleware)
+    app.add_middleware(ExportsMiddleware)
     app.add_middleware(AdmissionMiddleware, limit=settings.max_requests)
     app.add_middleware(DisconnectMiddleware)
     app.add_middleware(GuardMiddleware, allowed_hosts=settings.allowed_hosts)
@@ -274,10 +276,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
                     JobsChanged: state.judging.wake,
                     RulesChanged: forget_rules,
                 },
-                {
-                    EventKind.PROJECT_CREATED: state.trace_ingestion.projects.forget,
-                    **dict.fromkeys(_RULE_EVENTS, forget_rules),
-                },
+                dict.fromkeys(_RULE_EVENTS, forget_rules),
             ) as relay,
             deliver_alerts(state.alerts, state.database, state.vault),
             maintain(state.database, state.settings, state.comparisons),

@@ -160,15 +160,9 @@ class _Transaction:
         replaced: list[tuple[OpenTrace, str]] = []
         for key, trace in traces.items():
             of_trace = by_trace[key]
-            for span_id, placed in of_trace.items() if present else ():
-                stored = present.get((trace.id, span_id))
-                if stored is None:
-                    trace.added.append(placed)
-                elif placed.span.completeness > _measure_stored(stored):
-                    trace.added.append(placed)
-                    replaced.append((trace, span_id))
-                    trace.has_replaced = True
-            if not present:
+            if present:
+                replaced += _add_more_complete(trace, of_trace, present)
+            else:
                 trace.added.extend(of_trace.values())
             for days in {placement.retention_days for _, placement in trace.added}:
                 trace.retention_days = max(trace.retention_days, _days(days))
@@ -286,6 +280,22 @@ def _group_by_trace(spans: Sequence[PlacedSpan]) -> dict[tuple[str, str], dict[s
         if present is not each and span.completeness > present.span.completeness:
             group[span.span_id] = each
     return by_trace
+
+
+def _add_more_complete(
+    trace: OpenTrace, spans: Mapping[str, PlacedSpan], present: Mapping[tuple[str, str], Row[Any]]
+) -> list[tuple[OpenTrace, str]]:
+    """Add to a trace the spans that are not there or not so complete; return those that are replaced."""
+    replaced: list[tuple[OpenTrace, str]] = []
+    for span_id, placed in spans.items():
+        stored = present.get((trace.id, span_id))
+        if stored is None:
+            trace.added.append(placed)
+        elif placed.span.completeness > _measure_stored(stored):
+            trace.added.append(placed)
+            replaced.append((trace, span_id))
+            trace.has_replaced = True
+    return replaced
 
 
 def _measure_stored(row: Row[Any]) -> Completeness:

@@ -83,30 +83,40 @@ class SpanWriter:
 
     async def _write_group(self, group: list[_Waiting]) -> None:
         """Store the spans of a group; each of it has its outcome then."""
+        error: Exception | None = None
         try:
             await self._write([span for each in group for span in each.spans])
-        except DatabaseUnavailable as error:
-            _fail(group, error)
-        except Exception as error:
-            if len(group) == 1:
-                _fail(group, error)
-            for each in group if len(group) > 1 else ():  # the spans of one do not cost those of others
-                await self._write_group([each])
-        except BaseException:
-            for each in group:
-                each.done.cancel()
+        except DatabaseUnavailable as failure:
+            error = failure
+        except Exception as failure:
+            if len(group) > 1:  # the spans of one do not cost those of others
+                await self._write_apart(group)
+                return
+            error = failure
+        except asyncio.CancelledError:
+            _cancel(group)
             raise
-        else:
-            for each in group:
-                if not each.done.done():  # else its client has hung up
-                    each.done.set_result(None)
+        _resolve(group, error)
+
+    async def _write_apart(self, group: list[_Waiting]) -> None:
+        for each in group:
+            await self._write_group([each])
 
     async def _write(self, spans: Sequence[PlacedSpan]) -> None:
         stored = await self._traces.write(partial(self._store.store, spans=spans))
         self._store.remember(stored)
 
 
-def _fail(group: list[_Waiting], error: Exception) -> None:
+def _resolve(group: list[_Waiting], error: Exception | None) -> None:
     for each in group:
-        if not each.done.done():
+        if each.done.done():  # its client has hung up
+            continue
+        if error is None:
+            each.done.set_result(None)
+        else:
             each.done.set_exception(error)
+
+
+def _cancel(group: list[_Waiting]) -> None:
+    for each in group:
+        each.done.cancel()

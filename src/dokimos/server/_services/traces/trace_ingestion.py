@@ -174,7 +174,7 @@ class TraceIngestion:
         if any(placement.has_rules for _, placement in spans):
             self.match_soon()
         outcome.accepted += len(spans)
-        outcome.traces.update((each.placement.tenant, each.span.trace_id) for each in spans)
+        outcome.traces.update({(placement.tenant, span.trace_id) for span, placement in spans})
 
     async def _parse(self, data: bytes, parse: Callable[[], T]) -> T:
         try:

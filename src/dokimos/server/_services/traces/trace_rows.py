@@ -33,14 +33,7 @@ def store_traces(
     is_postgresql = connection.dialect.name == "postgresql"
     hours = HourChanges()
     for trace in traces:
-        if trace.summary.span_count:  # it was counted before
-            hours.add(trace.count(), -1)
-        if trace.has_replaced:
-            trace.summary = summarize(trace)
-        else:
-            for span, placement in trace.added:
-                trace.summary.add_span(span, placement.project)
-        hours.add(trace.count())
+        _merge_spans(trace, hours, summarize)
     rows = _Rows(connection, moment)
     new = [trace for trace in traces if trace.is_new and not is_postgresql]
     if new:
@@ -49,6 +42,19 @@ def store_traces(
     if changed:
         UPDATE_TRACES.execute_many(connection, [rows.make_changed(trace) for trace in changed])
     hours.store(connection, shard)
+
+
+def _merge_spans(
+    trace: OpenTrace, hours: HourChanges, summarize: Callable[[OpenTrace], TraceSummary]
+) -> None:
+    if trace.summary.span_count:  # it was counted before
+        hours.add(trace.count(), -1)
+    if trace.has_replaced:
+        trace.summary = summarize(trace)
+    else:
+        for span, placement in trace.added:
+            trace.summary.add_span(span, placement.project)
+    hours.add(trace.count())
 
 
 def end_of_retention(moment: int, days: float) -> int | None:
