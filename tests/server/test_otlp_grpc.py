@@ -47,7 +47,7 @@ Code = grpc.StatusCode
 @pytest.fixture
 def database_settings(migrated_sqlite, tmp_path):
     """SQLite alone: behind the calls is the ingestion that is tested on both databases elsewhere."""
-    for file in (migrated_sqlite, migrated_sqlite.with_name("traces.db")):
+    for file in migrated_sqlite.glob("*.db"):
         shutil.copy(file, tmp_path)
     return {"data_dir": tmp_path}
 
@@ -68,7 +68,7 @@ def listen_for_grpc(serve):
 def shared_grpc(migrated_sqlite, tmp_path_factory):
     """Two clients of a server without keys, which tests share that need no other settings."""
     folder = tmp_path_factory.mktemp("server")
-    for file in (migrated_sqlite, migrated_sqlite.with_name("traces.db")):
+    for file in migrated_sqlite.glob("*.db"):
         shutil.copy(file, folder)
     app = create_app(ServerSettings(host="127.0.0.1", data_dir=folder, **PATIENT))
     with TestClient(app, raise_server_exceptions=False) as api, open_port(api) as client:
