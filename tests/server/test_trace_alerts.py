@@ -18,7 +18,7 @@ from tests.server.alert_traces import (
     trace_rows,
     watch,
 )
-from tests.server.eval_rules import add_rule, contains, project_of
+from tests.server.eval_rules import RULES, add_rule, connect, contains, project_of
 
 from dokimos.server import ServerSettings
 from dokimos.server._db.clock import HOUR, MINUTE, format_time
@@ -84,6 +84,38 @@ def test_the_alerts_of_a_project_share_its_false_alarms_by_importance(api, proje
     assert read(api, project, first["id"])["needed"] == 730.5
     api.delete(f"{ALERTS.format(project)}/{first['id']}")
     assert [each["falseAlarmsPerYear"] for each in api.get(ALERTS.format(project)).json()] == [2.0, None]
+
+
+@ON_SQLITE
+def test_an_alert_says_why_no_scores_come_or_why_they_are_others_than_before(api, project):
+    rule = add_rule(api, project, contains())
+    path = f"{RULES.format(project)}/{rule['id']}"
+    alert = add_alert(api, project, metric="SCORE", ruleId=rule["id"], reference=0.5)["id"]
+
+    def problem_after(**change):
+        assert api.put(path, json=contains(**change)).status_code == 200
+        return read(api, project, alert)["problem"]
+
+    assert problem_after() is None
+    assert "is not enabled" in problem_after(enabled=False)
+    assert "samples a smaller share" in problem_after(sampling={"rate": 0.5})
+    judged = {
+        "connectionId": connect(api, apiKey=None, credentialRef="OPENAI_API_KEY"),
+        "criteria": "Good?",
+        "minScore": 1,
+        "maxScore": 5,
+    }
+    assert "another range" in problem_after(**judged, evaluator=None)
+
+    api.put(f"{ALERTS.format(project)}/{alert}", json=alert_body(ruleId=rule["id"], reference=3))
+    assert read(api, project, alert)["problem"] is None
+    assert api.delete(path).status_code == 204
+    (listed,) = api.get(ALERTS.format(project)).json()
+    assert "was deleted" in listed["problem"]
+
+
+def alert_body(**body):
+    return {"name": "a", "kind": "CHANGE", "metric": "SCORE", **body}
 
 
 @ON_SQLITE

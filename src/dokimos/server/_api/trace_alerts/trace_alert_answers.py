@@ -13,13 +13,16 @@ from dokimos.server._services.trace_alerts.alert_progress import make_watch
 from dokimos.server._services.trace_alerts.firing_facts import describe_evidence, describe_reason
 
 
-def answer_alert(row: Row[Any], share: float | None, firing: Row[Any] | None) -> dict[str, Any]:
+def answer_alert(
+    row: Row[Any], share: float | None, firing: Row[Any] | None, problem: str | None
+) -> dict[str, Any]:
     """Return an alert with what it knows.
 
     Args:
         row: The alert.
         share: How many false alarms it may have in a year; None where it has no share.
         firing: What it fires on at the moment.
+        problem: Why it is not to be relied on.
     """
     config = AlertConfig.load(row.config)
     known = make_watch(config, row.state, share or 1.0).describe()
@@ -46,6 +49,7 @@ def answer_alert(row: Row[Any], share: float | None, firing: Row[Any] | None) ->
         "createdAt": format_time(row.created_at),
         "updatedAt": format_time(row.updated_at),
         "status": row.status,
+        "problem": problem,
         "falseAlarmsPerYear": share,
         "observationCount": row.observation_count,
         "observedUntil": format_time(row.observed_until),

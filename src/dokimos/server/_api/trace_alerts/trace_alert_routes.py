@@ -35,6 +35,7 @@ from dokimos.server._services.trace_alerts.trace_alerts import (
     list_firings,
     read_open_firings,
 )
+from dokimos.server._services.trace_alerts.watched_rules import find_problems
 
 ROUTER = APIRouter(prefix="/api/v1/projects/{projectId}/trace-alerts", tags=["Alerts on traces"])
 _PAGE: Final = list_request(ALERT_ORDERS)
@@ -179,4 +180,5 @@ async def get_firings(
 def _answer(connection: Connection, project_id: str, rows: list[Row[Any]]) -> list[dict[str, Any]]:
     shares = read_shares(connection, project_id)
     firings = read_open_firings(connection, [row.id for row in rows])
-    return [answer_alert(row, shares.get(row.id), firings.get(row.id)) for row in rows]
+    problems = find_problems(connection, rows)
+    return [answer_alert(row, shares.get(row.id), firings.get(row.id), problems.get(row.id)) for row in rows]

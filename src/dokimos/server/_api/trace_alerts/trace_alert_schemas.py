@@ -181,6 +181,8 @@ class TraceAlertAnswer(WireModel):
     created_at: str
     updated_at: str
     status: Literal["LEARNING", "WATCHING", "FIRING"]
+    problem: str | None
+    """Why the alert is not to be relied on, such as a rule that was deleted; null where nothing is wrong."""
     false_alarms_per_year: float | None
     """Of a change alert that is enabled: its share of those of the project."""
     observation_count: int

@@ -17,14 +17,13 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.audit.audit_targets import describe_target
 from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce
-from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
-from dokimos.server._services.online.enabled_rules import make_rule
 from dokimos.server._services.online.eval_rules import find_rule
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
-from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind, Metric
+from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
+from dokimos.server._services.trace_alerts.watched_rules import bound_by_rule
 
 MAX_ALERTS: Final = 100
 """Of one project, for each tenant."""
@@ -276,13 +275,7 @@ def complete_config(
         rule = find_rule(connection, principal, project_id, config.rule_id)
         if rule.tenant_id not in (None, tenant):
             raise InvalidRequestError("names a rule of a tenant, whose alert this is not", field="ruleId")
-        judge = EvaluatorSpec.load(rule.evaluator).criteria
-        low, high = (0.0, 1.0) if judge is None else (judge.min_score, judge.max_score)
-        if config.metric is Metric.PASS_RATE:
-            low, high = 0.0, 1.0
-        sampling = make_rule(rule).sampling
-        rates = (sampling.rate, *(stratum.rate for stratum in sampling.strata))
-        config = replace(config, low=low, high=high, largest_weight=1 / min(rates))
+        config = bound_by_rule(config, rule)
     _check_bounds(config)
     return config
 

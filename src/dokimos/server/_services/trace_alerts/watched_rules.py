@@ -1,0 +1,54 @@
+"""The rules whose scores alerts watch: how these are bounded and sampled, and why none may come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from dokimos.server._db.trace_rule_tables import TRACE_EVAL_RULES
+from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec
+from dokimos.server._services.online.enabled_rules import make_rule
+from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Metric
+
+
+def bound_by_rule(config: AlertConfig, rule: Row[Any]) -> AlertConfig:
+    """Return what is watched with what a rule says of its scores: their range, and how they are sampled."""
+    judge = EvaluatorSpec.load(rule.evaluator).criteria
+    low, high = (0.0, 1.0) if judge is None else (judge.min_score, judge.max_score)
+    if config.metric is Metric.PASS_RATE:
+        low, high = 0.0, 1.0
+    sampling = make_rule(rule).sampling
+    rates = (sampling.rate, *(stratum.rate for stratum in sampling.strata))
+    return replace(config, low=low, high=high, largest_weight=1 / min(rates))
+
+
+def find_problems(connection: Connection, alerts: Sequence[Row[Any]]) -> dict[str, str]:
+    """Return why alerts are not to be relied on, by their ids; those without a problem are not in it.
+
+    An alert that hears of nothing would look like one for which all is well.
+    """
+    ids = sorted({alert.rule_id for alert in alerts if alert.rule_id is not None})
+    if not ids:
+        return {}
+    query = select(TRACE_EVAL_RULES).where(TRACE_EVAL_RULES.c.id.in_(ids))
+    rules = {rule.id: rule for rule in connection.execute(query)}
+    found = {alert.id: _find_problem(alert, rules) for alert in alerts if alert.rule_id is not None}
+    return {alert_id: problem for alert_id, problem in found.items() if problem is not None}
+
+
+def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> str | None:
+    rule = rules.get(alert.rule_id)
+    if rule is None:
+        return "The rule whose scores it watches was deleted: it observes nothing any more."
+    if not rule.enabled:
+        return f"The rule '{rule.name}' is not enabled: no scores come."
+    config = AlertConfig.load(alert.config)
+    bounded = bound_by_rule(config, rule)
+    if (bounded.low, bounded.high) != (config.low, config.high):
+        return f"The scores of the rule '{rule.name}' have another range now: save the alert to begin anew."
+    if bounded.largest_weight > config.largest_weight:
+        return f"The rule '{rule.name}' samples a smaller share now: save the alert to begin anew."
+    return None
