@@ -23,7 +23,7 @@ from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
-from dokimos.server._services.trace_alerts.watched_rules import bound_by_rule
+from dokimos.server._services.trace_alerts.watched_rules import take_scale_of_rule
 
 MAX_ALERTS: Final = 100
 """Of one project, for each tenant."""
@@ -275,7 +275,7 @@ def complete_config(
         rule = find_rule(connection, principal, project_id, config.rule_id)
         if rule.tenant_id not in (None, tenant):
             raise InvalidRequestError("names a rule of a tenant, whose alert this is not", field="ruleId")
-        config = bound_by_rule(config, rule)
+        config = take_scale_of_rule(config, rule)
     _check_bounds(config)
     return config
 

@@ -14,7 +14,7 @@ from dokimos.server._services.online.enabled_rules import make_rule
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Metric
 
 
-def bound_by_rule(config: AlertConfig, rule: Row[Any]) -> AlertConfig:
+def take_scale_of_rule(config: AlertConfig, rule: Row[Any]) -> AlertConfig:
     """Return what is watched with what a rule says of its scores: their range, and how they are sampled."""
     judge = EvaluatorSpec.load(rule.evaluator).criteria
     low, high = (0.0, 1.0) if judge is None else (judge.min_score, judge.max_score)
@@ -46,7 +46,7 @@ def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> str | None:
     if not rule.enabled:
         return f"The rule '{rule.name}' is not enabled: no scores come."
     config = AlertConfig.load(alert.config)
-    bounded = bound_by_rule(config, rule)
+    bounded = take_scale_of_rule(config, rule)
     if (bounded.low, bounded.high) != (config.low, config.high):
         return f"The scores of the rule '{rule.name}' have another range now: save the alert to begin anew."
     if bounded.largest_weight > config.largest_weight:
