@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import asyncpg
 import pytest
 from sqlalchemy import text
 
@@ -113,6 +114,19 @@ async def test_a_server_that_is_gone_has_no_claims(servers):
         await second.read(lambda connection: connection.execute(text(end)).all())
         await wait_until_free(second, "purge")
     assert await is_free(first), "it has a new session"
+
+
+async def test_a_session_that_ends_as_it_is_used_is_lost_and_no_error_of_the_work(servers, monkeypatch):
+    """The driver says so in several ways, by how much of the end has arrived."""
+    first, _ = servers
+
+    async def fail(*arguments):
+        raise asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress")
+
+    async with first.claim("purge"):
+        monkeypatch.setattr(asyncpg.Connection, "fetchval", fail)
+    monkeypatch.undo()
+    await wait_until_free(first, "purge")  # in a new session, once PostgreSQL has noticed
 
 
 FROZEN_WHILE_MATCHING = """

@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-import asyncpg  # type: ignore[import-untyped] # it has no stubs
-
-from dokimos.server._db.postgres_connection import connect
+from dokimos.server._db.postgres_connection import DRIVER_ERRORS, connect
 from dokimos.server._settings import ServerSettings
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -68,7 +66,7 @@ class PostgresChannel:
         while True:
             try:
                 await self._stay_connected()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (OSError, TimeoutError, *DRIVER_ERRORS) as error:
                 reason = str(error) or type(error).__name__
                 _LOGGER.warning("The connection for events was lost; it is tried again: %s", reason)
             await asyncio.sleep(_RETRY_SECONDS)

@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-import asyncpg  # type: ignore[import-untyped] # it has no stubs
-
 from dokimos.server._db.database import DatabaseUnavailable
-from dokimos.server._db.postgres_connection import connect
+from dokimos.server._db.postgres_connection import DRIVER_ERRORS, connect
 from dokimos.server._settings import ServerSettings
 
 _LEASE_SECONDS: Final = 60.0
@@ -22,7 +20,7 @@ until it goes on. It is PostgreSQL that measures the time, so no clock of a serv
 """
 _SIGN_SECONDS: Final = 15.0
 """How often a server gives one."""
-_LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_LOST: Final = (OSError, TimeoutError, *DRIVER_ERRORS)
 
 
 class PostgresClaims:

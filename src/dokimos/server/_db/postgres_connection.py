@@ -9,6 +9,8 @@ from sqlalchemy import make_url
 
 from dokimos.server._settings import ServerSettings
 
+DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""The driver's own errors; the last one where a session ends at the moment in which it is used."""
 _TIMEOUT_SECONDS: Final = 10.0
 _KEEP_ALIVE: Final = {
     "tcp_keepalives_idle": "15",

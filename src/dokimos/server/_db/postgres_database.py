@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
-from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped] # it has no stubs
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, event, make_url, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -23,6 +22,7 @@ from dokimos.server._db.database import DatabaseUnavailable, Lane, Overtaken, Re
 from dokimos.server._db.migrate import MIGRATIONS, Migrations, migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
 from dokimos.server._db.postgres_claims import PostgresClaims
+from dokimos.server._db.postgres_connection import DRIVER_ERRORS
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class PostgresDatabase:
             await self._prepare(self._engine)
         except BaseException as error:
             await self.close()
-            if not isinstance(error, OSError | DBAPIError | PostgresError | InterfaceError):
+            if not isinstance(error, (OSError, DBAPIError, *DRIVER_ERRORS)):
                 raise
             where = url.render_as_string(hide_password=True)
             raise DatabaseUnavailable(f"{where}: {_describe(error)}") from error
@@ -192,7 +192,7 @@ class PostgresDatabase:
                 if ended or state[:2] in _UNAVAILABLE:
                     raise DatabaseUnavailable(str(error.orig)) from error
                 raise
-            except (OSError, PoolTimeout, PostgresError, InterfaceError) as error:
+            except (OSError, PoolTimeout, *DRIVER_ERRORS) as error:
                 # The driver's own errors come from connecting, where SQLAlchemy does not translate them.
                 if _was_never_sent(error) and attempt < _ATTEMPTS:
                     continue
@@ -202,7 +202,12 @@ class PostgresDatabase:
 
 def _was_never_sent(error: Exception) -> bool:
     """Whether a connection was closed while it was idle: no statement, and so no COMMIT, went out on it."""
-    return "connection is closed" in str(error.orig if isinstance(error, DBAPIError) else error)
+    problem = str(error.orig if isinstance(error, DBAPIError) else error)
+    return any(words in problem for words in _NEVER_SENT)
+
+
+_NEVER_SENT: Final = ("connection is closed", "cannot switch to state")
+"""What the driver says before it sends anything: the second while the end of a session is just arriving."""
 
 
 def _run_change(engine: Engine, change: Callable[[Connection], T]) -> T:
@@ -223,7 +228,7 @@ async def read_once(settings: ServerSettings, query: Callable[[Connection], T]) 
     try:
         async with engine.begin() as connection:
             return await connection.run_sync(query)
-    except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
+    except (OSError, DBAPIError, *DRIVER_ERRORS) as error:
         raise DatabaseUnavailable(_describe(error)) from error
     finally:
         await engine.dispose()
@@ -240,7 +245,7 @@ async def write_once(settings: ServerSettings, change: Callable[[Connection], T]
     try:
         async with engine.begin() as connection:
             return await connection.run_sync(change)
-    except (OSError, DBAPIError, PostgresError, InterfaceError) as error:
+    except (OSError, DBAPIError, *DRIVER_ERRORS) as error:
         raise DatabaseUnavailable(_describe(error)) from error
     finally:
         await engine.dispose()
