@@ -2,7 +2,9 @@
 
 import asyncio
 
-from dokimos.server._workers.periodic import end_task
+from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._workers.leased_work import LeasedWork
+from dokimos.server._workers.periodic import end_task, run_periodically
 
 
 async def test_a_task_that_takes_its_cancellation_for_an_error_is_cancelled_again():
@@ -24,3 +26,45 @@ async def test_a_task_that_takes_its_cancellation_for_an_error_is_cancelled_agai
 
     assert task.cancelled()
     assert cancellations == [0, 1, 2]
+
+
+class Swallowed:
+    """A driver that raises an error of its own in place of the first cancellation."""
+
+    def __init__(self):
+        self.is_waiting = asyncio.Event()
+
+    async def wait(self, *arguments):
+        self.is_waiting.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise DatabaseUnavailable("the connection was lost") from None
+
+
+async def end_after_one_cancellation(task, driver):
+    await driver.is_waiting.wait()
+    task.cancel()
+    await asyncio.wait({task}, timeout=60)
+    assert task.done(), "it goes on as if nobody had asked it to end"
+
+
+async def test_work_ends_at_the_first_cancellation_although_an_error_took_its_place():
+    driver = Swallowed()
+    async with run_periodically("Some work", driver.wait, 3600.0):
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "dokimos Some work")
+        await end_after_one_cancellation(task, driver)
+
+
+async def test_a_worker_under_leases_ends_at_the_first_cancellation_although_an_error_took_its_place():
+    driver = Swallowed()
+    work = LeasedWork(
+        "Jobs",
+        begin=driver.wait,
+        renew=driver.wait,
+        review=driver.wait,
+        drain=driver.wait,
+        poll_seconds=3600.0,
+        lease_seconds=60.0,
+    )
+    await end_after_one_cancellation(asyncio.create_task(work.run()), driver)

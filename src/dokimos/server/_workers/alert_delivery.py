@@ -36,7 +36,12 @@ from dokimos.server._services.encryption.secret_rotation import rotate_secrets
 from dokimos.server._services.encryption.secret_vault import SecretLost, SecretVault
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._settings import ServerSettings
-from dokimos.server._workers.periodic import repeat_until_done, run_periodically
+from dokimos.server._workers.periodic import (
+    end_task,
+    is_asked_to_end,
+    repeat_until_done,
+    run_periodically,
+)
 from dokimos.server._workers.row_ages import AgeClock
 
 _RANDOM: Final = random.Random()
@@ -99,7 +104,7 @@ class AlertDelivery:
     async def run(self) -> None:
         """Send what is due, again and again, until cancelled."""
         CURRENT_WORK.set("Sending alerts")
-        while True:
+        while not is_asked_to_end():
             self._wake.clear()
             try:
                 claims = await self._claim()
@@ -111,7 +116,7 @@ class AlertDelivery:
                 claims = []
             for claim in claims:
                 self._start(claim)
-            if not claims:
+            if not claims and not is_asked_to_end():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), _POLL_SECONDS)
 
@@ -236,9 +241,7 @@ async def deliver_alerts(
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end_task(task)
             await delivery.stop()
 
 

@@ -15,6 +15,7 @@ from dokimos.server._services.event_hub import EventHub, new_event_id
 from dokimos.server._services.event_queries import read_item_events
 from dokimos.server._services.events import Event, EventKind, ItemsStored
 from dokimos.server._settings import ServerSettings
+from dokimos.server._workers.periodic import end_task, is_asked_to_end
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ACCESS_CHANGED: Final = "access"
@@ -48,9 +49,7 @@ async def relay_events(
     finally:
         database.deliver_to(drop_messages)
         await relay.flush()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*map(end_task, tasks), return_exceptions=True)
 
 
 class EventRelay:
@@ -137,7 +136,7 @@ class EventRelay:
             react()
 
     async def _tell_of_items(self) -> None:
-        while True:
+        while not is_asked_to_end():
             await self._has_runs.wait()
             try:
                 await self._tell_of_waiting_runs()

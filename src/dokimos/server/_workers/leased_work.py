@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from dokimos.server._db.database import DatabaseUnavailable, ReadTooSlow
+from dokimos.server._workers.periodic import end_task, is_asked_to_end
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _LOOK_SECONDS: Final = 0.5
@@ -89,16 +90,14 @@ class LeasedWork(Generic[R]):
         """Work on what is due, again and again, until cancelled."""
         watching = asyncio.create_task(self._watch(), name=f"dokimos leases of {self._name.lower()}")
         try:
-            while True:
+            while not is_asked_to_end():
                 self._wake.clear()
-                if not await self._look():
+                if not await self._look() and not is_asked_to_end():
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._wake.wait(), self._poll_seconds)
         finally:
             await self._drain()
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+            await end_task(watching)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
@@ -117,7 +116,7 @@ class LeasedWork(Generic[R]):
         """Renew the leases, and look after what is under way."""
         clock = asyncio.get_running_loop().time
         renewed_at = clock()
-        while True:
+        while not is_asked_to_end():
             await asyncio.sleep(min(_LOOK_SECONDS, self._lease_seconds / 4))
             runs = {run.lease: run for run in self._running.values()}
             if not runs:

@@ -32,6 +32,7 @@ from dokimos.server._services.online.trace_jobs import (
     remove_jobs_of_rule,
     set_quiet_due,
 )
+from dokimos.server._workers.periodic import is_asked_to_end
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _TRACES_AT_ONCE: Final = 50
@@ -69,7 +70,7 @@ class OnlineMatching:
     async def run(self) -> None:
         """Match what comes, again and again, until cancelled."""
         CURRENT_WORK.set("Matching traces")
-        while True:
+        while not is_asked_to_end():
             self._wake.clear()
             try:
                 has_more = await self.match()
@@ -79,7 +80,7 @@ class OnlineMatching:
             except Exception:
                 _LOGGER.exception("Matching traces failed; it is tried again")
                 has_more = False
-            if not has_more:
+            if not has_more and not is_asked_to_end():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), self._settings.poll_seconds)
 

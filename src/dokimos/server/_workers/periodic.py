@@ -51,6 +51,12 @@ async def end_task(task: asyncio.Task[None], *, patience: float = _CANCEL_SECOND
         task.result()
 
 
+def is_asked_to_end() -> bool:
+    """Whether this task was cancelled, also where an error took the place of that (see `end_task`)."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def repeat_until_done(step: Callable[[], Awaitable[int]]) -> int:
     """Run a step again and again until it does nothing; return the sum of what the steps return.
 
@@ -67,11 +73,12 @@ async def repeat_until_done(step: Callable[[], Awaitable[int]]) -> int:
 async def _repeat(name: str, action: Callable[[], Awaitable[object]], seconds: float, delay: float) -> None:
     CURRENT_WORK.set(name)  # who the audit log says has changed what this changes
     await asyncio.sleep(delay)
-    while True:
+    while not is_asked_to_end():
         try:
             await action()
         except DatabaseUnavailable as error:
             _LOGGER.warning("%s: the database is not available: %s", name, error)
         except Exception:
             _LOGGER.exception("%s failed; it is tried again in %g seconds", name, seconds)
-        await asyncio.sleep(seconds)
+        if not is_asked_to_end():
+            await asyncio.sleep(seconds)

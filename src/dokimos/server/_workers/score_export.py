@@ -20,7 +20,7 @@ from dokimos.server._services.alerts.alert_webhooks import outgoing_policy
 from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.online.score_events import ScoreEvent, encode_events
 from dokimos.server._settings import ServerSettings
-from dokimos.server._workers.periodic import end_task
+from dokimos.server._workers.periodic import end_task, is_asked_to_end
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_WAITING: Final = 10_000
@@ -82,7 +82,7 @@ class ScoreExport:
 
     async def run(self) -> None:
         """Send what comes, until cancelled."""
-        while True:
+        while not is_asked_to_end():
             await self._wake.wait()
             if len(self._waiting) < EVENTS_AT_ONCE:
                 await self._sleep(_GATHER_SECONDS)
