@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -24,10 +23,9 @@ from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.projects.projects import find_or_create_project
 from dokimos.server._services.traces import span_store
-from dokimos.server._services.traces.new_spans import NewSpan
+from dokimos.server._services.traces.new_spans import NewSpan, digest_record
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.span_store import SpanStore
-from dokimos.server._services.traces.trace_ingestion import _digest
 from dokimos.traces._otlp_records import iterate_records
 
 PROJECTS: Final = tuple(f"project {number}" for number in range(10))
@@ -76,7 +74,8 @@ def _copies(projects: list[str]) -> Iterator[tuple[list[NewSpan], Placement]]:
     templates = []
     for _ in range(_TEMPLATES):
         body = maker.make_trace(0x1000000).SerializeToString()
-        templates.append([each.span for each in _digest(iterate_records(body, "protobuf"), Counter())])
+        records = (each for each in iterate_records(body, "protobuf") if not isinstance(each, str))
+        templates.append([digest_record(each) for each in records])
     for number in itertools.count():
         trace_id = f"{pick.getrandbits(128):032x}"
         placement = Placement(None, projects[number % len(projects)], retention_days=-1)
