@@ -508,6 +508,7 @@ def test_files_that_are_something_else_are_refused(new_database, db, archive):
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("a.txt", "a")
     refuses(db, target, archive, "not an archive of dokimos")
+    assert table_counts(target) == {}
 
 
 def lines_of(members, table):
@@ -603,6 +604,7 @@ def test_archives_of_newer_versions_are_refused(new_database, filled_database, d
     refuses(db, target, archive, "columns that the table runs does not have")
     change_manifest(archive, tables=7)
     refuses(db, target, archive, "manifest cannot be used")
+    assert table_counts(target) == {}
 
 
 def run_killed(settings, steps, call):

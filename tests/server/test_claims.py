@@ -84,6 +84,7 @@ async def test_whoever_is_cancelled_gives_a_claim_back(servers):
         await asyncio.wait([task])
         await wait_until_free(second, "purge")
         await wait_until_free(first, "purge")
+    assert await is_free(second)
 
 
 async def test_many_tasks_of_many_servers_never_work_at_once(servers):

@@ -279,7 +279,7 @@ def test_bytes_that_are_not_http_2_cost_no_calls(shared_grpc):
             with suppress(ConnectionResetError):
                 while connection.recv(65_536):
                     pass
-    client.send(export(span(1)))
+    assert client.send(export(span(1))) == ExportTraceServiceResponse()
 
 
 def test_a_call_without_a_key_is_refused_before_its_message_is_read(listen_for_grpc):

@@ -23,12 +23,12 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SCORE = ItemScore(item_id="1", score=0.25, threshold=0.5, success=False, reason='"too short"')
 
 
-def judged(trace_id=TRACE, span_id=SPAN, **attributes):
+def judged_span(trace_id=TRACE, span_id=SPAN, **attributes):
     return [[Span(trace_id, span_id, name="chat", attributes=attributes)]]
 
 
 def event(outcome=SCORE, **place):
-    traces = judged(**place)
+    traces = judged_span(**place)
     return make_event("tone", outcome, traces[0][0].span_id, traces, 1_700_000_000_000_000)
 
 

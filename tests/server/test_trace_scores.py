@@ -14,7 +14,7 @@ EVALUATOR = {"project": "chat", "evaluator": "helpful"}
 
 
 @pytest.fixture
-def scored(api):
+def api_with_scores(api):
     """Six traces of a project: scores of 0.1 to 0.4, one that could not be scored, one without a job."""
     project = make_project(api, "chat")
     for number in range(1, 7):
@@ -60,20 +60,20 @@ def find(api, **params):
         ({**EVALUATOR, "evaluator": "other"}, []),
     ],
 )
-def test_traces_are_chosen_by_score(scored, chosen, found):
-    assert find(scored, **chosen) == found
-    assert find(scored, **chosen, sort="createdAt,asc") == found[::-1]
-    assert sorted(find(scored, **chosen, sort="duration")) == sorted(found)
-    assert sorted(find(scored, **chosen, **{"from": "2020-01-01T00:00:00Z"})) == sorted(found)
+def test_traces_are_chosen_by_score(api_with_scores, chosen, found):
+    assert find(api_with_scores, **chosen) == found
+    assert find(api_with_scores, **chosen, sort="createdAt,asc") == found[::-1]
+    assert sorted(find(api_with_scores, **chosen, sort="duration")) == sorted(found)
+    assert sorted(find(api_with_scores, **chosen, **{"from": "2020-01-01T00:00:00Z"})) == sorted(found)
 
 
 @pytest.mark.parametrize("direction", ["desc", "asc"])
-def test_pages_of_scored_traces_join(scored, monkeypatch, direction):
+def test_pages_of_scored_traces_join(api_with_scores, monkeypatch, direction):
     monkeypatch.setattr(trace_lists, "WINDOW", 2)
     read, after, pages = [], None, 0
     while True:
         params = {**EVALUATOR, "maxScore": 0.35, "size": 2, "sort": f"createdAt,{direction}"}
-        page = scored.get(TRACES, params=params if after is None else {**params, "after": after})
+        page = api_with_scores.get(TRACES, params=params if after is None else {**params, "after": after})
         read += ids(page)
         pages += 1
         after = page.json()["nextAfter"]
@@ -84,14 +84,14 @@ def test_pages_of_scored_traces_join(scored, monkeypatch, direction):
     assert pages <= 4
 
 
-def test_scores_combine_with_other_filters(scored):
-    send(scored, span(4, 2, error=True), project="chat")
+def test_scores_combine_with_other_filters(api_with_scores):
+    send(api_with_scores, span(4, 2, error=True), project="chat")
 
-    assert find(scored, **EVALUATOR, status="error") == [4]
-    assert find(scored, **EVALUATOR, search="step") == [4, 3, 2, 1]
+    assert find(api_with_scores, **EVALUATOR, status="error") == [4]
+    assert find(api_with_scores, **EVALUATOR, search="step") == [4, 3, 2, 1]
 
 
-def test_a_filter_that_says_too_little_is_refused(scored):
+def test_a_filter_that_says_too_little_is_refused(api_with_scores):
     for params, field in (
         ({"evaluator": "helpful"}, "evaluator: needs a project"),
         ({"project": "chat", "minScore": 0.1}, "evaluator: names whose scores"),
@@ -100,28 +100,28 @@ def test_a_filter_that_says_too_little_is_refused(scored):
         ({**EVALUATOR, "result": "maybe"}, "result"),
         ({**EVALUATOR, "minScore": "nan"}, "minScore"),
     ):
-        answer = scored.get(TRACES, params=params)
+        answer = api_with_scores.get(TRACES, params=params)
         assert (answer.status_code, field in answer.json()["message"]) == (400, True), answer.text
 
 
-def test_results_stand_beside_their_span(scored):
-    trace = one(scored, 2)
+def test_results_stand_beside_their_span(api_with_scores):
+    trace = one(api_with_scores, 2)
     assert {job["spanId"]: job["score"] for job in trace["evalJobs"]} == {f"{1:016x}": 0.2, f"{9:016x}": 0.9}
 
-    shown = scored.get(f"{TRACES}/{trace['id']}/spans/{1:016x}").json()
+    shown = api_with_scores.get(f"{TRACES}/{trace['id']}/spans/{1:016x}").json()
 
     assert [(job["evaluatorName"], job["score"]) for job in shown["evalJobs"]] == [("helpful", 0.2)]
 
 
 @pytest.mark.parametrize("window", [2, 10_000])
-def test_scored_traces_are_sorted_by_score(scored, monkeypatch, window):
+def test_scored_traces_are_sorted_by_score(api_with_scores, monkeypatch, window):
     monkeypatch.setattr(trace_lists, "WINDOW", window)
 
     def read(**params):
         found, after = [], None
         for _ in range(9):
             chosen = {**EVALUATOR, "size": 1, **params, **({} if after is None else {"after": after})}
-            page = scored.get(TRACES, params=chosen)
+            page = api_with_scores.get(TRACES, params=chosen)
             found += ids(page)
             after = page.json()["nextAfter"]
             if after is None:
@@ -133,5 +133,5 @@ def test_scored_traces_are_sorted_by_score(scored, monkeypatch, window):
     assert read(sort="score,desc") == [2, 4, 3, 1]
     assert read(sort="score,desc", maxScore=0.35) == [3, 1]
     assert read(sort="score", result="passed") == [3, 4]
-    answer = scored.get(TRACES, params={"project": "chat", "result": "failed", "sort": "score"})
+    answer = api_with_scores.get(TRACES, params={"project": "chat", "result": "failed", "sort": "score"})
     assert (answer.status_code, "sort: by score needs evaluator" in answer.json()["message"]) == (400, True)

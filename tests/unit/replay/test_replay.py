@@ -149,10 +149,10 @@ def test_a_miss_that_the_application_catches_is_an_error_all_the_same():
     async def careless_async(question, replay):
         return careless(question, replay)
 
-    def streamed(question, replay):
+    def stream_answer(question, replay):
         yield careless(question, replay)
 
-    for application in (careless, careless_async, streamed):
+    for application in (careless, careless_async, stream_answer):
         (item,) = run(replay_task(application), retries=3)
         assert "ReplayMissError" in item.error, application
         assert 'recorded \'{"limit":1,"name":"Trevi"}\', requested \'{"name":"Fiume"}\'' in item.error

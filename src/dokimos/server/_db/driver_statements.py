@@ -81,7 +81,7 @@ def execute_many(connection: Connection, text: str, rows: Sequence[Sequence[obje
 
 
 def first_row(connection: Connection, text: str, values: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
-    """Run a statement and return its first row, as the driver returns it, None where there is none."""
+    """Run a statement and return its first row as the driver returns it, or None without rows."""
     cursor = _execute(connection, text, values)
     row: tuple[Any, ...] | None = cursor.fetchone()
     cursor.close()

@@ -92,7 +92,7 @@ async def _read_period(
 
 
 def _to_nanoseconds(moment: datetime | None) -> int | None:
-    """Return a time as traces have it; beyond the years 1677 to 2262, there is none of any trace."""
+    """Return a time as traces have it; no trace has one outside the years 1677 to 2262."""
     if moment is None:
         return None
     return max(-_LARGEST, min(_LARGEST, to_microseconds(moment) * _NANOSECONDS))

@@ -64,7 +64,7 @@ def count_by_chance(
 ) -> ChanceAlerts | None:
     """Return how often a threshold would have fired if nothing had changed in the time of the observations.
 
-    None where there are none, or where they were sampled with several probabilities: then they cannot be
+    None without any, or where they were sampled with several probabilities: then they cannot be
     drawn as if each were like any other.
     """
     assert config.window is not None, "a threshold has a window"

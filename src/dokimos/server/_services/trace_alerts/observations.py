@@ -157,7 +157,7 @@ _OPEN: Final = ("PENDING", "CLAIMED")
 
 
 def merge_scores(at: int, jobs: Iterable[Row[Any]], config: AlertConfig) -> Observation | None:
-    """Return what the scores of one trace say together; None where there are none.
+    """Return what the scores of one trace say together; None without any.
 
     They depend on each other, so they are one observation. Each counts by one over the probability with which
     it was sampled.

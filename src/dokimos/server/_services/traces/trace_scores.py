@@ -1,6 +1,6 @@
 """Traces by what rules of online evaluation said of them: their jobs are in the same database.
 
-A job is one row for all that it ever says, written under its lease, so there is no second copy of a score
+A job is one row for all that it ever says, written under its lease, so a score has no second copy
 that could differ from it after a crash. The indexes of jobs end with the id of the trace: a page of a list
 that is sorted by that is read from one place of one of them.
 """

@@ -14,11 +14,14 @@ down_revision = None
 def upgrade() -> None:
     """Add the tables and indexes."""
     _add_traces()
+    _add_trace_indexes()
     _add_spans()
     _add_sources()
     _add_hours()
     _add_days()
+    _add_job_configs()
     _add_jobs()
+    _add_job_indexes()
     _add_logs()
     _add_removed_projects()
     _add_redactions()
@@ -60,6 +63,9 @@ def _add_traces() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_traces")),
         sqlite_strict=True,
     )
+
+
+def _add_trace_indexes() -> None:
     indexes: tuple[tuple[str, list[str | sa.TextClause]], ...] = (
         ("ix_traces_tenant_key_id", ["tenant_key", "id"]),
         ("ix_traces_project_id_id", ["project_id", "id"]),
@@ -220,7 +226,7 @@ def _add_days() -> None:
     )
 
 
-def _add_jobs() -> None:
+def _add_job_configs() -> None:
     op.create_table(
         "trace_eval_configs",
         sa.Column("id", LONG, autoincrement=False, nullable=False),
@@ -228,6 +234,9 @@ def _add_jobs() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_trace_eval_configs"),
         sqlite_strict=True,
     )
+
+
+def _add_jobs() -> None:
     op.create_table(
         "trace_eval_jobs",
         sa.Column("id", Id(), nullable=False),
@@ -261,6 +270,9 @@ def _add_jobs() -> None:
         sa.UniqueConstraint("rule_id", "target", name="uq_trace_eval_jobs_rule_id_target"),
         sqlite_strict=True,
     )
+
+
+def _add_job_indexes() -> None:
     op.create_index("ix_trace_eval_jobs_trace", "trace_eval_jobs", ["trace"])
     op.create_index("ix_trace_eval_jobs_rule_id_observed_at", "trace_eval_jobs", ["rule_id", "observed_at"])
     op.create_index("ix_trace_eval_jobs_rule_id_trace", "trace_eval_jobs", ["rule_id", "trace"])
