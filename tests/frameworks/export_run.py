@@ -13,17 +13,18 @@ import json
 import sys
 from pathlib import Path
 
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from dokimos._core.jsonable import jsonable
+from dokimos.traces import call_metrics, spans_from_sdk, to_agent_trace, to_conversation
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "servers")]
-
-from opentelemetry import trace  # noqa: E402
-from opentelemetry.sdk.resources import Resource  # noqa: E402
-from opentelemetry.sdk.trace import TracerProvider  # noqa: E402
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
-
-from dokimos._core.jsonable import jsonable  # noqa: E402
-from dokimos.traces import call_metrics, spans_from_sdk, to_agent_trace, to_conversation  # noqa: E402
+"""The agents of frameworks import each other and their servers by name."""
 
 INSTRUMENTORS = {
     "crewai": "CrewAIInstrumentor",

@@ -106,7 +106,7 @@ def test_an_exporter_over_grpc_repeats_what_was_refused_because_too_much_was_wai
                 exported = threads.submit(exporter.export, memory.get_finished_spans())
                 while not queue.refused_count:
                     assert not exported.done(), exported.result()
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # between two looks: another thread exports
             assert exported.result() is SpanExportResult.SUCCESS
         exporter.shutdown()
     with closing(sqlite3.connect(tmp_path / "traces.db")) as connection:
