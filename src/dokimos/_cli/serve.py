@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,20 @@ def serve(host: str | None, port: int | None, grpc_port: int | None, data_dir: P
     from dokimos._core.extras import require
 
     require("fastapi", extra="server")
+    # All that is made until the server answers lives as long as it does; looking for garbage among it takes a
+    # seventh of the start. The server enables the collector again once it answers.
+    gc.disable()
+    try:
+        _serve({"host": host, "port": port, "grpc_port": grpc_port, "data_dir": data_dir})
+    finally:
+        gc.enable()
+    echo("Stopped.")
+
+
+def _serve(given: dict[str, Any]) -> None:
     from dokimos.server._serve import serve as run_server
     from dokimos.server._settings import ServerSettings
 
-    given: dict[str, Any] = {"host": host, "port": port, "grpc_port": grpc_port, "data_dir": data_dir}
     settings = ServerSettings.from_environment()
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     run_server(settings, on_start=lambda address: echo(f"dokimos answers at {address}   (Ctrl-C stops it)"))
-    echo("Stopped.")
