@@ -272,6 +272,35 @@ def test_each_item_is_drawn_equally_often(api):
     assert sum((count - 50) ** 2 / 50 for count in counts.values()) < 31.3
 
 
+def test_places_of_a_run_are_found_from_its_closer_end_and_from_each_other(api, monkeypatch):
+    run = start(api, *(item(n) for n in range(40)))
+    rows = queue(api, size=40)["content"]
+    annotate(api, rows[3])
+    waiting = [row["itemId"] for row in rows[:3] + rows[4:]]
+    skipped = []
+    select_place = Queue._select_place
+
+    def count_skipped(self, of_run, count, behind, *, is_backward):
+        skipped.append(count)
+        return select_place(self, of_run, count, behind, is_backward=is_backward)
+
+    monkeypatch.setattr(Queue, "_select_place", count_skipped)
+
+    def find(connection):
+        chosen = Queue(connection, SYSTEM, QueueFilter())
+        [of_run] = chosen.read_runs(ids=[run])
+        for place in range(39):
+            assert [each.item_id for each in chosen.read_places(of_run, [place])] == [waiting[place]]
+        assert max(skipped) == 19
+        skipped.clear()
+        places = [38, 0, 17, 18, 25, 36, 25]
+        found = {each.item_id for each in chosen.read_places(of_run, places)}
+        assert found == {waiting[place] for place in places}
+        assert sum(skipped) == 27
+
+    read(api, find)
+
+
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [

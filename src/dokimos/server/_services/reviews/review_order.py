@@ -7,6 +7,7 @@ count the others as known and these as a sample of the rest.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -17,7 +18,7 @@ from sqlalchemy import Connection, Select, and_, false, func, select, true
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import EVALUATIONS, ITEMS, RUN_EVALUATORS
 from dokimos.server._services.reviews.review_filter import OF_SCORE, distance_to_threshold
-from dokimos.server._services.reviews.review_queue import Queue, QueuePart, Waiting
+from dokimos.server._services.reviews.review_queue import Queue, QueuePart, QueuePlace, Waiting
 
 POOL: Final = 300
 """Items that are ranked: those that wait in the runs that began last."""
@@ -52,13 +53,17 @@ def choose_informative(
 
 def draw_items(queue: Queue, count: int, random: Random) -> list[Waiting]:
     """Draw items of a queue, each with the same probability, which they tell."""
-    drawn: dict[str, Waiting] = {}
+    places: dict[str, list[QueuePlace]] = defaultdict(list)
     for found in queue.find_places([random.random() for _ in range(count)]):
-        each = queue.read_place(found.run, found.place)
-        if each is not None:
-            probability = min(1.0, count / found.total)
+        places[found.run.id].append(found)
+    drawn: dict[str, Waiting] = {}
+    for of_run in places.values():
+        probability = min(1.0, count / of_run[0].total)
+        for each in queue.read_places(of_run[0].run, [found.place for found in of_run]):
             drawn[each.item_id] = replace(each, sampled=True, probability=probability)
-    return list(drawn.values())
+    shuffled = list(drawn.values())
+    random.shuffle(shuffled)  # so that the first of them are a sample of all, too
+    return shuffled
 
 
 def _read_pool(queue: Queue) -> list[Waiting]:

@@ -7,7 +7,7 @@ index has the others of each run in order; so a page reads from those runs that 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -139,8 +139,7 @@ class Queue:
             if not left or not is_over:
                 break
             if left < run.pending_count:
-                last = self.read_place(run, left - 1)
-                if last is not None:
+                for last in self.read_places(run, [left - 1]):
                     position.place = last.place
                     skipped = offset
                 break
@@ -200,20 +199,55 @@ class Queue:
             found += [Waiting(row.created_at, row.id, run) for row in self.connection.execute(query)]
         return found
 
-    def read_place(self, run: Row[Any], place: int) -> Waiting | None:
-        """Return the item at a place among those of a run that wait; None where it is not asked for."""
+    def read_places(self, run: Row[Any], places: Collection[int]) -> list[Waiting]:
+        """Return the items at places among those of a run that wait, without those that are not asked for.
+
+        What lies before a place is counted, so each half is read from its own end and from one place to the
+        next: however many places there are, no item is counted twice.
+        """
+        last = run.pending_count - 1
+        middle = last // 2
+        found = self._walk(run, sorted({place for place in places if place <= middle}))
+        return found + self._walk(
+            run, sorted({last - place for place in places if middle < place <= last}), is_backward=True
+        )
+
+    def _walk(self, run: Row[Any], places: Sequence[int], *, is_backward: bool = False) -> list[Waiting]:
+        """Read items at places that ascend; backward, they count from the end."""
+        is_asked_for = and_(true(), *self._conditions_in(run)).label("is_asked_for")
+        found: list[Waiting] = []
+        start, behind = 0, None
+        for place in places:
+            at_place = self._select_place(run, place - start, behind, is_backward=is_backward)
+            query = select(ITEMS.c.created_at, ITEMS.c.id, is_asked_for)
+            row = self.connection.execute(query.where(ITEMS.c.id == at_place.scalar_subquery())).first()
+            if row is None:
+                break  # somebody has decided items meanwhile
+            start, behind = place + 1, (row.created_at, row.id)
+            if row.is_asked_for:
+                found.append(Waiting(row.created_at, row.id, run))
+        return found
+
+    def _select_place(
+        self, run: Row[Any], skipped: int, behind: tuple[int, str] | None, *, is_backward: bool
+    ) -> Select[Any]:
+        """The query of the id of an item that waits, so many behind another one."""
+        moment, item_id = ITEMS.c.created_at, ITEMS.c.id
+        order = (moment.desc(), item_id.desc()) if is_backward else (moment, item_id)
         # Only what an index has decides about the place: all items before it are counted.
-        at_place = (
-            select(ITEMS.c.id)
+        query = (
+            select(item_id)
             .where(ITEMS.c.run_id == run.id, *is_pending(self.principal, run, by_annotations=False))
-            .order_by(ITEMS.c.created_at, ITEMS.c.id)
+            .order_by(*order)
             .limit(1)
-            .offset(place)
+            .offset(skipped)
             .correlate(None)
         )
-        query = select(ITEMS.c.created_at, ITEMS.c.id).where(ITEMS.c.id == at_place.scalar_subquery())
-        row = self.connection.execute(query.where(*self._conditions_in(run))).first()
-        return None if row is None else Waiting(row.created_at, row.id, run)
+        if behind is None:
+            return query
+        if is_backward:
+            return query.where(moment <= behind[0], or_(moment < behind[0], item_id < behind[1]))
+        return query.where(moment >= behind[0], or_(moment > behind[0], item_id > behind[1]))
 
     def _conditions_in(self, run: Row[Any]) -> tuple[ColumnElement[bool], ...]:
         """The conditions that an item of a run is asked for."""
