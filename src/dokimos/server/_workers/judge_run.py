@@ -301,7 +301,10 @@ class JudgeRun:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_outcomes.wait(), _FLUSH_SECONDS)
             self._has_outcomes.clear()
-            while self._outcomes:
+            if self._outcomes:
+                await self._flush()
+            # What came meanwhile waits for more: a transaction for a few costs as much as one for a page.
+            while len(self._outcomes) >= self._settings.page_size:
                 await self._flush()
 
     async def _flush(self) -> None:
