@@ -78,7 +78,7 @@ def _read_pool(queue: Queue) -> list[Waiting]:
 def _rank(connection: Connection, pool: Sequence[Waiting]) -> dict[str, float]:
     ranks = dict.fromkeys((each.item_id for each in pool), informativeness(0, 0, 0, None))
     for batch in in_batches(pool):
-        for row in connection.execute(_summarize_scores(connection, [each.item_id for each in batch])):
+        for row in connection.execute(_summarize_scores(connection, batch)):
             ranks[row.item_id] = informativeness(
                 row.score_count,
                 row.judged,
@@ -88,8 +88,10 @@ def _rank(connection: Connection, pool: Sequence[Waiting]) -> dict[str, float]:
     return ranks
 
 
-def _summarize_scores(connection: Connection, item_ids: Sequence[str]) -> Select[Any]:
+def _summarize_scores(connection: Connection, items: Sequence[Waiting]) -> Select[Any]:
     """The query of what decides about the informativeness of items, a row for each one with scores."""
+    # Named, since PostgreSQL reads the evaluators of all runs for so many scores otherwise.
+    is_of_runs = RUN_EVALUATORS.c.run_id.in_(sorted({each.run.id for each in items}))
     columns = EVALUATIONS.c
     is_judged = and_(columns.judged.is_not(false()), columns.error_detail.is_(None))
     distance = distance_to_threshold(connection)
@@ -103,8 +105,8 @@ def _summarize_scores(connection: Connection, item_ids: Sequence[str]) -> Select
         )
         .select_from(EVALUATIONS)
         .join(ITEMS, ITEMS.c.id == columns.item_id)
-        .join(RUN_EVALUATORS, OF_SCORE, isouter=True)
-        .where(columns.item_id.in_(item_ids))
+        .join(RUN_EVALUATORS, and_(OF_SCORE, is_of_runs), isouter=True)
+        .where(columns.item_id.in_([each.item_id for each in items]))
         .group_by(columns.item_id)
     )
 
