@@ -1,11 +1,17 @@
 """A large trace is read in parts, each of which costs what it holds, not what the trace does."""
 
+from uuid import UUID
+
 import pytest
 from sqlalchemy import event, select
 from tests.server.trace_server import open_traces, span
 
 from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.trace_details import list_spans
+from dokimos.server._services.traces.trace_filter import TRACE_ORDERS, TraceFilter
+from dokimos.server._services.traces.trace_lists import list_traces
 
 
 @pytest.mark.parametrize("after", [None, f"{1:016x}"])
@@ -30,3 +36,26 @@ async def test_a_part_is_read_from_an_index_without_the_other_spans(tmp_path, af
     assert goes_on
     ((plan, *_),) = plans
     assert "USING INDEX ix_spans_trace_start" in plan
+
+
+@pytest.mark.parametrize("measure", [{"min_cost": 0.01}, {"max_duration_ns": 10}, {"start_from": 1}])
+async def test_a_measure_is_looked_at_in_the_order_of_the_list_for_so_many_traces(tmp_path, measure):
+    plans = []
+
+    def explain(_, cursor, statement, parameters, *__):
+        if "ORDER BY" in statement:
+            rows = cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.append(" ".join(row[3] for row in rows))
+
+    def read(connection):
+        event.listen(connection, "before_cursor_execute", explain)
+        chosen = TraceFilter(project_id=str(UUID(int=1)), **measure)
+        list_traces(connection, SYSTEM, chosen, ListPage(TRACE_ORDERS.parse("createdAt,desc")), limit=10)
+
+    async with open_traces(data_dir=tmp_path) as server:
+        await server.traces.read(read)
+
+    window, page = plans
+    assert "USING COVERING INDEX ix_traces_project_id_id" in window
+    assert "USING INDEX ix_traces_project_id_id" in page
+    assert "TEMP B-TREE" not in page

@@ -1,5 +1,7 @@
 """Traces and spans that people review."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from tests.server.test_trace_scores import add_jobs
 from tests.server.test_trace_views import agent_spans
@@ -102,6 +104,49 @@ def test_what_people_say_counts_as_of_any_item(chat):
     (case,) = chat.get(f"{ROOT}/datasets/qa/versions/latest/items").json()["content"]
     assert case["expectedOutputs"] == {"output": "In Paris."}
     assert case["metadata"]["recorded"]["modelCalls"][0]["response"]["content"] == "In Rome."
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "expected"),
+    [
+        ({"verdict": "CORRECT"}, {}, {"output": "In Rome."}),
+        ({"verdict": "CORRECT"}, {"useCorrections": False}, None),
+        ({"verdict": "CORRECT", "overriddenExpectedOutput": {"output": "Rome"}}, {}, {"output": "Rome"}),
+        ({"verdict": "UNSURE"}, {}, None),
+        ({"verdict": "INCORRECT"}, {}, None),
+    ],
+)
+def test_an_answer_that_people_found_correct_is_expected_from_then_on(chat, said, options, expected):
+    (item,) = put(chat, 1)
+    review(chat, item, **said)
+    assert chat.post(f"{ROOT}/datasets", json={"name": "qa"}).status_code == 201
+
+    body = {"datasetName": "qa", "items": [{"itemResultId": item["itemId"]}], **options}
+    assert chat.post(f"{ROOT}/datasets/promote", json=body).status_code == 201
+
+    (case,) = chat.get(f"{ROOT}/datasets/qa/versions/latest/items").json()["content"]
+    assert case["expectedOutputs"] == expected
+
+
+def test_the_label_of_an_answer_found_correct_expects_it(chat):
+    (item,) = put(chat, 1)
+    review(chat, item, verdict="CORRECT")
+
+    (label,) = chat.get(f"{ROOT}/projects/chat/labels", params={"format": "json"}).json()["examples"]
+
+    assert label["expectedOutputs"] == {"output": "In Rome."}
+    assert label["actualOutputs"]["output"] == "In Rome."
+
+
+def test_requests_that_queue_a_trace_at_once_make_one_item(chat):
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda _: queue(chat, 1), range(12)))
+
+    assert [answer.status_code for answer in answers] == [201] * 12, [each.text for each in answers]
+    items = [answer.json()["items"][0] for answer in answers]
+    assert len({each["itemId"] for each in items}) == 1
+    assert sum(each["isNew"] for each in items) == 1
+    assert waiting(chat)["totalElements"] == 1
 
 
 def test_what_was_judged_stays_when_the_trace_is_removed(chat):

@@ -66,7 +66,7 @@ def label_json(each: LabelledItem) -> str:
 def label_sections(each: LabelledItem) -> tuple[str, str | None, str, str]:
     """Return the inputs, the expected outputs, the recorded outputs and the metadata of a label, as JSON."""
     item, said = each.item, each.annotation
-    corrected = said.overridden_expected_output or item.expected_output
+    corrected = said.overridden_expected_output or item.expected_output or each.answer
     marks = {
         "label": said.verdict == Verdict.CORRECT,
         "verdict": said.verdict,

@@ -34,7 +34,9 @@ from dokimos.server._services.datasets.dataset_versions import NewVersion, Writt
 from dokimos.server._services.datasets.datasets import LATEST, find_dataset, find_version
 from dokimos.server._services.errors import ConflictError, NotFoundError, NotLatestError
 from dokimos.server._services.reviews.annotations import annotations_of
+from dokimos.server._services.reviews.recorded_answers import read_recorded_answers
 from dokimos.server._services.reviews.review_counts import is_decided
+from dokimos.server._services.reviews.reviews import Verdict
 
 _ATTEMPTS: Final = 5
 
@@ -155,7 +157,9 @@ def _find_promoted(connection: Connection, principal: Principal, promotion: Prom
 def _find_items(connection: Connection, principal: Principal, ids: Sequence[str]) -> dict[str, Row[Any]]:
     """The items by their ids; raises `NotFoundError` for the first one that the caller does not see."""
     rows: dict[str, Row[Any]] = {}
-    size = measure_texts(connection, ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.metadata).label("size")
+    # The answer is the expected output of an item of a trace that was found to be correct.
+    texts = (ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.actual_output, ITEMS.c.metadata)
+    size = measure_texts(connection, *texts).label("size")
     query: Select[Any] = (
         select(ITEMS.c.id, DATASET_ITEMS.c.lineage_id, size)
         .join(RUNS, RUNS.c.id == ITEMS.c.run_id)
@@ -260,12 +264,14 @@ def _read_texts(
     columns = (ITEMS.c.run_id, ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.metadata)
     rows = _read_columns(connection, principal, ids, columns)
     annotations = annotations_of(connection, principal, ids) if promotion.use_corrections else {}
+    correct = [item_id for item_id, row in annotations.items() if row.verdict == Verdict.CORRECT]
+    answers = read_recorded_answers(connection, correct)
     texts: list[tuple[Row[Any], str | None]] = []
     for item_id in ids:
         annotation = annotations.get(item_id)
         correction = None if annotation is None else annotation.overridden_expected_output
-        override = promotion.items[item_id]
-        texts.append((rows[item_id], override or correction or rows[item_id].expected_output))
+        expected = promotion.items[item_id] or correction or rows[item_id].expected_output
+        texts.append((rows[item_id], expected or answers.get(item_id)))
     return texts
 
 

@@ -100,21 +100,18 @@ class TraceFilter:
         Args:
             order: Of the list: what has no value to sort by is not in it.
         """
-        conditions = [*self._compare()]
+        conditions = [*self._compare(is_by_id(order))]
         if not is_by_id(order) and order.values[0] is not _TOKENS:
             conditions.append(order.values[0].is_not(None))
         return conditions
 
-    def _compare(self) -> Iterator[ColumnElement[bool]]:
+    def _compare(self, in_order_of_ids: bool) -> Iterator[ColumnElement[bool]]:
         columns = TRACES.c
         if self.project_id is not None:
             pinned = (self.trace_id, self.session_id, self.user_id)
             # A few traces share a session: an expression keeps the database from reading all of the project.
             is_pinned = any(value is not None for value in pinned)
-            column = (
-                func.coalesce(columns.project_id, columns.project_id) if is_pinned else columns.project_id
-            )
-            yield column == self.project_id
+            yield (_hide(columns.project_id) if is_pinned else columns.project_id) == self.project_id
         equal = (
             (columns.trace_id, self.trace_id),
             (columns.session_id, self.session_id),
@@ -128,19 +125,27 @@ class TraceFilter:
             (columns.cost_usd, self.min_cost, self.max_cost),
             (_TOKENS, self.min_tokens, self.max_tokens),
         )
-        for measure, low, high in ranges:
+        for column, low, high in ranges:
+            # In the order of ids, the index of a measure would have all rows of its range read and sorted.
+            measure = _hide(column) if in_order_of_ids else column
             if low is not None:
                 yield measure >= low
             if high is not None:
                 yield measure <= high
+        start = _hide(columns.start_ns) if in_order_of_ids else columns.start_ns
         if self.start_from is not None:
-            yield columns.start_ns >= self.start_from
+            yield start >= self.start_from
         if self.start_to is not None:
-            yield columns.start_ns < self.start_to
+            yield start < self.start_to
         if self.scores is not None:
             yield self.scores.is_met(self.project_id)
         if self.status is not None:
             yield HAS_ERROR if self.status == "error" else columns.error_count == 0
+
+
+def _hide(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return the value of a column as an expression that no index has."""
+    return func.coalesce(column, column)
 
 
 def is_by_id(order: Order) -> bool:

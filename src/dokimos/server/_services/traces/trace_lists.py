@@ -67,7 +67,8 @@ def list_traces(
         return _search(connection, principal, chosen, page, limit, offset)
     streams = visible_parts(principal, chosen.project_id)
     count = limit + offset + 1
-    parts = [_read_part(connection, seen, chosen, page.order, place, count) for seen in streams]
+    sees_all = principal.role is not Role.NONE and not principal.is_restricted
+    parts = [_read_part(connection, seen, chosen, page.order, place, count, sees_all) for seen in streams]
     keys, end = _merge(parts, page.order, count)
     shown = [key[-1] for key in keys[offset : offset + limit]]
     last = shown[-1] if len(keys) > offset + limit else None
@@ -112,6 +113,7 @@ def _read_part(
     order: Order,
     place: Sequence[Any] | None,
     count: int,
+    sees_all: bool,
 ) -> _Part:
     by_id = is_by_id(order)
     if by_id and chosen.scores is not None:
@@ -124,8 +126,10 @@ def _read_part(
     if not by_id:
         bounds += _bounds_of_order(chosen, order)
     end = None
-    if chosen.is_narrow:
-        query = order.apply(select(*order.values).where(*bounds)).offset(WINDOW - 1).limit(1)
+    if not _is_found_by_index(chosen, order):
+        # An index has the ids alone, and to read 10,000 rows takes 30 times as long. Removed ones may count.
+        counted = bounds[1:] if by_id and sees_all and chosen.trace_id is None else bounds
+        query = order.apply(select(*order.values).where(*counted)).offset(WINDOW - 1).limit(1)
         row = connection.execute(query).first()
         end = None if row is None else tuple(row)
     if end is not None:
@@ -133,6 +137,15 @@ def _read_part(
     query = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
     keys = [tuple(row) for row in connection.execute(query.limit(count))]
     return _Part(keys, None if len(keys) == count else end)
+
+
+def _is_found_by_index(chosen: TraceFilter, order: Order) -> bool:
+    """Whether an index has just the traces that are asked for, in their order."""
+    names: tuple[str, ...] = _BOUNDS.get(_name_of(order), ())
+    if is_by_id(order) and chosen.status == "error":
+        names = ("status",)
+    nothing: dict[str, Any] = dict.fromkeys(names)
+    return not replace(chosen, **nothing).is_narrow
 
 
 def _read_scored_part(
