@@ -24,11 +24,11 @@ from dokimos.server._services.judging.judge_replies import encode_reply
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _PAUSE_SECONDS: Final = 0.002
-_LONGEST_PAUSE_SECONDS: Final = 0.03
+_LONGEST_PAUSE_SECONDS: Final = 0.02
 """Between two transactions, for each call of the last one, and at most.
 
-Where many calls are made at once, more of them share a transaction; next to a reply of a model thirty
-milliseconds are little.
+Where many calls are made at once, more of them share a transaction; next to a reply of a model ten
+milliseconds are nothing.
 """
 _RETRY_SECONDS: Final = (0.1, 0.2, 0.5, 1.0)
 """Between attempts to store something while the database is away; then `_LONGEST_RETRY_SECONDS`."""
