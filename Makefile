@@ -13,7 +13,7 @@ PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --di
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo demo-server pictures test test-long test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server validity budget clean
+.PHONY: help demo demo-server pictures ui test test-long test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo-server: $(VENV)/.demo-server  ## Start a server with the runs of the demo i
 
 pictures: $(VENV)/.dev  ## Make the pictures of the README from the demo; needs a browser.
 	@$(BIN)/python tools/pictures.py
+
+ui:  ## Build the web interface from frontend/; needs Node 20.19 or newer.
+	@cd frontend && npm ci --no-audit --no-fund && npm test && npm run build
 
 test: $(VENV)/.dev  ## Run the tests.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

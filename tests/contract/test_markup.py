@@ -15,6 +15,8 @@ import pytest
 import dokimos
 
 SOURCES = Path(dokimos.__file__).parent
+ROOT = SOURCES.parents[1]
+FRONTEND = ROOT / "frontend" / "src"
 BUILDER = SOURCES / "_core" / "markup.py"
 MARKDOWN = {"exporters/_markdown.py", "gate/_verdict_markdown.py", "comparison/_markdown.py"}
 """They write Markdown, which has elements of its own and escapes in its own way."""
@@ -28,7 +30,7 @@ ELEMENT = re.compile(
     re.IGNORECASE,
 )
 SINKS = re.compile(
-    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|"
+    r"innerHTML|dangerouslySet|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|"
     r"\beval\(|new Function|setTimeout\(\s*[\"'`]|setHTMLUnsafe|javascript:|\.src\s*=|\.href\s*="
 )
 
@@ -38,7 +40,10 @@ def modules():
 
 
 def scripts():
-    return sorted(SOURCES.rglob("*.js"))
+    """All scripts; of the web interface what is written here, and not the bundle with its libraries."""
+    built = SOURCES / "server" / "static"
+    written = [path for path in SOURCES.rglob("*.js") if not path.is_relative_to(built)]
+    return sorted([*written, *FRONTEND.rglob("*.ts"), *FRONTEND.rglob("*.tsx")])
 
 
 def texts_of(tree):
@@ -96,9 +101,9 @@ def test_the_search_finds_markup_that_is_taken_as_it_is():
 
 def test_no_script_makes_elements_of_text():
     found = [
-        f"{path.relative_to(SOURCES)}: {hit[0]}"
+        f"{path.relative_to(ROOT)}: {hit[0]}"
         for path in scripts()
         for hit in SINKS.finditer(path.read_text(encoding="utf-8"))
     ]
-    assert scripts()
+    assert {".js", ".tsx"} <= {path.suffix for path in scripts()}
     assert found == []

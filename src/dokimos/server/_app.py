@@ -12,7 +12,13 @@ from fastapi import Depends, FastAPI, Request
 from starlette.datastructures import State
 
 from dokimos._version import __version__
-from dokimos.server._api import event_routes, health_routes, metrics_routes, server_settings_routes
+from dokimos.server._api import (
+    event_routes,
+    health_routes,
+    metrics_routes,
+    server_settings_routes,
+    web_pages,
+)
 from dokimos.server._api.accounts import (
     key_routes,
     member_routes,
@@ -135,6 +141,7 @@ _ROUTERS: Final = (
     oidc_routes.ROUTER,
     user_routes.ROUTER,
     health_routes.ROUTER,
+    web_pages.ROUTER,
 )
 
 _RULE_EVENTS: Final = (

@@ -110,6 +110,31 @@ class ItemPage(PageAnswer):
     content: list[ItemAnswer]
 
 
+class ScoreColumnAnswer(WireModel):
+    """What one evaluator said of the items of a run."""
+
+    evaluator_name: str
+    scores: list[float | None]
+    outcomes: str = Field(
+        description="A letter for each item: `p` passed, `f` failed, `i` no verdict, `-` not scored."
+    )
+
+
+class OutlineAnswer(WireModel):
+    """The outcome and the scores of every item of a run, as columns of one entry for each item."""
+
+    ordinals: list[int]
+    repetitions: list[int]
+    outcomes: str = Field(
+        description="A letter for each item: `p` passed, `f` failed, `e` errored, `u` not judged."
+    )
+    latencies_ms: list[int | None]
+    evaluators: list[ScoreColumnAnswer]
+    excluded_evaluators: list[str] = Field(
+        description="Evaluators without a column, since the answer would have more than two million scores."
+    )
+
+
 class EvaluatorAnswer(EvaluatorBody):
     """An evaluator of a run, with what its scores come to."""
 

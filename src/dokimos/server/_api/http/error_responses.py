@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.routing import Match
 from starlette.types import Scope
 
+from dokimos.server._api.web_pages import answer_page, wants_page
 from dokimos.server._db.clock import format_time, now
 from dokimos.server._db.database import DatabaseUnavailable, Lane, ReadersBusy, ReadTooSlow
 from dokimos.server._services.errors import (
@@ -210,6 +211,8 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
+        if wants_page(request):
+            return answer_page(request)
         where = ". The API is below /api/v1, and /openapi.json describes it" if path == "/" else ""
         return error_response(404, f"There is no such route: {request.method} {path}{where}")
     if error.status_code == 405:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from dokimos.server._api.answer_schemas import RunDetails
+from dokimos.server._api.answer_schemas import OutlineAnswer, RunDetails
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.idempotency import IdempotencyKey, hash_body
 from dokimos.server._api.http.json_body import describe_body, json_body
@@ -22,6 +23,7 @@ from dokimos.server._api.http.spliced_json import JsonText, json_response, splic
 from dokimos.server._api.runs.item_answers import items_json
 from dokimos.server._api.runs.item_bodies import ITEMS_BODY
 from dokimos.server._api.runs.items_endpoint import store_items
+from dokimos.server._api.runs.outline_answers import outline_json
 from dokimos.server._api.runs.run_answers import run_json, runs_json
 from dokimos.server._api.runs.run_schemas import (
     ChangeStatusBody,
@@ -32,12 +34,14 @@ from dokimos.server._api.runs.run_schemas import (
     RunSummary,
     StatusAnswer,
 )
+from dokimos.server._db.database import Lane
 from dokimos.server._services.judging.judge_jobs import errors_of_items
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.reviews.annotations import visible_annotations
 from dokimos.server._services.runs.item_pages import ITEM_ORDERS, ItemFilter, count_items, read_item_page
 from dokimos.server._services.runs.run_evaluators import describe_evaluators
 from dokimos.server._services.runs.run_lists import RUN_ORDERS, RunFilter, list_runs
+from dokimos.server._services.runs.run_outline import read_outline
 from dokimos.server._services.runs.run_parts import EvaluatorOfRun, evaluators_of_run, tags_of_runs
 from dokimos.server._services.runs.runs import (
     COMPARABLE,
@@ -55,6 +59,7 @@ ROUTER = APIRouter(prefix="/api/v1", tags=["Runs"])
 _ITEMS_PAGE = page_request(50)
 _ITEMS_CURSOR = cursor_request(ITEM_ORDERS)
 _RUNS_PAGE = list_request(RUN_ORDERS)
+_MOST_NAMED_ITEMS = 500
 
 
 @ROUTER.post(
@@ -111,8 +116,18 @@ async def _read_item_filter(
     search: Search = None,
     outcome: Annotated[Literal["passed", "failed", "errored", "unjudged"] | None, Query()] = None,
     failed_evaluator: Annotated[str | None, Query(alias="failedEvaluator")] = None,
+    ordinal: Annotated[
+        list[Annotated[int, Query(ge=0, le=2**63 - 1)]] | None, Query(max_length=_MOST_NAMED_ITEMS)
+    ] = None,
+    item_id: Annotated[list[UUID] | None, Query(alias="itemId", max_length=_MOST_NAMED_ITEMS)] = None,
 ) -> ItemFilter:
-    return ItemFilter(search=search, outcome=outcome, failed_evaluator=failed_evaluator)
+    return ItemFilter(
+        search=search,
+        outcome=outcome,
+        failed_evaluator=failed_evaluator,
+        ordinals=ordinal or (),
+        ids=tuple(map(str, item_id or ())),
+    )
 
 
 @ROUTER.get("/runs/{runId}", response_model=RunDetails)
@@ -136,6 +151,25 @@ async def get_run(
             lane_of(chosen.search),
         )
     )
+
+
+@ROUTER.get("/runs/{runId}/outline", response_model=OutlineAnswer)
+@access(Access.READ)
+async def get_outline(
+    caller: Caller,
+    store: Store,
+    run_id: RunId,
+    chosen: Annotated[ItemFilter, Depends(_read_item_filter)],
+) -> Response:
+    """Return the outcome and the scores of every item of a run as columns, without the texts of the items.
+
+    The columns have one entry for each item, in the order of their ordinals.
+    """
+
+    def read(connection: Connection) -> bytes:
+        return outline_json(read_outline(connection, caller, run_id, chosen))
+
+    return json_response(await store.read(read, Lane.SEARCH))
 
 
 @ROUTER.post(

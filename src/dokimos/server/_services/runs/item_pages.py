@@ -23,6 +23,10 @@ class ItemFilter:
     """`passed`, `failed`, `errored` or `unjudged`."""
     failed_evaluator: str | None = None
     """Items with which this evaluator is not content."""
+    ordinals: Sequence[int] = ()
+    """Items with these ordinals, in all their repetitions; without any, all."""
+    ids: Sequence[str] = ()
+    """Likewise, the items with these ids."""
 
 
 ITEM_ORDERS: Final = SortKeys(
@@ -56,7 +60,7 @@ def read_item_page(
     Raises:
         InvalidRequestError: The run has no item that the page could go on behind.
     """
-    query = page.order.apply(_filter_items(select(ITEMS), run_id, chosen))
+    query = page.order.apply(filter_items(select(ITEMS), run_id, chosen))
     if page.after is not None:
         items_of_run = select(ITEMS).where(ITEMS.c.run_id == run_id)
         query = query.where(page.order.is_behind(find_place(connection, items_of_run, page, ITEMS.c.id)))
@@ -66,7 +70,7 @@ def read_item_page(
 
 def count_items(connection: Connection, run: Row[Any], chosen: ItemFilter) -> int:
     """Return how many items of a run a filter leaves: as the run keeps it, or else counted."""
-    if not (chosen.search or chosen.failed_evaluator):
+    if not (chosen.search or chosen.failed_evaluator or chosen.ordinals or chosen.ids):
         count = _look_up_count(run, chosen.outcome)
         if count is not None:
             return count
@@ -87,7 +91,7 @@ def _look_up_count(run: Row[Any], outcome: str | None) -> int | None:
 
 
 def _count_items(connection: Connection, run_id: str, chosen: ItemFilter) -> int:
-    query = _filter_items(select(func.count()).select_from(ITEMS), run_id, chosen)
+    query = filter_items(select(func.count()).select_from(ITEMS), run_id, chosen)
     count: int = connection.execute(query).scalar_one()
     return count
 
@@ -101,8 +105,13 @@ def evaluations_of(connection: Connection, item_ids: Sequence[str]) -> dict[str,
     return evaluations
 
 
-def _filter_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[Any]:
+def filter_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[Any]:
+    """Restrict a query over items to those of a run that a filter leaves."""
     query = query.where(ITEMS.c.run_id == run_id)
+    if chosen.ordinals:
+        query = query.where(ITEMS.c.ordinal.in_(chosen.ordinals))
+    if chosen.ids:
+        query = query.where(ITEMS.c.id.in_(chosen.ids))
     if chosen.search:
         columns = (ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.actual_output, ITEMS.c.error)
         query = query.where(or_(*(contains(column, chosen.search) for column in columns)))

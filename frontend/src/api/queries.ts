@@ -1,0 +1,106 @@
+/** What pages ask the server for, and how long an answer is good. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { get } from "./client";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type Project = Schemas["ProjectAnswer"];
+export type Experiment = Schemas["ExperimentAnswer"];
+export type RunSummary = Schemas["RunSummary"];
+export type Run = Schemas["RunDetails"];
+export type Item = Schemas["ItemAnswer"];
+export type EvalResult = Schemas["EvalResultAnswer"];
+export type Evaluator = Run["evaluators"][number];
+export type OutlineAnswer = Schemas["OutlineAnswer"];
+export type Diff = Schemas["DiffAnswer"];
+export type DiffCase = Schemas["DiffCase"];
+export type Trends = Schemas["TrendsAnswer"];
+export type Verdict = Schemas["ExperimentVerdict"];
+
+const LIVE_MS = 2_000;
+const LIVE_STATUSES: readonly string[] = ["PENDING", "RUNNING", "EVALUATING"];
+
+export const isLive = (status: string | undefined): boolean => LIVE_STATUSES.includes(status ?? "");
+
+export const projectsQuery = queryOptions({
+  queryKey: ["projects"],
+  queryFn: ({ signal }) => get<Project[]>("/projects", {}, signal),
+});
+
+export const experimentsQuery = (project: string) =>
+  queryOptions({
+    queryKey: ["experiments", project],
+    queryFn: ({ signal }) =>
+      get<Experiment[]>(`/projects/${encodeURIComponent(project)}/experiments`, {}, signal),
+  });
+
+export const trendsQuery = (experiment: string) =>
+  queryOptions({
+    queryKey: ["trends", experiment],
+    queryFn: ({ signal }) => get<Trends>(`/experiments/${experiment}/trends`, { limit: 30 }, signal),
+  });
+
+export const runsQuery = (experiment: string, search = "") =>
+  queryOptions({
+    queryKey: ["runs", experiment, search],
+    queryFn: ({ signal }) => get<RunSummary[]>(`/experiments/${experiment}/runs`, { limit: 200, search }, signal),
+    placeholderData: keepPreviousData,
+    refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? LIVE_MS : false),
+  });
+
+export const runQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["run", run],
+    queryFn: ({ signal }) => get<Run>(`/runs/${run}`, { size: 1 }, signal),
+    refetchInterval: (query) => (isLive(query.state.data?.status) ? LIVE_MS : false),
+  });
+
+/** The outcome of every item; asked for again whenever the run says that it has more. */
+export const outlineQuery = (run: string, version: string, search = "") =>
+  queryOptions({
+    queryKey: ["outline", run, search, version],
+    queryFn: ({ signal }) => get<OutlineAnswer>(`/runs/${run}/outline`, { search }, signal),
+    placeholderData: keepPreviousData,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export const itemsQuery = (run: string, ordinals: readonly number[], version: string) =>
+  queryOptions({
+    queryKey: ["items", run, version, ordinals],
+    queryFn: async ({ signal }) =>
+      (await get<Run>(`/runs/${run}`, { ordinal: ordinals, size: 500 }, signal)).items.content,
+    enabled: ordinals.length > 0,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export const itemByIdQuery = (run: string | null, id: string | null) =>
+  queryOptions({
+    queryKey: ["item", run, id],
+    queryFn: async ({ signal }) =>
+      (await get<Run>(`/runs/${run}`, { itemId: id, size: 1 }, signal)).items.content[0] ?? null,
+    enabled: run !== null && id !== null,
+  });
+
+/** The run that a comparison takes as baseline where nobody named one. */
+export const baselineQuery = (experiment: string, candidate: string) =>
+  queryOptions({
+    queryKey: ["baseline", experiment, candidate],
+    queryFn: ({ signal }) =>
+      get<Schemas["dokimos__server___api__comparisons__gate_schemas__BaselineAnswer"]>(
+        `/experiments/${experiment}/runs/${candidate}/baseline`,
+        {},
+        signal,
+      ),
+  });
+
+export const diffQuery = (experiment: string, candidate: string, baseline: string, status: string, page: number) =>
+  queryOptions({
+    queryKey: ["diff", experiment, candidate, baseline, status, page],
+    queryFn: ({ signal }) =>
+      get<Diff>(
+        `/experiments/${experiment}/runs/${candidate}/diff`,
+        { baselineRunId: baseline, status, page, size: 50 },
+        signal,
+      ),
+    placeholderData: keepPreviousData,
+  });

@@ -1,0 +1,247 @@
+/** Charts as SVG, with classes for colours and a label that says the finding. */
+import type { Trends } from "../api/queries";
+import { points, rate, score, time } from "../lib/format";
+import { type Counts, type Histogram, type Outcome, type Outline, select, wilson } from "../lib/outline";
+
+export function OutcomeBar({ counts }: { counts: Counts }) {
+  const total = counts.pass + counts.fail + counts.error + counts.none || 1;
+  let x = 0;
+  return (
+    <svg className="outcomes" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
+      {(["pass", "fail", "error", "none"] as const).map((outcome) => {
+        const width = (counts[outcome] / total) * 1000;
+        const part = <rect key={outcome} className={`f-${outcome}`} x={x} width={Math.max(0, width - 1.5)} height="8" />;
+        x += width;
+        return part;
+      })}
+    </svg>
+  );
+}
+
+export function RateBar({ passed, judged, wanted }: { passed: number; judged: number; wanted?: number | null }) {
+  const interval = wilson(passed, judged);
+  if (interval === null) return null;
+  const [low, high] = interval.map((end) => end * 200) as [number, number];
+  return (
+    <svg className="ratebar" viewBox="0 0 200 10" preserveAspectRatio="none" aria-hidden="true">
+      <rect className="f-none" y="3" width="200" height="4" />
+      <rect className="f-pass" y="3" width={(passed / judged) * 200} height="4" />
+      <rect className="f-fg" x={low} y="4.4" width={high - low} height="1.2" />
+      <rect className="f-fg" x={low} y="1.5" width="1.2" height="7" />
+      <rect className="f-fg" x={high - 1.2} y="1.5" width="1.2" height="7" />
+      {wanted != null && <line className="l-wish" x1={wanted * 200} x2={wanted * 200} y1="0" y2="10" />}
+    </svg>
+  );
+}
+
+interface HistogramProps {
+  readonly data: Histogram;
+  readonly threshold: number | null;
+  readonly lowerIsBetter: boolean;
+}
+
+export function ScoreHistogram({ data, threshold, lowerIsBetter }: HistogramProps) {
+  const most = Math.max(...data.bins, 1);
+  const width = (data.high - data.low) / data.bins.length;
+  const at = threshold === null ? null : ((threshold - data.low) / (data.high - data.low)) * 112;
+  const label = `Scores in ten bins from ${score(data.low)} to ${score(data.high)}: ${data.bins.join(", ")}`;
+  return (
+    <svg className="hist" viewBox="0 0 112 24" role="img" aria-label={label}>
+      {data.bins.map((n, index) => {
+        const better = lowerIsBetter ? data.low + index * width : data.low + (index + 1) * width;
+        const passes = threshold !== null && (lowerIsBetter ? better <= threshold : better >= threshold - 1e-9);
+        const height = n === 0 ? 0.8 : 1.5 + (n / most) * 19.5;
+        const fill = n === 0 ? "f-none" : threshold === null ? "f-info" : passes ? "f-pass" : "f-fail";
+        return <rect key={index} className={fill} x={0.6 + index * 11.2} y={23 - height} width="10" height={height} />;
+      })}
+      {at !== null && at >= 0 && at <= 112 && <line className="l-wish" x1={at} x2={at} y1="0" y2="24" />}
+      <line className="l-axis" x1="0" x2="112" y1="23.5" y2="23.5" />
+    </svg>
+  );
+}
+
+const MOST_COLUMNS = 500;
+const CELL = { p: "pass", f: "fail", i: "info" } as const;
+
+/** Items by evaluators, the worst items at the left; above 500 items a column is a group's worst. */
+export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (position: number) => void }) {
+  const order = select(outline, { outcome: null, failedEvaluator: null, order: "worst" });
+  const groups = Math.min(order.length, MOST_COLUMNS);
+  const columns = Array.from({ length: groups }, (_, index) =>
+    order.slice(Math.floor((index * order.length) / groups), Math.floor(((index + 1) * order.length) / groups)),
+  );
+  const rows = outline.columns.slice(0, 40);
+  const left = 150;
+  const step = (1000 - left) / Math.max(groups, 1);
+  const failed = outline.outcomes.filter((outcome) => outcome === "fail").length;
+  const label = `Items by evaluators, worst items left: ${failed} of ${outline.size} failed`;
+  return (
+    <svg className="heat" viewBox={`0 0 1000 ${rows.length * 15}`} role="img" aria-label={label}>
+      {rows.map((row, line) => (
+        <g key={row.name}>
+          <text x="0" y={line * 15 + 10}>{row.name.length > 24 ? `${row.name.slice(0, 23)}…` : row.name}</text>
+          <path className="f-fail" d={cells(columns, row.outcomes, "f", left, step, line * 15, 12)} />
+          <path className="f-soft" d={cells(columns, row.outcomes, "p", left, step, line * 15 + 5, 7)} />
+          <path className="f-none" d={cells(columns, row.outcomes, "i", left, step, line * 15 + 9, 3)} />
+        </g>
+      ))}
+      <rect
+        x={left}
+        width={1000 - left}
+        height={rows.length * 15}
+        fill="transparent"
+        cursor="pointer"
+        onClick={(event) => {
+          const box = event.currentTarget.getBoundingClientRect();
+          const column = columns[Math.floor(((event.clientX - box.left) / box.width) * groups)];
+          if (column?.[0] !== undefined) onOpen(column[0]);
+        }}
+      />
+    </svg>
+  );
+}
+
+function cells(
+  columns: readonly (readonly number[])[],
+  outcomes: string,
+  wanted: keyof typeof CELL,
+  left: number,
+  step: number,
+  y: number,
+  height: number,
+): string {
+  const gap = step > 3 ? 0.8 : 0;
+  let path = "";
+  columns.forEach((positions, index) => {
+    if (worst(positions, outcomes) !== wanted) return;
+    const width = (step - gap).toFixed(2);
+    path += `M${(left + index * step).toFixed(2)} ${y}h${width}v${height}h-${width}z`;
+  });
+  return path;
+}
+
+function worst(positions: readonly number[], outcomes: string): string {
+  let found = "-";
+  for (const position of positions) {
+    const letter = outcomes[position] ?? "-";
+    if (letter === "f") return "f";
+    if (letter === "p" || (letter === "i" && found === "-")) found = letter;
+  }
+  return found;
+}
+
+export function TrendChart({ trends }: { trends: Trends }) {
+  const runs = trends.runs.filter((run) => run.passRate !== null);
+  if (runs.length < 2) return <p className="muted">A trend needs at least two finished runs; there is {runs.length}.</p>;
+  const x = (index: number) => 40 + (index / (runs.length - 1)) * 830;
+  const y = (value: number) => 10 + (1 - value) * 150;
+  const last = runs.at(-1);
+  const label = `Pass rate of ${runs.length} runs, the last at ${rate(last?.passRate)}`;
+  return (
+    <svg className="chart" viewBox="0 0 940 190" role="img" aria-label={label}>
+      {[0, 0.25, 0.5, 0.75, 1].map((value) => (
+        <g key={value}>
+          <line className="l-axis" x1="40" x2="880" y1={y(value)} y2={y(value)} />
+          <text x="34" y={y(value) + 4} textAnchor="end">{value * 100}</text>
+        </g>
+      ))}
+      <polyline className="l-data" points={runs.map((run, i) => `${x(i)},${y(run.passRate ?? 0)}`).join(" ")} />
+      {runs.map((run, i) => {
+        const interval = wilson(run.passedItems, run.totalItems);
+        return (
+          <g key={run.runId}>
+            {interval !== null && <line className="l-int" x1={x(i)} x2={x(i)} y1={y(interval[0])} y2={y(interval[1])} />}
+            <circle className="ring" cx={x(i)} cy={y(run.passRate ?? 0)} r="3.5">
+              <title>{`${time(run.startedAt)}: ${rate(run.passRate)} (${run.passedItems}/${run.totalItems})`}</title>
+            </circle>
+          </g>
+        );
+      })}
+      <text className="strong" x={Math.min(x(runs.length - 1) + 8, 884)} y={y(last?.passRate ?? 0) + 4}>
+        {rate(last?.passRate)}
+      </text>
+      <text x="40" y="182">{time(runs[0]?.startedAt ?? "")}</text>
+      <text x="880" y="182" textAnchor="end">{time(last?.startedAt ?? "")}</text>
+    </svg>
+  );
+}
+
+export interface Change {
+  readonly name: string;
+  /** The change as it is written, from baseline to candidate. */
+  readonly raw: number;
+  /** The same and its interval of 95 %, turned so that below zero is worse. */
+  readonly delta: number;
+  readonly interval: readonly [number, number] | null;
+  readonly outcome: Outcome;
+}
+
+/** Changes with their intervals around zero; left is worse. */
+export function ChangeChart({ changes }: { changes: readonly Change[] }) {
+  const reach = Math.max(0.01, ...changes.flatMap((one) => [one.delta, ...(one.interval ?? [])].map(Math.abs)));
+  const x = (value: number) => 400 + (value / reach) * 180;
+  const height = changes.length * 25;
+  const worse = changes.filter((one) => one.outcome === "fail").map((one) => one.name);
+  const label = `Changes with 95 % intervals: ${worse.length ? `${worse.join(", ")} regressed` : "nothing regressed"}`;
+  return (
+    <>
+    <ChangeTable changes={changes} />
+    <svg className="chart hide-s" viewBox={`0 0 760 ${height + 20}`} role="img" aria-label={label}>
+      <line className="l-fg" x1="400" x2="400" y1="4" y2={height} />
+      {[-reach, reach].map((value) => (
+        <text key={value} x={x(value)} y={height + 14} textAnchor="middle">{points(value)}</text>
+      ))}
+      <text x="400" y={height + 14} textAnchor="middle">0</text>
+      {changes.map((one, index) => {
+        const y = 16 + index * 25;
+        const fill = one.outcome === "fail" ? "f-fail" : one.outcome === "pass" ? "f-pass" : "f-fg";
+        return (
+          <g key={one.name}>
+            <text className={index === 0 ? "strong" : ""} x="0" y={y + 4}>
+              {one.name.length > 32 ? `${one.name.slice(0, 31)}…` : one.name}
+            </text>
+            {one.interval !== null && (
+              <rect
+                className={fill}
+                x={x(one.interval[0])}
+                y={y - 0.8}
+                width={Math.max(1, x(one.interval[1]) - x(one.interval[0]))}
+                height="1.6"
+              />
+            )}
+            <circle className={fill} cx={x(one.delta)} cy={y} r="4" />
+            <text className={one.outcome === "none" ? "" : `t-${one.outcome}`} x="600" y={y + 4}>
+              {points(one.raw)}
+            </text>
+            <text x="648" y={y + 4}>{CHANGE_WORDS[one.outcome]}</text>
+          </g>
+        );
+      })}
+    </svg>
+    </>
+  );
+}
+
+const CHANGE_WORDS: Record<Outcome, string> = {
+  fail: "regressed",
+  pass: "improved",
+  error: "errored",
+  none: "no clear change",
+};
+
+/** The same changes where a chart would be too small to read. */
+function ChangeTable({ changes }: { changes: readonly Change[] }) {
+  return (
+    <table className="only-s">
+      <tbody>
+        {changes.map((one) => (
+          <tr key={one.name}>
+            <th scope="row">{one.name}</th>
+            <td className={`num ${one.outcome}`}>{points(one.raw)}</td>
+            <td className="muted">{CHANGE_WORDS[one.outcome]}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,112 @@
+/** Small parts that every page uses. */
+import type { ReactNode } from "react";
+import { ApiError, OfflineError } from "../api/client";
+import { shown, time, utc } from "../lib/format";
+import type { Outcome } from "../lib/outline";
+
+const SIGNS: Record<Outcome, readonly [string, string]> = {
+  pass: ["✓", "pass"],
+  fail: ["✗", "fail"],
+  error: ["!", "error"],
+  none: ["–", "not judged"],
+};
+
+export function Sign({ outcome, word = true }: { outcome: Outcome; word?: boolean }) {
+  const [sign, text] = SIGNS[outcome];
+  return (
+    <span className={`sign ${outcome}`} {...(word ? {} : { role: "img", "aria-label": text })}>
+      {word ? `${sign} ${text}` : sign}
+    </span>
+  );
+}
+
+export function Time({ value }: { value: string }) {
+  return (
+    <time dateTime={value} title={utc(value)}>
+      {time(value)}
+    </time>
+  );
+}
+
+/** Text that came from a model or a dataset: never rendered, with what is hidden in it made visible. */
+export function Text({ children, limit = 100_000 }: { children: string; limit?: number }) {
+  const text = children.slice(0, limit);
+  return (
+    <pre className="text" tabIndex={0} dir="auto">
+      {shown(text) || "(empty)"}
+      {children.length > limit && `\n… ${children.length - limit} more characters`}
+    </pre>
+  );
+}
+
+export function State({ title, children, actions }: { title: string; children?: ReactNode; actions?: ReactNode }) {
+  return (
+    <div className="state">
+      <b>{title}</b>
+      {children}
+      {actions !== undefined && <div className="actions">{actions}</div>}
+    </div>
+  );
+}
+
+export function Loading() {
+  return (
+    <div role="status" aria-label="Loading">
+      <span className="skeleton" />
+      <span className="skeleton" />
+      <span className="skeleton" />
+    </div>
+  );
+}
+
+/** What went wrong, what it means, and what to do next. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  const again = retry !== undefined && (
+    <button type="button" className="btn" onClick={retry}>
+      Try again
+    </button>
+  );
+  if (error instanceof OfflineError) {
+    return (
+      <State title="The server does not answer" actions={again}>
+        <p>It may be stopped, or the network is away. Nothing was changed.</p>
+      </State>
+    );
+  }
+  if (error instanceof TypeError && error.message.includes("dynamically imported module")) {
+    return (
+      <State
+        title="A part of this page could not be loaded"
+        actions={<button type="button" className="btn" onClick={() => location.reload()}>Load the page again</button>}
+      >
+        <p>The server is stopped or away, or it was upgraded while this page was open. Nothing was changed.</p>
+      </State>
+    );
+  }
+  if (error instanceof ApiError && error.status === 401) {
+    return (
+      <State title="This page needs an API key">
+        <p>Sign in with an API key of this server, then open the page again.</p>
+      </State>
+    );
+  }
+  if (error instanceof ApiError && error.status === 403) {
+    return (
+      <State title="You may not see this page">
+        <p>{error.message} An administrator of the server can give you access.</p>
+      </State>
+    );
+  }
+  if (error instanceof ApiError && error.status === 404) {
+    return (
+      <State title="It is not here">
+        <p>{error.message} It may have been deleted, or belong to another tenant.</p>
+      </State>
+    );
+  }
+  return (
+    <State title="The page could not be loaded" actions={again}>
+      <p>{error instanceof Error ? error.message : String(error)} Nothing was changed.</p>
+    </State>
+  );
+}

@@ -1,0 +1,208 @@
+/** All items of a run: filtered and sorted here, read from the server as they come into sight. */
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from "react";
+import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
+import { count, cut, duration, score, shown, textOf } from "../lib/format";
+import { nameOf } from "../lib/items";
+import { type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
+import { Sign, State } from "./bits";
+
+const route = getRouteApi("/runs/$runId");
+const ROW = 76;
+const BLOCK = 50;
+const MOST_SCORES_IN_ROW = 4;
+const CHIPS: readonly (readonly [Outcome, string])[] = [
+  ["fail", "✗ Failed"],
+  ["error", "! Errored"],
+  ["pass", "✓ Passed"],
+  ["none", "– Not judged"],
+];
+
+interface Props {
+  readonly run: Run;
+  readonly outline: Outline;
+  readonly counts: Counts;
+  readonly version: string;
+  readonly onOpen: (place: string) => void;
+}
+
+export function ItemList({ run, outline, counts, version, onOpen }: Props) {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const [text, setText] = useState(search.search ?? "");
+  const wanted = useDeferredValue(search.search ?? "");
+  const matches = useQuery({ ...outlineQuery(run.id, version, wanted), enabled: wanted !== "" });
+  const order: Order = search.order ?? "worst";
+  const positions = useMemo(() => {
+    const answer = wanted === "" || matches.data === undefined ? null : readOutline(matches.data);
+    const found = answer && new Set(answer.ordinals.map((_, position) => placeOf(answer, position)));
+    const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order };
+    return select(outline, filter, found);
+  }, [outline, search.outcome, search.evaluator, order, wanted, matches.data]);
+  const change = (next: Partial<typeof search>) => {
+    void navigate({
+      search: (old) => Object.fromEntries(Object.entries({ ...old, ...next }).filter(([, one]) => one !== undefined)),
+      replace: true,
+      resetScroll: false,
+    });
+  };
+  const toggle = <T,>(now: T | undefined, one: T) => (now === one ? undefined : one);
+  return (
+    <section>
+      <div className="sec"><h2>Items</h2><span className="label">{count(positions.length)} of {count(outline.size)}</span></div>
+      <div className="bar">
+        <input
+          type="search"
+          className="field search"
+          aria-label="Search items"
+          placeholder="Search in inputs, outputs and errors"
+          value={text}
+          onChange={(event) => {
+            setText(event.target.value);
+            change({ search: event.target.value || undefined });
+          }}
+        />
+        <select
+          className="field"
+          aria-label="Order"
+          value={order}
+          onChange={(event) => change({ order: event.target.value === "worst" ? undefined : (event.target.value as Order) })}
+        >
+          <option value="worst">Worst first</option>
+          <option value="ordinal">As in the dataset</option>
+          <option value="slowest">Slowest first</option>
+          {outline.columns.map((one) => (
+            <option key={one.name} value={`score:${one.name}`}>Lowest {one.name} first</option>
+          ))}
+        </select>
+      </div>
+      <div className="bar" role="group" aria-label="Filters">
+        {CHIPS.filter(([outcome]) => counts[outcome] > 0).map(([outcome, label]) => (
+          <button
+            key={outcome}
+            type="button"
+            className="chip"
+            aria-pressed={search.outcome === outcome}
+            onClick={() => change({ outcome: toggle(search.outcome, outcome) })}
+          >
+            <span className={outcome}>{label}</span> <b>{count(counts[outcome])}</b>
+          </button>
+        ))}
+        {outline.columns.filter((one) => one.outcomes.includes("f")).map((one) => (
+          <button
+            key={one.name}
+            type="button"
+            className="chip"
+            aria-pressed={search.evaluator === one.name}
+            onClick={() => change({ evaluator: toggle(search.evaluator, one.name) })}
+          >
+            failed {shown(one.name)}
+          </button>
+        ))}
+      </div>
+      <div className="panel">
+        {positions.length === 0 ? (
+          <State title="No item is found"><p>Other filters or another search may find some.</p></State>
+        ) : (
+          <Rows run={run} outline={outline} version={version} positions={positions} current={search.item} onOpen={onOpen} />
+        )}
+      </div>
+    </section>
+  );
+}
+
+interface RowsProps {
+  readonly run: Run;
+  readonly outline: Outline;
+  readonly version: string;
+  readonly positions: readonly number[];
+  readonly current: string | undefined;
+  readonly onOpen: (place: string) => void;
+}
+
+function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: positions.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 8,
+  });
+  const rows = list.getVirtualItems();
+  const first = Math.floor((rows[0]?.index ?? 0) / BLOCK);
+  const last = Math.floor((rows.at(-1)?.index ?? 0) / BLOCK);
+  const read = (block: number) => [...new Set(
+    positions.slice(block * BLOCK, (block + 1) * BLOCK).map((position) => outline.ordinals[position] ?? 0),
+  )];
+  // Rows in sight reach into two blocks at most.
+  const upper = useQuery(itemsQuery(run.id, read(first), version));
+  const lower = useQuery(itemsQuery(run.id, read(last), version));
+  const items = new Map([...(upper.data ?? []), ...(lower.data ?? [])].map((item) => [`${item.ordinal}.${item.repetition}`, item]));
+  const columns = outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW);
+  const move = (event: KeyboardEvent) => {
+    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    if (step === 0) return;
+    event.preventDefault();
+    const now = Number((event.target as HTMLElement).dataset["index"] ?? -1);
+    const next = Math.min(positions.length - 1, Math.max(0, now + step));
+    const row = () => box.current?.querySelector<HTMLElement>(`[data-index="${next}"]`);
+    if (row() == null) {
+      list.scrollToIndex(next);
+      requestAnimationFrame(() => row()?.focus());
+    } else row()?.focus();
+  };
+  return (
+    <div className="rows" ref={box} onKeyDown={move}>
+      <div style={{ height: list.getTotalSize() }}>
+        {rows.map((row) => {
+          const position = positions[row.index] ?? 0;
+          const place = placeOf(outline, position);
+          return (
+            <button
+              key={row.key}
+              type="button"
+              data-index={row.index}
+              className={current === place ? "row on" : "row"}
+              style={{ transform: `translateY(${row.start}px)` }}
+              onClick={() => onOpen(place)}
+            >
+              <Sign outcome={outline.outcomes[position] ?? "none"} />
+              <Said item={items.get(place)} ordinal={outline.ordinals[position] ?? 0} />
+              <span className="scores">
+                {columns.map((column) => (
+                  <span key={column.name} className="score">
+                    <span className={column.outcomes[position] === "f" ? "fail" : ""}>{score(column.scores[position])}</span>
+                    <span className="sub">{shown(column.name)}</span>
+                  </span>
+                ))}
+              </span>
+              <span className="num muted">{duration(outline.latencies[position])}</span>
+            </button>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function Said({ item, ordinal }: { item: Item | undefined; ordinal: number }) {
+  if (item === undefined) return <span className="muted">#{ordinal} …</span>;
+  const wanted = textOf(item.expectedOutput);
+  return (
+    <span>
+      <span className="cut"><span className="mono muted">{shown(nameOf(item))}</span> {shown(cut(textOf(item.input), 240))}</span>
+      <span className="said">
+        <span className="label">got</span>
+        <span className="cut" dir="auto">{shown(cut(item.error ?? textOf(item.actualOutput), 240))}</span>
+      </span>
+      {wanted !== "" && (
+        <span className="said muted">
+          <span className="label">want</span>
+          <span className="cut" dir="auto">{shown(cut(wanted, 240))}</span>
+        </span>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,85 @@
+/** The frame of every page: menu, breadcrumbs, theme. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { type ReactNode, createContext, useContext, useEffect, useState } from "react";
+import { createPortal } from "react-dom";
+import { projectsQuery } from "../api/queries";
+import { shown } from "../lib/format";
+import { toggleTheme } from "../lib/theme";
+import mark from "../styles/mark.svg";
+
+const CrumbsPlace = createContext<HTMLElement | null>(null);
+const MOST_PROJECTS = 12;
+
+export function Shell() {
+  const [isOpen, setIsOpen] = useState(false);
+  const [place, setPlace] = useState<HTMLElement | null>(null);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useEffect(() => setIsOpen(false), [path]);
+  return (
+    <CrumbsPlace value={place}>
+      <a className="skip" href="#main">Skip to content</a>
+      <div className={isOpen ? "app menu-open" : "app"}>
+        <Menu />
+        <div>
+          <header className="top">
+            <button
+              type="button"
+              className="btn bare burger"
+              aria-label="Menu"
+              aria-expanded={isOpen}
+              onClick={() => setIsOpen(!isOpen)}
+            >
+              <svg className="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M2.5 4.5h11M2.5 8h11M2.5 11.5h11" /></svg>
+            </button>
+            <nav className="crumbs" aria-label="Breadcrumbs" ref={setPlace} />
+            <button type="button" className="btn bare" aria-label="Change theme" onClick={toggleTheme}>
+              <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
+                <path d="M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM8 1.5V3M8 13v1.5M1.5 8H3M13 8h1.5" />
+              </svg>
+            </button>
+          </header>
+          <main id="main" tabIndex={-1}>
+            <Outlet />
+          </main>
+        </div>
+      </div>
+    </CrumbsPlace>
+  );
+}
+
+function Menu() {
+  const projects = useQuery(projectsQuery);
+  return (
+    <nav className="side" aria-label="Main">
+      <Link to="/" className="brand"><img className="mark" src={mark} alt="" />dokimos</Link>
+      <h3>Overview</h3>
+      <Link to="/" activeOptions={{ exact: true }}>Home</Link>
+      <h3>Projects</h3>
+      {projects.data?.slice(0, MOST_PROJECTS).map((project) => (
+        <Link key={project.id} to="/projects/$name" params={{ name: project.name }}>
+          <span className="cut">{shown(project.name)}</span>
+        </Link>
+      ))}
+      <div className="foot">
+        {projects.isError ? <span className="error">! the server does not answer</span> : <a href="/openapi.json">API</a>}
+      </div>
+    </nav>
+  );
+}
+
+/** The breadcrumbs of a page, the page itself last. */
+export function Crumbs({ children, title }: { children?: ReactNode; title: string }) {
+  const place = useContext(CrumbsPlace);
+  useEffect(() => {
+    document.title = `${title} · dokimos`;
+  }, [title]);
+  if (place === null) return null;
+  return createPortal(
+    <>
+      {children}
+      <span aria-current="page">{shown(title)}</span>
+    </>,
+    place,
+  );
+}

@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { countOutcomes, histogram, quantile, readOutline, select, wilson } from "./outline";
+
+const outline = readOutline({
+  ordinals: [0, 1, 2, 3, 3],
+  repetitions: [0, 0, 0, 0, 1],
+  outcomes: "pfeuf",
+  latenciesMs: [5, null, 30, 10, 20],
+  evaluators: [
+    { evaluatorName: "exact", scores: [1, 0, null, null, 0], outcomes: "pf--f" },
+    { evaluatorName: "tone", scores: [0.9, 0.2, null, 0.5, 0.1], outcomes: "pfiif" },
+    { evaluatorName: "facts", scores: [1, 1, null, null, 0], outcomes: "pp--f" },
+  ],
+  excludedEvaluators: [],
+});
+const all = { outcome: null, failedEvaluator: null, order: "worst" } as const;
+
+describe("order and filters of items", () => {
+  it("puts what failed most first, then errors, then what nobody judged", () => {
+    expect(select(outline, all)).toEqual([4, 1, 2, 3, 0]);
+  });
+
+  it("keeps the order of the dataset, sorts by latency and by score, what is missing last", () => {
+    expect(select(outline, { ...all, order: "ordinal" })).toEqual([0, 1, 2, 3, 4]);
+    expect(select(outline, { ...all, order: "slowest" })).toEqual([2, 4, 3, 0, 1]);
+    expect(select(outline, { ...all, order: "score:tone" })).toEqual([4, 1, 3, 0, 2]);
+  });
+
+  it("filters by outcome, by evaluator and by what a search found", () => {
+    expect(select(outline, { ...all, outcome: "fail" })).toEqual([4, 1]);
+    expect(select(outline, { ...all, failedEvaluator: "facts" })).toEqual([4]);
+    expect(select(outline, { ...all, failedEvaluator: "gone" })).toEqual([]);
+    expect(select(outline, all, new Set(["3.1", "0.0"]))).toEqual([4, 0]);
+  });
+
+  it("tells repetitions of one item apart", () => {
+    expect(outline.hasRepetitions).toBe(true);
+    expect(countOutcomes(outline.outcomes)).toEqual({ pass: 1, fail: 2, error: 1, none: 1 });
+  });
+});
+
+describe("figures", () => {
+  it("spreads scores over the range of the evaluator", () => {
+    expect(histogram([0, 0.05, 1, null], [0, 1])?.bins).toEqual([2, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+  });
+
+  it("widens the range to scores beyond it, and has none without scores", () => {
+    expect(histogram([-10, 110], [0, 100])).toMatchObject({ low: -10, high: 110 });
+    expect(histogram([null], [0, 1])).toBeNull();
+    expect(histogram([7, 7], [null, null])?.bins[0]).toBe(2);
+  });
+
+  it("has quantiles of what was measured", () => {
+    expect(quantile([4, null, 1, 3, 2], 0.5)).toBe(2);
+    expect(quantile([4, 1, 3, 2], 0.95)).toBe(4);
+    expect(quantile([null], 0.5)).toBeNull();
+  });
+
+  it("has the interval of Wilson, whose values are tabled for 27 of 46 and 0 of 10", () => {
+    expect(wilson(27, 46)?.map((end) => end.toFixed(3))).toEqual(["0.443", "0.717"]);
+    expect(wilson(0, 10)?.map((end) => end.toFixed(3))).toEqual(["0.000", "0.278"]);
+    expect(wilson(0, 0)).toBeNull();
+  });
+});

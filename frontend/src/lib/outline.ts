@@ -1,0 +1,156 @@
+/** What a run's outline says: order, filters, histograms and figures, without asking the server again. */
+import type { OutlineAnswer } from "../api/queries";
+
+export type Outcome = "pass" | "fail" | "error" | "none";
+
+const OUTCOMES: Record<string, Outcome> = { p: "pass", f: "fail", e: "error", u: "none" };
+const SEVERITY: Record<Outcome, number> = { fail: 0, error: 1, none: 2, pass: 3 };
+
+export interface Column {
+  readonly name: string;
+  readonly scores: readonly (number | null)[];
+  readonly outcomes: string;
+}
+
+export interface Outline {
+  readonly size: number;
+  readonly ordinals: readonly number[];
+  readonly repetitions: readonly number[];
+  readonly outcomes: readonly Outcome[];
+  readonly latencies: readonly (number | null)[];
+  readonly columns: readonly Column[];
+  readonly excluded: readonly string[];
+  readonly hasRepetitions: boolean;
+}
+
+export function readOutline(answer: OutlineAnswer): Outline {
+  return {
+    size: answer.ordinals.length,
+    ordinals: answer.ordinals,
+    repetitions: answer.repetitions,
+    outcomes: Array.from(answer.outcomes, (letter) => OUTCOMES[letter] ?? "none"),
+    latencies: answer.latenciesMs,
+    columns: answer.evaluators.map((one) => ({
+      name: one.evaluatorName,
+      scores: one.scores,
+      outcomes: one.outcomes,
+    })),
+    excluded: answer.excludedEvaluators,
+    hasRepetitions: answer.repetitions.some((repetition) => repetition > 0),
+  };
+}
+
+export interface Counts {
+  readonly pass: number;
+  readonly fail: number;
+  readonly error: number;
+  readonly none: number;
+}
+
+export function countOutcomes(outcomes: readonly Outcome[]): Counts {
+  const counts = { pass: 0, fail: 0, error: 0, none: 0 };
+  for (const outcome of outcomes) counts[outcome] += 1;
+  return counts;
+}
+
+export type Order = "worst" | "ordinal" | "slowest" | `score:${string}`;
+
+export interface Filter {
+  readonly outcome: Outcome | null;
+  readonly failedEvaluator: string | null;
+  readonly order: Order;
+}
+
+/** The positions of the items that a filter leaves, in its order. */
+export function select(outline: Outline, filter: Filter, found: ReadonlySet<string> | null = null): number[] {
+  const column = outline.columns.find((one) => one.name === filter.failedEvaluator);
+  const positions: number[] = [];
+  for (let position = 0; position < outline.size; position += 1) {
+    if (filter.outcome !== null && outline.outcomes[position] !== filter.outcome) continue;
+    if (filter.failedEvaluator !== null && column?.outcomes[position] !== "f") continue;
+    if (found !== null && !found.has(placeOf(outline, position))) continue;
+    positions.push(position);
+  }
+  return positions.sort(comparePositions(outline, filter.order));
+}
+
+/** Which item stands at a position: its ordinal and its repetition. */
+export function placeOf(outline: Outline, position: number): string {
+  return `${outline.ordinals[position]}.${outline.repetitions[position]}`;
+}
+
+function comparePositions(outline: Outline, order: Order): (a: number, b: number) => number {
+  if (order === "ordinal") return (a, b) => a - b;
+  if (order === "slowest") {
+    return (a, b) => (outline.latencies[b] ?? -1) - (outline.latencies[a] ?? -1) || a - b;
+  }
+  if (order.startsWith("score:")) {
+    const scores = outline.columns.find((one) => one.name === order.slice("score:".length))?.scores ?? [];
+    return (a, b) => (scores[a] ?? Infinity) - (scores[b] ?? Infinity) || a - b;
+  }
+  const badness = failuresOf(outline);
+  return (a, b) =>
+    SEVERITY[outline.outcomes[a] ?? "none"] - SEVERITY[outline.outcomes[b] ?? "none"] ||
+    (badness[b] ?? 0) - (badness[a] ?? 0) ||
+    a - b;
+}
+
+/** How many evaluators are not content with each item. */
+function failuresOf(outline: Outline): Float64Array {
+  const failures = new Float64Array(outline.size);
+  for (const column of outline.columns) {
+    for (let position = 0; position < outline.size; position += 1) {
+      if (column.outcomes[position] === "f") failures[position] = (failures[position] ?? 0) + 1;
+    }
+  }
+  return failures;
+}
+
+export interface Histogram {
+  readonly low: number;
+  readonly high: number;
+  readonly bins: readonly number[];
+}
+
+const BINS = 10;
+
+/** Ten bins over the range of an evaluator, or of its scores where it has none. */
+export function histogram(scores: readonly (number | null)[], range: readonly [number | null, number | null]): Histogram | null {
+  let [low, high] = range;
+  let least = Infinity;
+  let most = -Infinity;
+  for (const score of scores) {
+    if (score === null) continue;
+    least = Math.min(least, score);
+    most = Math.max(most, score);
+  }
+  if (least > most) return null;
+  low = Math.min(low ?? least, least);
+  high = Math.max(high ?? most, most);
+  const bins = new Array<number>(BINS).fill(0);
+  const width = high - low || 1;
+  for (const score of scores) {
+    if (score === null) continue;
+    const bin = Math.min(BINS - 1, Math.floor(((score - low) / width) * BINS));
+    bins[bin] = (bins[bin] ?? 0) + 1;
+  }
+  return { low, high: high === low ? low + 1 : high, bins };
+}
+
+/** A quantile of the values that are there; null where there are none. */
+export function quantile(values: readonly (number | null)[], share: number): number | null {
+  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
+  if (known.length === 0) return null;
+  return known[Math.min(known.length - 1, Math.max(0, Math.ceil(share * known.length) - 1))] ?? null;
+}
+
+/** Wilson's interval of 95 % for a rate; null of nothing. (E. B. Wilson, 1927, doi:10.2307/2276774) */
+export function wilson(passed: number, judged: number): readonly [number, number] | null {
+  if (judged === 0) return null;
+  const z = 1.959964;
+  const rate = passed / judged;
+  const centre = rate + (z * z) / (2 * judged);
+  const half = z * Math.sqrt((rate * (1 - rate)) / judged + (z * z) / (4 * judged * judged));
+  const scale = 1 + (z * z) / judged;
+  return [Math.max(0, (centre - half) / scale), Math.min(1, (centre + half) / scale)];
+}

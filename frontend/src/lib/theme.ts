@@ -1,0 +1,29 @@
+/** Light or dark: as the system says, until the viewer chooses. */
+
+const KEY = "dokimos-theme";
+
+export function applyTheme(): void {
+  const kept = read();
+  if (kept !== null) document.documentElement.dataset["theme"] = kept;
+}
+
+export function toggleTheme(): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = document.documentElement.dataset["theme"] ?? (dark ? "dark" : "light");
+  const next = now === "dark" ? "light" : "dark";
+  document.documentElement.dataset["theme"] = next;
+  try {
+    localStorage.setItem(KEY, next);
+  } catch {
+    // Without storage the choice lasts as long as the page.
+  }
+}
+
+function read(): "dark" | "light" | null {
+  try {
+    const kept = localStorage.getItem(KEY);
+    return kept === "dark" || kept === "light" ? kept : null;
+  } catch {
+    return null;
+  }
+}

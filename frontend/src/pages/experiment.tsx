@@ -1,0 +1,117 @@
+/** An experiment: how its pass rate went, and its runs. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, getRouteApi } from "@tanstack/react-router";
+import { type RunSummary, runsQuery, trendsQuery } from "../api/queries";
+import { TrendChart } from "../charts/charts";
+import { Failure, Loading, State, Time } from "../components/bits";
+import { Crumbs } from "../components/shell";
+import { cost, count, duration, plural, rate, shown } from "../lib/format";
+
+const route = getRouteApi("/experiments/$experimentId");
+
+export function ExperimentPage() {
+  const { experimentId } = route.useParams();
+  const { search = "" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const trends = useQuery(trendsQuery(experimentId));
+  const runs = useQuery(runsQuery(experimentId, search));
+  if (trends.isPending || runs.isPending) return <Loading />;
+  if (trends.isError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
+  if (runs.isError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  const { experimentName, projectName } = trends.data;
+  return (
+    <>
+      <Crumbs title={experimentName}>
+        <Link to="/projects/$name" params={{ name: projectName }}>{shown(projectName)}</Link>
+        <i>/</i>
+      </Crumbs>
+      <div className="head">
+        <div>
+          <h1>{shown(experimentName)}</h1>
+          <p className="facts"><span>{plural(runs.data.length, "run")}</span></p>
+        </div>
+      </div>
+      <section>
+        <div className="sec">
+          <h2>Pass rate</h2>
+          <span className="label">percent of all items, 0 to 100; bars are 95 % intervals</span>
+        </div>
+        <div className="panel pad"><TrendChart trends={trends.data} /></div>
+      </section>
+      <section>
+        <div className="sec"><h2>Runs</h2></div>
+        <div className="bar">
+          <input
+            type="search"
+            className="field search"
+            aria-label="Search runs"
+            placeholder="Search by name, notes or tag"
+            defaultValue={search}
+            onChange={(event) => {
+              const text = event.target.value;
+              void navigate({ search: text ? { search: text } : {}, replace: true });
+            }}
+          />
+        </div>
+        <div className="panel"><RunsTable experimentId={experimentId} runs={runs.data} /></div>
+      </section>
+    </>
+  );
+}
+
+function RunsTable({ experimentId, runs }: { experimentId: string; runs: readonly RunSummary[] }) {
+  if (runs.length === 0) return <State title="No run is found"><p>Another search may find one.</p></State>;
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>Run</th>
+          <th className="hide-s">Status</th>
+          <th className="num">Pass rate</th>
+          <th className="num hide-s">Passed</th>
+          <th className="num hide-s">Errors</th>
+          <th className="num hide-s">Cost</th>
+          <th className="num hide-s">Latency</th>
+          <th><span className="label">Against the run before</span></th>
+        </tr>
+      </thead>
+      <tbody>
+        {runs.map((run, index) => {
+          const before = runs.slice(index + 1).find((one) => one.completedAt !== null);
+          return (
+            <tr key={run.id}>
+              <th scope="row">
+                <Link className="link" to="/runs/$runId" params={{ runId: run.id }}>{shown(run.name ?? run.id)}</Link>
+                <span className="sub">
+                  <Time value={run.startedAt} />
+                  {run.gitBranch != null && ` · ${run.gitBranch}`}
+                  {run.isBaseline && " · baseline"}
+                </span>
+              </th>
+              <td className="hide-s">{run.status.toLowerCase()}</td>
+              <td className="num">{rate(run.judgedCount ? run.passedCount / run.judgedCount : null)}</td>
+              <td className="num hide-s">{count(run.passedCount)}/{count(run.judgedCount)}</td>
+              <td className="num hide-s">
+                {run.erroredCount ? <span className="error">{count(run.erroredCount)} !</span> : "–"}
+              </td>
+              <td className="num hide-s">{cost(run.totalCostUsd)}</td>
+              <td className="num hide-s">{duration(run.avgLatencyMs)}</td>
+              <td>
+                {before !== undefined && (
+                  <Link
+                    className="link"
+                    to="/experiments/$experimentId/runs/$runId/diff"
+                    params={{ experimentId, runId: run.id }}
+                    search={{ baselineRunId: before.id }}
+                  >
+                    Compare
+                  </Link>
+                )}
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}

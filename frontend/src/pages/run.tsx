@@ -1,0 +1,239 @@
+/** A run: the verdict, then what to look at first, then evaluators and every item. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { type Run, isLive, itemsQuery, outlineQuery, runQuery } from "../api/queries";
+import { HeatMap, OutcomeBar, RateBar } from "../charts/charts";
+import { Failure, Loading, Sign, State, Time } from "../components/bits";
+import { EvaluatorTable } from "../components/evaluator-table";
+import { ItemDrawer } from "../components/item-drawer";
+import { ItemList } from "../components/item-list";
+import { Crumbs } from "../components/shell";
+import { cost, count, cut, duration, plural, rate, shown } from "../lib/format";
+import { nameOf, reasonOf } from "../lib/items";
+import { type Counts, type Outline, countOutcomes, placeOf, quantile, readOutline, select, wilson } from "../lib/outline";
+
+const route = getRouteApi("/runs/$runId");
+const FIRST = 3;
+
+export function RunPage() {
+  const { runId } = route.useParams();
+  const run = useQuery(runQuery(runId));
+  const version = run.data === undefined ? "" : versionOf(run.data);
+  const answer = useQuery({ ...outlineQuery(runId, version), enabled: run.isSuccess });
+  const outline = useMemo(() => (answer.data === undefined ? null : readOutline(answer.data)), [answer.data]);
+  if (run.isPending) return <Loading />;
+  if (run.isError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  return (
+    <>
+      <Head run={run.data} />
+      {answer.isError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
+      {outline === null ? !answer.isError && <Loading /> : <Body run={run.data} outline={outline} version={version} />}
+    </>
+  );
+}
+
+/** What changes whenever the items of a run do. */
+function versionOf(run: Run): string {
+  return [run.status, run.totalItems, run.passedItems, run.judgedCount, run.erroredCount].join(".");
+}
+
+function Head({ run }: { run: Run }) {
+  const model = run.config?.["model"];
+  return (
+    <>
+      <Crumbs title={run.name ?? run.id}>
+        <Link to="/projects/$name" params={{ name: run.projectName }}>{shown(run.projectName)}</Link>
+        <i>/</i>
+        <Link to="/experiments/$experimentId" params={{ experimentId: run.experimentId }}>
+          {shown(run.experimentName)}
+        </Link>
+        <i>/</i>
+      </Crumbs>
+      <div className="head">
+        <div>
+          <h1>{shown(run.name ?? run.experimentName)}</h1>
+          <p className="facts">
+            <span>{plural(run.totalItems, "item")}</span>
+            {typeof model === "string" && <span>{shown(model)}</span>}
+            {run.datasetName != null && <span>{`${shown(run.datasetName)} v${run.datasetVersion ?? "?"}`}</span>}
+            {run.gitBranch != null && (
+              <span>{shown(run.gitBranch)} <span className="mono">{run.gitSha?.slice(0, 7)}</span></span>
+            )}
+            <span><Time value={run.startedAt} /></span>
+            {run.isBaseline && <span>baseline</span>}
+            {(run.tags ?? []).map((tag) => <span key={tag} className="tag">{shown(tag)}</span>)}
+          </p>
+        </div>
+        <div className="actions">
+          <Link
+            className="btn"
+            to="/experiments/$experimentId/runs/$runId/diff"
+            params={{ experimentId: run.experimentId, runId: run.id }}
+          >
+            Compare with baseline
+          </Link>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Body({ run, outline, version }: { run: Run; outline: Outline; version: string }) {
+  const navigate = route.useNavigate();
+  const search = route.useSearch();
+  const counts = useMemo(() => countOutcomes(outline.outcomes), [outline]);
+  const open = (item: string | undefined) => {
+    void navigate({ search: ({ item: _, ...rest }) => (item === undefined ? rest : { ...rest, item }), resetScroll: false });
+  };
+  if (outline.size === 0) {
+    return isLive(run.status) ? (
+      <State title="The run has begun"><p>Its items appear here as they are scored.</p></State>
+    ) : (
+      <State title="This run has no items"><p>{run.statusReason ?? "Nothing was sent before it ended."}</p></State>
+    );
+  }
+  return (
+    <>
+      <VerdictLine run={run} counts={counts} />
+      <OutcomeBar counts={counts} />
+      <p className="counts">
+        <span className="pass"><b>{count(counts.pass)}</b> ✓ passed</span>
+        <span className="fail"><b>{count(counts.fail)}</b> ✗ failed</span>
+        <span className="error"><b>{count(counts.error)}</b> ! errored</span>
+        <span className="none"><b>{count(counts.none)}</b> – not judged</span>
+      </p>
+      <Cards run={run} outline={outline} counts={counts} />
+      <LookFirst run={run} outline={outline} version={version} onOpen={open} />
+      <EvaluatorTable run={run} outline={outline} />
+      {outline.columns.length > 0 && (
+        <section className="hide-s">
+          <div className="sec">
+            <h2>Items by evaluators</h2>
+            <span className="legend right">
+              <span className="fail">full: ✗ fail</span><span>half: ✓ pass</span><span>gap: not applied</span>
+            </span>
+          </div>
+          <div className="panel pad">
+            <HeatMap outline={outline} onOpen={(position) => open(placeOf(outline, position))} />
+          </div>
+        </section>
+      )}
+      <ItemList run={run} outline={outline} counts={counts} version={version} onOpen={open} />
+      {search.item !== undefined && (
+        <ItemDrawer run={run} place={search.item} version={version} onClose={() => open(undefined)} />
+      )}
+    </>
+  );
+}
+
+function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
+  const judged = run.judgedCount;
+  if (isLive(run.status)) {
+    const planned = run.plannedItems ?? null;
+    return (
+      <p className="verdict" role="status">
+        Running: {count(run.totalItems)}{planned !== null && `/${count(planned)}`} items{" "}
+        <span className="of">{rate(judged ? counts.pass / judged : null)} passed so far</span>
+      </p>
+    );
+  }
+  const ended = run.status === "SUCCESS" ? null : run.status.toLowerCase();
+  return (
+    <>
+      <p className="verdict">
+        <span className={judged === 0 ? "none" : counts.pass === judged ? "pass" : "fail"}>
+          {judged === 0 ? "–" : counts.pass === judged ? "✓" : "✗"} {rate(judged ? counts.pass / judged : null)} passed
+        </span>{" "}
+        <span className="of">({count(counts.pass)}/{count(judged)})</span>
+      </p>
+      {ended !== null && (
+        <p className="callout warn"><b>The run is {ended}.</b> {run.statusReason}</p>
+      )}
+      {counts.error > 0 && (
+        <p className="sentence muted">
+          {plural(counts.error, "item")} errored
+          {judged > counts.pass + counts.fail
+            ? "; where the application failed, the item counts as not passed."
+            : `, and ${counts.error === 1 ? "is" : "are"} left out of the rate.`}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: Counts }) {
+  const judged = run.judgedCount;
+  const interval = wilson(counts.pass, judged);
+  const isPartlyPriced = run.pricedItemCount < run.tokenizedItemCount;
+  return (
+    <div className="cards">
+      <div className="card">
+        <h3>Pass rate</h3>
+        <div className="value">{rate(judged ? counts.pass / judged : null)}</div>
+        <RateBar passed={counts.pass} judged={judged} />
+        <p className="note">
+          n = {count(judged)}
+          {interval !== null && ` · 95 % between ${(interval[0] * 100).toFixed(1)} and ${(interval[1] * 100).toFixed(1)}`}
+        </p>
+      </div>
+      <div className="card">
+        <h3>Errors</h3>
+        <div className={counts.error ? "value error" : "value"}>{count(counts.error)}</div>
+        <p className="note">{rate(counts.error / outline.size)} of items</p>
+      </div>
+      <div className="card">
+        <h3>Cost</h3>
+        <div className="value">{cost(run.totalCostUsd)}</div>
+        <p className="note">
+          {isPartlyPriced && `${count(run.pricedItemCount)}/${count(run.tokenizedItemCount)} items priced · `}
+          {run.totalTokensIn === null ? "no tokens recorded" : `${count(run.totalTokensIn)} in, ${count(run.totalTokensOut ?? 0)} out`}
+        </p>
+      </div>
+      <div className="card">
+        <h3>Latency, median</h3>
+        <div className="value">{duration(quantile(outline.latencies, 0.5))}</div>
+        <p className="note">95th percentile {duration(quantile(outline.latencies, 0.95))}</p>
+      </div>
+    </div>
+  );
+}
+
+interface LookFirstProps {
+  readonly run: Run;
+  readonly outline: Outline;
+  readonly version: string;
+  readonly onOpen: (place: string) => void;
+}
+
+function LookFirst({ run, outline, version, onOpen }: LookFirstProps) {
+  const worst = useMemo(
+    () =>
+      select(outline, { outcome: null, failedEvaluator: null, order: "worst" })
+        .slice(0, FIRST)
+        .filter((position) => outline.outcomes[position] === "fail" || outline.outcomes[position] === "error"),
+    [outline],
+  );
+  const items = useQuery(itemsQuery(run.id, [...new Set(worst.map((p) => outline.ordinals[p] ?? 0))], version));
+  if (worst.length === 0) return null;
+  return (
+    <section>
+      <div className="sec"><h2>Look first at</h2></div>
+      <ul className="look">
+        {worst.map((position) => {
+          const place = placeOf(outline, position);
+          const item = items.data?.find((one) => `${one.ordinal}.${one.repetition}` === place);
+          return (
+            <li key={place}>
+              <Sign outcome={outline.outcomes[position] ?? "none"} word={false} />
+              <button type="button" className="btn bare mono" onClick={() => onOpen(place)}>
+                <span className="cut">{item === undefined ? `#${outline.ordinals[position]}` : shown(nameOf(item))}</span>
+              </button>
+              <span className="cut muted">{item === undefined ? "…" : shown(cut(reasonOf(item), 300))}</span>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,115 @@
+"""The web interface: the files that `make ui` builds, answered beside the API.
+
+Its pages are one file, which a browser gets for every address that no route of the API has. They hold no
+data, so nobody needs a key for them; what they show they ask the API for.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from starlette.requests import Request
+
+from dokimos._core.markup import document, join, link_to_path, tag
+from dokimos.server._api.http.access import Access, access
+from dokimos.server._services.errors import NotFoundError
+
+ROUTER = APIRouter()
+STATIC: Final = Path(__file__).parent.parent / "static"
+_OF_THE_API: Final = ("/api/", "/v1/", "/v3/", "/actuator/", "/assets/", "/metrics", "/openapi.json")
+# Not those of the system: the registry of Windows may call a script plain text, which browsers do not run.
+_TYPES: Final = MappingProxyType(
+    {
+        ".js": "text/javascript; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".svg": "image/svg+xml",
+        ".woff2": "font/woff2",
+        ".png": "image/png",
+    }
+)
+_YEAR: Final = "public, max-age=31536000, immutable"
+_LEAST_COMPRESSED: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WebFile:
+    """A built file in memory, as it is and compressed."""
+
+    body: bytes
+    media_type: str
+    etag: str
+    compressed: bytes | None = field(repr=False)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a browser asks for an address of the web interface, and no client for a route of the API."""
+    path = request.url.path
+    return (
+        request.method == "GET"
+        and "text/html" in request.headers.get("accept", "")
+        and not path.startswith(_OF_THE_API)
+    )
+
+
+def answer_page(request: Request) -> Response:
+    """Return the one file of all pages; a plain page that says so where the interface was never built."""
+    files = read_files(STATIC)
+    page = files.get("index.html")
+    if page is None:
+        return Response(_page_without_interface(), media_type="text/html; charset=utf-8")
+    return _respond(request, page, "no-cache")
+
+
+@ROUTER.get("/assets/{name}", include_in_schema=False)
+@access(Access.PUBLIC)
+async def get_asset(request: Request, name: str) -> Response:
+    """Return a built file, whose name changes with its content."""
+    asset = read_files(STATIC / "assets").get(name)
+    if asset is None:
+        raise NotFoundError(f"Asset not found: {name}")
+    return _respond(request, asset, _YEAR)
+
+
+@cache
+def read_files(folder: Path) -> Mapping[str, WebFile]:
+    """Return the files of a folder by their names: no other name can be asked for."""
+    if not folder.is_dir():
+        return {}
+    return {path.name: _read_file(path) for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _read_file(path: Path) -> WebFile:
+    body = path.read_bytes()
+    compressed = gzip.compress(body, 9, mtime=0) if len(body) >= _LEAST_COMPRESSED else None
+    media_type = _TYPES.get(path.suffix, "text/html; charset=utf-8")
+    return WebFile(body, media_type, f'"{hashlib.sha256(body).hexdigest()[:32]}"', compressed)
+
+
+def _respond(request: Request, file: WebFile, caching: str) -> Response:
+    headers = {"Cache-Control": caching, "ETag": file.etag, "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    if file.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        return Response(file.compressed, headers=headers, media_type=file.media_type)
+    return Response(file.body, headers=headers, media_type=file.media_type)
+
+
+def _page_without_interface() -> str:
+    head = join(tag("meta", charset="utf-8"), tag("title", "dokimos"))
+    body = tag(
+        "main",
+        tag("h1", "dokimos"),
+        tag("p", "This source tree has no built web interface; make ui builds it. The API works without it."),
+        tag("p", link_to_path("/openapi.json", "Description of the API")),
+    )
+    return document(head, body)

@@ -1,0 +1,188 @@
+"""The web interface in a browser: every page by its address, with data that tries to get out of its place."""
+
+import json
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from dokimos import Example, Experiment
+from dokimos.client import push_result
+from dokimos.evaluators import ExactMatch, Levenshtein
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
+from server_process import Process  # a helper of the server's tests
+
+HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>\u202ereversed\x1b[31m'
+PAGES = ("/", "{project}", "{experiment}", "{run}", "{run}?item=0.0", "{diff}")
+
+
+def answer_well(question):
+    return question.upper()
+
+
+def answer_badly(question):
+    if "boom" in question:
+        raise RuntimeError(HOSTILE)
+    return question.upper() if "keep" in question else HOSTILE
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
+    yield process.address
+    process.process.terminate()
+    process.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def addresses(server):
+    """The addresses of the pages of two runs, of which the second is worse, with an item that errored."""
+    data = [Example.of(f"keep {number}", f"KEEP {number}") for number in range(60)]
+    data += [Example.of(HOSTILE, HOSTILE.upper()), Example.of("boom", "BOOM")]
+    project = 'a/b % "<i>'
+    runs = []
+    for task in (answer_well, answer_badly):
+        experiment = Experiment(data, task, [ExactMatch(), Levenshtein()], name=f"{HOSTILE} 1/2", quiet=True)
+        runs.append(push_result(experiment.run(), server_url=server, project_name=project))
+    with urllib.request.urlopen(f"{server}/api/v1/runs/{runs[1]}?size=1", timeout=60) as reply:
+        experiment = json.load(reply)["experimentId"]
+    return {
+        "project": "/projects/a%2Fb%20%25%20%22%3Ci%3E",
+        "experiment": f"/experiments/{experiment}",
+        "run": f"/runs/{runs[1]}",
+        "diff": f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}",
+    }
+
+
+@pytest.fixture
+def visit(chromium, server, addresses):
+    """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
+    opened = []
+
+    def open_page(address, *, width=1280, scheme="light"):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.complaints = []
+        page.on("console", lambda message: page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: None if asked.url.startswith(server) else page.complaints.append(asked.url),
+        )
+        opened.append(page)
+        page.goto(server + address.format(**addresses))
+        page.wait_for_load_state("networkidle")
+        return page
+
+    yield open_page
+    for page in opened:
+        assert page.complaints == []
+        assert page.evaluate("window.pwned") is None
+        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(overflow) <= 0
+        page.context.close()
+
+
+@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+def test_each_page_opens_by_its_address_and_keeps_to_its_width(visit, address, width, scheme):
+    page = visit(address, width=width, scheme=scheme)
+
+    page.wait_for_selector("main h1")
+    assert page.title().endswith(" · dokimos")
+    assert page.locator("main .state").all_inner_texts() == []
+
+
+def test_a_run_says_first_that_it_failed_and_lists_the_worst_items_first(visit):
+    page = visit("{run}")
+
+    assert page.locator(".verdict").inner_text().startswith("✗ 98.4 % passed (60/61)")
+    assert "1 item errored" in page.locator("main").inner_text()
+    rows = page.locator(".rows .row")
+    assert rows.nth(0).inner_text().startswith("✗ fail")
+    assert rows.nth(1).inner_text().startswith("! error")
+    assert "⟨U+202E⟩" in rows.nth(0).inner_text()
+    assert rows.count() < 40  # of 62: only those in sight are in the page
+
+
+def test_filters_stand_in_the_address_and_stay_when_the_page_is_loaded_again(visit):
+    page = visit("{run}")
+    page.get_by_role("button", name="! Errored 1").click()
+    page.wait_for_url("**outcome=error**")
+    assert page.locator(".rows .row").count() == 1
+
+    page.reload()
+
+    page.wait_for_selector(".rows .row")
+    assert page.locator(".rows .row").count() == 1
+    assert page.get_by_role("button", name="! Errored 1").get_attribute("aria-pressed") == "true"
+
+
+def test_a_search_finds_items_by_their_texts(visit):
+    page = visit("{run}")
+
+    page.get_by_label("Search items").fill("keep 17")
+
+    page.get_by_text("1 of 62").wait_for()
+    page.locator(".rows .row").get_by_text("keep 17").first.wait_for()
+
+
+def test_an_item_opens_by_keyboard_and_closes_back_to_its_row(visit):
+    page = visit("{run}")
+    page.locator(".rows .row").nth(0).focus()
+    page.keyboard.press("j")
+    page.locator(".rows .row:focus").get_by_text("boom").first.wait_for()
+    page.keyboard.press("k")
+    page.locator(".rows .row:focus").get_by_text("window.pwned=1").first.wait_for()
+    page.keyboard.press("Enter")
+    drawer = page.locator(".drawer")
+    drawer.get_by_text("Exact Match", exact=True).wait_for()
+    assert "window.pwned=1" in drawer.inner_text()
+
+    page.keyboard.press("Escape")
+
+    drawer.wait_for(state="detached")
+    assert "item=" not in page.url
+    assert page.evaluate("document.activeElement.className") == "row"
+
+
+def test_a_comparison_says_in_one_sentence_what_changed_and_shows_it_side_by_side(visit):
+    page = visit("{diff}")
+
+    assert "Pass rate fell 3.2 points, from 100.0 % to 96.8 %" in page.locator(".verdict").inner_text()
+    assert "With 62 items a drop of" in page.locator(".sentence").inner_text()
+    assert page.locator(".matrix tbody tr").count() == 50
+    page.get_by_role("link", name="Next").click()
+    page.get_by_text("page 2 of 2").wait_for()
+    failed = page.locator(".matrix tbody tr", has_text="✗ newly failed")
+    assert failed.count() == 2
+    failed.nth(0).get_by_role("link").click()
+    sides = page.locator(".three > div")
+    sides.nth(2).get_by_text("window.pwned=1").first.wait_for()
+    page.get_by_text("Open item").click()
+    page.locator(".drawer").wait_for()
+
+
+def test_what_is_not_there_says_what_to_do(visit):
+    page = visit("/")
+    page.goto(page.url + "runs/00000000-0000-7000-8000-000000000000")
+    page.get_by_text("It is not here").wait_for()
+    page.complaints[:] = [text for text in page.complaints if "404" not in text]
+
+
+def test_a_page_that_cannot_be_loaded_says_so_and_comes_back(visit):
+    page = visit("/")
+    page.context.set_offline(True)
+    page.get_by_role("link", name="a/b").first.click()
+    page.get_by_text("A part of this page could not be loaded").wait_for(timeout=60_000)
+
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Load the page again").click()
+
+    page.get_by_role("heading", name="Experiments").wait_for(timeout=60_000)
+    page.complaints[:] = [
+        text for text in page.complaints if "DISCONNECTED" not in text and "imported module" not in text
+    ]

@@ -1,0 +1,110 @@
+"""The outline of a run, and its items by ordinal and by id."""
+
+import pytest
+
+PASSED = {"name": "exact", "score": 1.0, "threshold": 0.5, "success": True}
+FAILED = {"name": "exact", "score": 0.25, "threshold": 0.5, "success": False}
+INFORMS = {"name": "tone", "score": 0.75, "success": None}
+
+
+@pytest.fixture(scope="module")
+def api(shared_server):
+    return shared_server
+
+
+def start(api):
+    answer = api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["runId"]
+
+
+def read(api, run, **query):
+    answer = api.get(f"/api/v1/runs/{run}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"]
+
+
+def item(ordinal, *results, repetition=0, **fields):
+    place = {"ordinal": ordinal, "repetition": repetition}
+    return {"inputs": {"question": "?"}, "actualOutputs": {}, **place, "evalResults": list(results), **fields}
+
+
+@pytest.fixture(scope="module")
+def run(api):
+    run = start(api)
+    items = [
+        item(2, FAILED, repetition=1),
+        item(2, PASSED, INFORMS, latencyMs=40),
+        item(0, error="the model did not answer"),
+        item(5, inputs={"question": "needle 50%"}),
+    ]
+    answer = api.post(f"/api/v1/runs/{run}/items", json={"items": items})
+    assert answer.status_code == 201, answer.text
+    return run
+
+
+def outline(api, run, **query):
+    answer = api.get(f"/api/v1/runs/{run}/outline", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_an_outline_has_a_column_for_each_evaluator_and_an_entry_for_each_item(api, run):
+    assert outline(api, run) == {
+        "ordinals": [0, 2, 2, 5],
+        "repetitions": [0, 0, 1, 0],
+        "outcomes": "epfu",
+        "latenciesMs": [None, 40, None, None],
+        "evaluators": [
+            {"evaluatorName": "exact", "scores": [None, 1.0, 0.25, None], "outcomes": "-pf-"},
+            {"evaluatorName": "tone", "scores": [None, 0.75, None, None], "outcomes": "-i--"},
+        ],
+        "excludedEvaluators": [],
+    }
+
+
+def test_an_outline_of_what_a_search_or_a_filter_finds_has_those_items_alone(api, run):
+    assert outline(api, run, search="NEEDLE 50%")["ordinals"] == [5]
+    assert outline(api, run, outcome="failed")["evaluators"] == [
+        {"evaluatorName": "exact", "scores": [0.25], "outcomes": "f"}
+    ]
+    assert outline(api, run, search="nothing")["outcomes"] == ""
+
+
+def test_an_outline_of_an_empty_run_is_empty_and_of_none_is_not_found(api):
+    assert outline(api, start(api))["evaluators"] == []
+    missing = api.get("/api/v1/runs/00000000-0000-7000-8000-000000000000/outline")
+    assert missing.status_code == 404
+
+
+def test_evaluators_that_would_make_it_too_long_are_named_without_their_scores(api, run, monkeypatch):
+    monkeypatch.setattr("dokimos.server._services.runs.run_outline.MOST_SCORES", 4)
+
+    answer = outline(api, run)
+
+    assert [column["evaluatorName"] for column in answer["evaluators"]] == ["exact"]
+    assert answer["excludedEvaluators"] == ["tone"]
+
+
+def test_items_are_read_by_their_ordinals_in_all_repetitions(api, run):
+    page = read(api, run, ordinal=[2, 5, 77])
+
+    assert [(one["ordinal"], one["repetition"]) for one in page["content"]] == [(2, 0), (2, 1), (5, 0)]
+    assert page["totalElements"] == 3
+
+
+def test_items_are_read_by_their_ids(api, run):
+    wanted = [one["id"] for one in read(api, run)["content"]][1:3]
+
+    assert [one["id"] for one in read(api, run, itemId=wanted)["content"]] == wanted
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [({"ordinal": -1}, "ordinal"), ({"ordinal": "x"}, "ordinal"), ({"itemId": "x"}, "itemId")],
+)
+def test_ordinals_and_ids_that_are_none_are_refused(api, run, query, field):
+    answer = api.get(f"/api/v1/runs/{run}", params=query)
+
+    assert answer.status_code == 400
+    assert field in answer.json()["message"]
