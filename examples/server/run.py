@@ -35,8 +35,8 @@ def main() -> None:
         for experiment in experiments():
             result = experiment.run()
             run = push_result(result, server_url=address, project_name=PROJECT)
-            print(f"  {result.pass_rate:>6.1%}  {result.name:<16}  {address}/api/v1/runs/{run}")
-        print(f"\nThe experiments: {address}/api/v1/projects/{quote(PROJECT)}/experiments")
+            print(f"  {result.pass_rate:>6.1%}  {result.name:<16}  {address}/runs/{run}")
+        print(f"\nThe experiments: {address}/projects/{quote(PROJECT)}")
         if not options.no_wait:
             print("Ctrl-C stops the server.", flush=True)
             with contextlib.suppress(KeyboardInterrupt):  # it reaches the server too, which then ends

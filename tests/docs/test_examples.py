@@ -67,5 +67,5 @@ def test_the_demo_of_the_server_starts_one_with_its_runs(tmp_path):
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout.startswith("dokimos answers at http://127.0.0.1:")
     for name in ("function calling", "support answers", "judged answers"):
-        assert re.search(rf"%  {name} +http://127.0.0.1:\d+/api/v1/runs/[0-9a-f-]{{36}}", outcome.stdout)
+        assert re.search(rf"%  {name} +http://127.0.0.1:\d+/runs/[0-9a-f-]{{36}}", outcome.stdout)
     assert (tmp_path / "server" / "server.db").exists()

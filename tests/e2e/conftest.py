@@ -31,8 +31,8 @@ def chromium():
         browser.close()
 
 
-def noting_page(context):
-    """Return a page that notes whatever it should not do in its `complaints`."""
+def noting_page(context, origin="file:"):
+    """Return a page that notes in its `complaints` whatever it should not do, such as asking elsewhere."""
     page = context.new_page()
     page.complaints = []
     page.on("console", lambda message: page.complaints.append(message.text))
@@ -40,7 +40,7 @@ def noting_page(context):
     page.on("dialog", lambda dialog: (page.complaints.append("dialog"), dialog.dismiss()))
     page.on(
         "request",
-        lambda asked: None if asked.url.startswith("file:") else page.complaints.append(asked.url),
+        lambda asked: None if asked.url.startswith(origin) else page.complaints.append(asked.url),
     )
     return page
 

@@ -1,18 +1,15 @@
 """The web interface in a browser: every page by its address, with data that tries to get out of its place."""
 
 import json
-import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
+from tests.e2e.conftest import noting_page
+from tests.server.server_process import Process
 
 from dokimos import Example, Experiment
 from dokimos.client import push_result
 from dokimos.evaluators import ExactMatch, Levenshtein
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
-from server_process import Process  # a helper of the server's tests
 
 HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>\u202ereversed\x1b[31m'
 PAGES = ("/", "{project}", "{experiment}", "{run}", "{run}?item=0.0", "{diff}")
@@ -64,14 +61,7 @@ def visit(chromium, server, addresses):
 
     def open_page(address, *, width=1280, scheme="light"):
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page = context.new_page()
-        page.complaints = []
-        page.on("console", lambda message: page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda asked: None if asked.url.startswith(server) else page.complaints.append(asked.url),
-        )
+        page = noting_page(context, server)
         opened.append(page)
         page.goto(server + address.format(**addresses))
         page.wait_for_load_state("networkidle")
@@ -128,6 +118,8 @@ def test_a_search_finds_items_by_their_texts(visit):
 
     page.get_by_text("1 of 62").wait_for()
     page.locator(".rows .row").get_by_text("keep 17").first.wait_for()
+    assert page.locator(".rows .row").count() == 1
+    assert page.url.endswith("?search=keep+17")
 
 
 def test_an_item_opens_by_keyboard_and_closes_back_to_its_row(visit):
@@ -170,6 +162,7 @@ def test_what_is_not_there_says_what_to_do(visit):
     page = visit("/")
     page.goto(page.url + "runs/00000000-0000-7000-8000-000000000000")
     page.get_by_text("It is not here").wait_for()
+    assert "It may have been deleted" in page.locator("main .state").inner_text()
     page.complaints[:] = [text for text in page.complaints if "404" not in text]
 
 
@@ -183,6 +176,7 @@ def test_a_page_that_cannot_be_loaded_says_so_and_comes_back(visit):
     page.get_by_role("button", name="Load the page again").click()
 
     page.get_by_role("heading", name="Experiments").wait_for(timeout=60_000)
+    assert page.locator("main .state").count() == 0
     page.complaints[:] = [
         text for text in page.complaints if "DISCONNECTED" not in text and "imported module" not in text
     ]

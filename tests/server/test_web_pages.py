@@ -86,6 +86,16 @@ def test_assets_have_their_types_and_are_kept_for_a_year(api):
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
+@pytest.mark.parametrize("encodings", ["br", "gzip;q=0", "br, gzip; q=0.0, deflate"])
+def test_scripts_come_as_they_are_where_the_browser_refuses_gzip(api, encodings):
+    [script] = [path for path in (STATIC / "assets").glob("index-*.js")]
+
+    answer = api.get(f"/assets/{script.name}", headers={"Accept-Encoding": encodings})
+
+    assert "content-encoding" not in answer.headers
+    assert answer.content == script.read_bytes()
+
+
 def test_scripts_come_compressed_where_the_browser_takes_it(api):
     [script] = [path for path in (STATIC / "assets").glob("index-*.js")]
 

@@ -61,7 +61,6 @@ export function ScoreHistogram({ data, threshold, lowerIsBetter }: HistogramProp
 }
 
 const MOST_COLUMNS = 500;
-const CELL = { p: "pass", f: "fail", i: "info" } as const;
 
 /** Items by evaluators, the worst items at the left; above 500 items a column is a group's worst. */
 export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (position: number) => void }) {
@@ -104,7 +103,7 @@ export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (positi
 function cells(
   columns: readonly (readonly number[])[],
   outcomes: string,
-  wanted: keyof typeof CELL,
+  wanted: "p" | "f" | "i",
   left: number,
   step: number,
   y: number,

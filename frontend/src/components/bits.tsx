@@ -1,5 +1,5 @@
 /** Small parts that every page uses. */
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { ApiError, OfflineError } from "../api/client";
 import { shown, time, utc } from "../lib/format";
 import type { Outcome } from "../lib/outline";
@@ -59,6 +59,31 @@ export function Loading() {
   );
 }
 
+interface SearchFieldProps {
+  readonly label: string;
+  readonly placeholder: string;
+  readonly text: string;
+  readonly onSearch: (text: string) => void;
+}
+
+/** A field whose text stands in the address of the page. */
+export function SearchField({ label, placeholder, text, onSearch }: SearchFieldProps) {
+  const [typed, setTyped] = useState(text);
+  return (
+    <input
+      type="search"
+      className="field search"
+      aria-label={label}
+      placeholder={placeholder}
+      value={typed}
+      onChange={(event) => {
+        setTyped(event.target.value);
+        onSearch(event.target.value);
+      }}
+    />
+  );
+}
+
 /** What went wrong, what it means, and what to do next. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   const again = retry !== undefined && (
@@ -86,7 +111,13 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   if (error instanceof ApiError && error.status === 401) {
     return (
       <State title="This page needs an API key">
-        <p>Sign in with an API key of this server, then open the page again.</p>
+        <p>
+          The interface cannot take a key yet. Where the server signs people in through a provider,{" "}
+          <a className="link" href={`/api/v1/session/oidc/start?returnTo=${encodeURIComponent(location.pathname)}`}>
+            sign in there
+          </a>
+          ; the API takes a key as the header Authorization.
+        </p>
       </State>
     );
   }

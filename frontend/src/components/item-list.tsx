@@ -2,12 +2,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, useDeferredValue, useMemo, useRef } from "react";
 import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { nameOf } from "../lib/items";
 import { type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
-import { Sign, State } from "./bits";
+import { SearchField, Sign, State } from "./bits";
 
 const route = getRouteApi("/runs/$runId");
 const ROW = 76;
@@ -31,7 +31,6 @@ interface Props {
 export function ItemList({ run, outline, counts, version, onOpen }: Props) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const [text, setText] = useState(search.search ?? "");
   const wanted = useDeferredValue(search.search ?? "");
   const matches = useQuery({ ...outlineQuery(run.id, version, wanted), enabled: wanted !== "" });
   const order: Order = search.order ?? "worst";
@@ -53,16 +52,11 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
     <section>
       <div className="sec"><h2>Items</h2><span className="label">{count(positions.length)} of {count(outline.size)}</span></div>
       <div className="bar">
-        <input
-          type="search"
-          className="field search"
-          aria-label="Search items"
+        <SearchField
+          label="Search items"
           placeholder="Search in inputs, outputs and errors"
-          value={text}
-          onChange={(event) => {
-            setText(event.target.value);
-            change({ search: event.target.value || undefined });
-          }}
+          text={search.search ?? ""}
+          onSearch={(text) => change({ search: text || undefined })}
         />
         <select
           className="field"

@@ -20,7 +20,6 @@ export interface Outline {
   readonly latencies: readonly (number | null)[];
   readonly columns: readonly Column[];
   readonly excluded: readonly string[];
-  readonly hasRepetitions: boolean;
 }
 
 export function readOutline(answer: OutlineAnswer): Outline {
@@ -36,7 +35,6 @@ export function readOutline(answer: OutlineAnswer): Outline {
       outcomes: one.outcomes,
     })),
     excluded: answer.excludedEvaluators,
-    hasRepetitions: answer.repetitions.some((repetition) => repetition > 0),
   };
 }
 
@@ -137,7 +135,7 @@ export function histogram(scores: readonly (number | null)[], range: readonly [n
   return { low, high: high === low ? low + 1 : high, bins };
 }
 
-/** A quantile of the values that are there; null where there are none. */
+/** A quantile of the known values; null where none is known. */
 export function quantile(values: readonly (number | null)[], share: number): number | null {
   const known = values.filter((value) => value !== null).sort((a, b) => a - b);
   if (known.length === 0) return null;

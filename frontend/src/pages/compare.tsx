@@ -74,7 +74,7 @@ export function ComparePage() {
         ))}
       </div>
       {baseline === undefined && !chosen.isPending && (
-        <State title="There is no run to compare with">
+        <State title="Choose a run to compare with">
           <p>{chosen.data?.reason ?? "An earlier run that succeeded, or one that is pinned as baseline, would be taken."}</p>
         </State>
       )}

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { type RunSummary, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart } from "../charts/charts";
-import { Failure, Loading, State, Time } from "../components/bits";
+import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { cost, count, duration, plural, rate, shown } from "../lib/format";
 
@@ -41,16 +41,11 @@ export function ExperimentPage() {
       <section>
         <div className="sec"><h2>Runs</h2></div>
         <div className="bar">
-          <input
-            type="search"
-            className="field search"
-            aria-label="Search runs"
+          <SearchField
+            label="Search runs"
             placeholder="Search by name, notes or tag"
-            defaultValue={search}
-            onChange={(event) => {
-              const text = event.target.value;
-              void navigate({ search: text ? { search: text } : {}, replace: true });
-            }}
+            text={search}
+            onSearch={(text) => void navigate({ search: text ? { search: text } : {}, replace: true })}
           />
         </div>
         <div className="panel"><RunsTable experimentId={experimentId} runs={runs.data} /></div>

@@ -92,8 +92,8 @@ def _freeze_modules() -> None:
 
     A full collection looks through 130,000 objects that live as long as the server: it takes 40 to 150 ms, in
     which no request is answered, and comes several times while a judge job scores a thousand items
-    (`benchmarks/server_judging.py`). So there is none before either: what imports leave behind is too little
-    to be seen in the memory (`benchmarks/server_start.py`).
+    (`benchmarks/server_judging.py`). Nothing is collected before either: what imports leave behind is too
+    little to be seen in the memory (`benchmarks/server_start.py`).
     """
     gc.freeze()
     gc.enable()  # the command paused it

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,6 +39,7 @@ _TYPES: Final = MappingProxyType(
 )
 _YEAR: Final = "public, max-age=31536000, immutable"
 _LEAST_COMPRESSED: Final = 1_000
+_REFUSES_GZIP: Final = re.compile(r"\bgzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class WebFile:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks for an address of the web interface, and no client for a route of the API."""
+    """Whether a browser asks for an address of the web interface, rather than for a route of the API."""
     path = request.url.path
     return (
         request.method == "GET"
@@ -98,7 +100,8 @@ def _respond(request: Request, file: WebFile, caching: str) -> Response:
     headers = {"Cache-Control": caching, "ETag": file.etag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    if file.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+    encodings = request.headers.get("accept-encoding", "")
+    if file.compressed is not None and "gzip" in encodings and not _REFUSES_GZIP.search(encodings):
         headers["Content-Encoding"] = "gzip"
         return Response(file.compressed, headers=headers, media_type=file.media_type)
     return Response(file.body, headers=headers, media_type=file.media_type)

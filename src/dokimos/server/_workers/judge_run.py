@@ -18,12 +18,7 @@ from dokimos.server._db.clock import DAY, SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.judging.judge_budgets import BudgetScope, JudgeBudgetExceeded
-from dokimos.server._services.judging.judge_claims import (
-    describe_lost,
-    end_job,
-    give_back,
-    put_off,
-)
+from dokimos.server._services.judging.judge_claims import describe_lost, end_job, give_back, put_off
 from dokimos.server._services.judging.judge_evaluators import (
     EvaluatorFacts,
     EvaluatorSpec,

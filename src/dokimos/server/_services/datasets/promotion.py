@@ -34,9 +34,8 @@ from dokimos.server._services.datasets.dataset_versions import NewVersion, Writt
 from dokimos.server._services.datasets.datasets import LATEST, find_dataset, find_version
 from dokimos.server._services.errors import ConflictError, NotFoundError, NotLatestError
 from dokimos.server._services.reviews.annotations import annotations_of
-from dokimos.server._services.reviews.recorded_answers import read_recorded_answers
+from dokimos.server._services.reviews.recorded_answers import read_correct_answers
 from dokimos.server._services.reviews.review_counts import is_decided
-from dokimos.server._services.reviews.reviews import Verdict
 
 _ATTEMPTS: Final = 5
 
@@ -264,8 +263,7 @@ def _read_texts(
     columns = (ITEMS.c.run_id, ITEMS.c.input, ITEMS.c.expected_output, ITEMS.c.metadata)
     rows = _read_columns(connection, principal, ids, columns)
     annotations = annotations_of(connection, principal, ids) if promotion.use_corrections else {}
-    correct = [item_id for item_id, row in annotations.items() if row.verdict == Verdict.CORRECT]
-    answers = read_recorded_answers(connection, correct)
+    answers = read_correct_answers(connection, annotations)
     texts: list[tuple[Row[Any], str | None]] = []
     for item_id in ids:
         annotation = annotations.get(item_id)

@@ -14,9 +14,9 @@ from dokimos.server._db.tables import ANNOTATIONS, ITEMS, RUNS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.projects.projects import find_project
 from dokimos.server._services.reviews.annotations import annotations_of
-from dokimos.server._services.reviews.recorded_answers import read_recorded_answers
+from dokimos.server._services.reviews.recorded_answers import read_correct_answers
 from dokimos.server._services.reviews.review_counts import is_decided
-from dokimos.server._services.reviews.reviews import Verdict, find_hidden, sees_tenants
+from dokimos.server._services.reviews.reviews import find_hidden, sees_tenants
 from dokimos.server._services.runs.runs import find_run
 
 _BATCH: Final = 500
@@ -88,8 +88,7 @@ def _read_batch(
     annotations = annotations_of(connection, principal, ids)
     hidden = find_hidden(connection, principal, project_id, ids)
     chances = _read_chances(connection, annotations)
-    correct = [item_id for item_id, row in annotations.items() if row.verdict == Verdict.CORRECT]
-    answers = read_recorded_answers(connection, correct)
+    answers = read_correct_answers(connection, annotations)
     labelled = [
         LabelledItem(
             row, annotations[row.id], *chances.get(row.id, (None, None, 0)), answer=answers.get(row.id)

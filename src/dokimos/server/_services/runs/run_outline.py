@@ -25,7 +25,10 @@ class ScoreColumn:
     evaluator: str
     scores: list[float | None]
     outcomes: list[str]
-    """`p` for passed, `f` for failed, `i` for a score without a verdict, `-` where there is none."""
+    """`p` for passed, `f` for failed, `i` for a score without a verdict, `-` for an item without a score.
+
+    Of an item that the evaluator scored several times, the last score counts.
+    """
 
 
 @dataclass(slots=True)
@@ -52,7 +55,8 @@ def read_outline(connection: Connection, principal: Principal, run_id: str, chos
     outline = RunOutline()
     positions: dict[str, int] = {}
     order = (ITEMS.c.ordinal, ITEMS.c.repetition)
-    columns = (ITEMS.c.id, *order, ITEMS.c.passed, ITEMS.c.judged, ITEMS.c.error, ITEMS.c.latency_ms)
+    is_errored = ITEMS.c.error.is_not(None).label("is_errored")
+    columns = (ITEMS.c.id, *order, ITEMS.c.passed, ITEMS.c.judged, is_errored, ITEMS.c.latency_ms)
     for item in connection.execute(filter_items(select(*columns), run_id, chosen).order_by(*order)):
         positions[item.id] = len(positions)
         outline.ordinals.append(item.ordinal)
@@ -94,7 +98,7 @@ def _add_scores(outline: RunOutline, rows: Sequence[Row[Any]], positions: dict[s
 
 
 def _outcome_of_item(item: Row[Any]) -> str:
-    if item.error is not None:
+    if item.is_errored:
         return "e"
     if not item.judged:
         return "u"
