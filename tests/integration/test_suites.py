@@ -468,7 +468,7 @@ def test_the_stored_runs_are_viewed_as_a_page_without_secrets(workplace, capsys,
     assert dokimos("test") == 0
     assert dokimos("test", "other.yaml") == 0
 
-    assert dokimos("test", "view", "--no-browser") == 0
+    assert dokimos("test", "view", "--static", "--no-browser") == 0
     assert dokimos("test", "view", "other.yaml", "-o", "out/runs.html", "--no-browser") == 0
 
     assert "wrote out/runs.html" in capsys.readouterr().out
@@ -487,7 +487,7 @@ def unpacked(page):
 
 
 def test_a_page_without_runs_says_how_to_get_one(workplace):
-    assert dokimos("test", "view", "--no-browser") == 0
+    assert dokimos("test", "view", "--static", "--no-browser") == 0
 
     assert "No runs yet" in (workplace / ".dokimos" / "dashboard.html").read_text()
 

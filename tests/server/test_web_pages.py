@@ -113,6 +113,21 @@ def test_nothing_beside_the_assets_can_be_asked_for(api, name):
     assert api.get(f"/assets/{name}").status_code in (400, 404)
 
 
+def test_each_answer_names_the_build_so_that_an_old_page_notices_an_upgrade(api):
+    build = json.loads((STATIC / "BUILD").read_text())["sources"]
+
+    for path in ("/", "/api/v1/projects", "/nothing"):
+        assert api.get(path, headers=BROWSER).headers["x-dokimos-build"] == build[:16]
+
+
+def test_a_tree_without_the_built_files_names_no_build(monkeypatch, tmp_path):
+    monkeypatch.setattr(web_pages, "STATIC", tmp_path)
+    assert web_pages.read_build() is None
+
+    (tmp_path / "BUILD").write_text('["damaged"]')
+    assert web_pages.read_build() is None
+
+
 def test_a_tree_without_the_built_files_says_so(api, monkeypatch, tmp_path):
     monkeypatch.setattr(web_pages, "STATIC", tmp_path / "nowhere")
 

@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("dokimos._cli.run:run", "Run an experiment, or score recorded outputs."),
     "test": ("dokimos._cli.test:test", "Run a suite: agent, metrics and test cases in one YAML file."),
     "resume": ("dokimos._cli.resume:resume", "Continue a run that was cut short."),
+    "view": ("dokimos._cli.view:view", "Show the runs of this machine in the browser, live."),
     "list": ("dokimos._cli.list_runs:list_runs", "List the runs kept here; delete old ones."),
     "show": ("dokimos._cli.show:show", "Show a result, or one of its items."),
     "export": ("dokimos._cli.export:export_result", "Write a result as a report."),

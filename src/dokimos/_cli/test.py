@@ -21,7 +21,7 @@ from dokimos._cli.options import (
     run_dir_option,
 )
 from dokimos._cli.server_options import check_report_options, report_options
-from dokimos._cli.view import view
+from dokimos._cli.view import view_suite
 from dokimos._cli.watch_report import check_watch, reporting_files
 
 DEFAULT_FILE: Final = "agent.yaml"
@@ -137,7 +137,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **options: Any
         return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **presentation)
 
 
-test.add_command(view)
+test.add_command(view_suite)
 test.add_command(optimize)
 
 

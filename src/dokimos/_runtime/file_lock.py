@@ -145,6 +145,26 @@ class ProcessLock:
             os.close(self._file)
 
 
+def is_locked(path: Path) -> bool:
+    """Say whether another holds the lock of a file; False also where that cannot be found out.
+
+    To find out, a lock that is free is taken for a moment: ask seldom, and not about one that somebody is
+    just about to take.
+    """
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        lock_file(file, wait=False)
+        unlock_file(file)
+    except OSError as error:
+        return error.errno in TAKEN
+    finally:
+        os.close(file)
+    return False
+
+
 def _is_same_file(file: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file), path.stat())

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from dokimos._core.eval_result import EvalResult, flatten
 from dokimos._core.item_result import ItemResult
-from dokimos._core.jsonable import MAX_DEPTH, JsonValue, compact_json, jsonable
+from dokimos._core.jsonable import MAX_DEPTH, JsonValue, compact_json, jsonable, wire_object
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.provenance import EvaluatorInfo, Provenance
 from dokimos._runtime.terminal_text import escape_control_characters
@@ -51,8 +51,18 @@ class Escapes:
         _log.warning("For the server, %s.", escape_control_characters(what))
 
 
-def item_body(item: ItemResult, repeat_index: int, escapes: Escapes) -> dict[str, JsonValue]:
-    """Return an item as `POST /runs/{id}/items` takes it."""
+def item_body(
+    item: ItemResult, repeat_index: int, escapes: Escapes, *, has_tracebacks: bool = False
+) -> dict[str, JsonValue]:
+    """Return an item as `POST /runs/{id}/items` takes it.
+
+    Args:
+        item: The item.
+        repeat_index: The repeat that it belongs to.
+        escapes: Warns about what had to be changed.
+        has_tracebacks: Whether to say where errors came from: lines of code, which stay on this machine
+            unless the server is there too.
+    """
     example = item.example
     about: dict[str, Any] = {}
     body: dict[str, JsonValue] = {
@@ -71,8 +81,12 @@ def item_body(item: ItemResult, repeat_index: int, escapes: Escapes) -> dict[str
             about.setdefault("skipped", {})[result.name] = result.skipped
         else:
             about.setdefault("errors", {})[result.name] = result.problem or "It gave no score."
+            if has_tracebacks and result.error_detail is not None:
+                about.setdefault("errorDetails", {})[result.name] = wire_object(result.error_detail)
     if item.errored:
         body["error"] = "\n".join(item.errors)
+    if has_tracebacks and item.error_detail is not None:
+        about["errorDetail"] = wire_object(item.error_detail)
     if example.id is not None:
         about["id"] = example.id
     metadata = {**example.metadata, OWN_KEY: about} if about else example.metadata
@@ -173,9 +187,11 @@ def _evaluator_body(info: EvaluatorInfo, escapes: Escapes) -> dict[str, JsonValu
     return {name: value for name, value in body.items() if value is not None}
 
 
-def encode_item(item: ItemResult, repeat_index: int, escapes: Escapes) -> bytes:
-    """Return an item as JSON that a server accepts."""
-    body = item_body(item, repeat_index, escapes)
+def encode_item(
+    item: ItemResult, repeat_index: int, escapes: Escapes, *, has_tracebacks: bool = False
+) -> bytes:
+    """Return an item as JSON that a server accepts; its arguments are those of `item_body`."""
+    body = item_body(item, repeat_index, escapes, has_tracebacks=has_tracebacks)
     text = compact_json(body)
     # One search of the text is much cheaper than a walk through every value, and odd values are rare.
     if _SUSPICIOUS.search(text) is None:

@@ -66,7 +66,7 @@ def push_result(
         '0199f3a2-...'
     """
     escapes = Escapes()
-    status = _STATUS.get(result.status, ReportedStatus.FAILED)
+    status = describe_status(result.status)
     api = open_server_api(server_url, api_key=api_key, api_version=api_version)
     run_id, is_there = run_sync(_open_run(api, result, project_name, status, escapes))
     if is_there:
@@ -80,7 +80,7 @@ def push_result(
         spool=None,
         on_failure=None,
     )
-    for content in _encode_items(result, escapes):
+    for content in encode_items(result, escapes):
         delivery.add(run, content)
     delivery.end(run, status, evaluator_bodies(result.evaluators, escapes))
     try:
@@ -90,30 +90,35 @@ def push_result(
     return run.id
 
 
+def describe_status(status: RunStatus) -> ReportedStatus:
+    """Return how a server is told that a run ended."""
+    return _STATUS.get(status, ReportedStatus.FAILED)
+
+
 def discard_spooled(folder: Path, result: ExperimentResult, run_id: str) -> None:
     """Remove what a spool has of a run whose stored result was pushed: it is older, or the same.
 
     Raises:
         OSError: The spool cannot be written.
     """
-    discard_run(folder, run_id, key_of_run(_describe_start(result)))
+    discard_run(folder, run_id, key_of_run(describe_start(result)))
 
 
 async def _open_run(
     api: ApiClient, result: ExperimentResult, project: str, status: ReportedStatus, escapes: Escapes
 ) -> tuple[str, bool]:
     """Return the run on the server, and whether it has ended there with all that would be sent."""
-    start = _describe_start(result)
+    start = describe_start(result)
     completed_at = format_utc(result.provenance.ended_at)
     async with api:
         run_id = await _find_reported(api, result, project)
         if run_id is None:
-            opened = describe_opening(start, project, escapes, _key_of_content(result))
+            opened = describe_opening(start, project, escapes, key_of_content(result))
             run_id = await create_run(api, opened, escapes.note)
         stored_status, _ = await read_status(api, run_id)
         if stored_status == _RUNNING:
             return run_id, False
-        if await _has_items(api, run_id, _encode_items(result, escapes)):
+        if await _has_items(api, run_id, encode_items(result, escapes)):
             if stored_status != _EVALUATING:  # then its judge says how it ended
                 await set_status(api, run_id, status, completed_at=completed_at)
             return run_id, True
@@ -159,7 +164,8 @@ def _cut_batches(contents: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _describe_start(result: ExperimentResult) -> RunStart:
+def describe_start(result: ExperimentResult) -> RunStart:
+    """Return how the run of a result would have been reported when it began."""
     return RunStart(
         run_id=result.run_id or result.name,
         name=result.name,
@@ -171,18 +177,21 @@ def _describe_start(result: ExperimentResult) -> RunStart:
     )
 
 
-def _key_of_content(result: ExperimentResult) -> str | None:
+def key_of_content(result: ExperimentResult) -> str | None:
     """Return a key of what is not the run's own result: the same for equal content. None for what is."""
     if result.run_id is not None and result.provenance.derivation is None:
         return None
-    body = run_body(_describe_start(result), Escapes())
+    body = run_body(describe_start(result), Escapes())
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode())
-    for content in _encode_items(result, Escapes()):
+    for content in encode_items(result, Escapes()):
         digest.update(content)
     return digest.hexdigest()
 
 
-def _encode_items(result: ExperimentResult, escapes: Escapes) -> Iterator[bytes]:
+def encode_items(
+    result: ExperimentResult, escapes: Escapes, *, has_tracebacks: bool = False
+) -> Iterator[bytes]:
+    """Yield all items of a result as a server takes them."""
     for run in result.runs:
         for item in run.item_results:
-            yield encode_item(item, run.index, escapes)
+            yield encode_item(item, run.index, escapes, has_tracebacks=has_tracebacks)

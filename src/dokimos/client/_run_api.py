@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
-from dokimos._http.api_client import ApiClient, encode_segment
+from dokimos._http.api_client import ApiReply, encode_segment
 from dokimos.errors import ServerRefusedError, ServerReplyError
 
 
-async def create_run(
-    api: ApiClient, opened: Mapping[str, Any], note: Callable[[str], None] | None = None
-) -> str:
+class Api(Protocol):
+    """What requests go through: an `ApiClient`, or a server in this process."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        content: bytes | None = None,
+        query: Mapping[str, str | int | None] | None = None,
+        headers: Mapping[str, Any] | None = None,
+        repeatable: bool | None = None,
+    ) -> ApiReply:
+        """Send a request; raises what `ApiClient.request` does."""
+        ...
+
+
+async def create_run(api: Api, opened: Mapping[str, Any], note: Callable[[str], None] | None = None) -> str:
     """Create a run, once for its key, and return its id.
 
     Args:
@@ -32,7 +48,7 @@ async def create_run(
         return await _post_run(api, {**opened, "run": run})
 
 
-async def _post_run(api: ApiClient, opened: Mapping[str, Any]) -> str:
+async def _post_run(api: Api, opened: Mapping[str, Any]) -> str:
     reply = await api.request(
         "POST",
         f"/projects/{encode_segment(opened['projectName'])}/runs",
@@ -45,7 +61,7 @@ async def _post_run(api: ApiClient, opened: Mapping[str, Any]) -> str:
     raise ServerReplyError(f"{reply.url}: the answer has no runId; is this a dokimos server?")
 
 
-async def read_status(api: ApiClient, run_id: str) -> tuple[str, str | None]:
+async def read_status(api: Api, run_id: str) -> tuple[str, str | None]:
     """Return the status of a run, and when it ended; None while it goes on."""
     reply = await api.request("GET", f"/runs/{encode_segment(run_id)}", query={"size": 1})
     match reply.json():
@@ -55,7 +71,7 @@ async def read_status(api: ApiClient, run_id: str) -> tuple[str, str | None]:
     raise ServerReplyError(f"{reply.url}: the answer has no status; is this a dokimos server?")
 
 
-async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: str) -> None:
+async def post_items(api: Api, run_id: str, items: Sequence[bytes], key: str) -> None:
     """Send encoded items to a run."""
     await api.request(
         "POST",
@@ -66,7 +82,7 @@ async def post_items(api: ApiClient, run_id: str, items: Sequence[bytes], key: s
 
 
 async def set_status(
-    api: ApiClient,
+    api: Api,
     run_id: str,
     status: str,
     evaluators: Sequence[Mapping[str, Any]] = (),

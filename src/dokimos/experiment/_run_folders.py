@@ -28,10 +28,7 @@ def new_run_id(now: datetime.datetime) -> str:
 def create_run_folder(root: Path, run_id: str) -> Path:
     """Create the folder of a new run. Raises `OSError` if that is not possible."""
     root.mkdir(parents=True, exist_ok=True)
-    if root.parent.name == HOME:
-        ignore = root.parent / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("# Runs are kept here by dokimos; nothing in this folder belongs in git.\n*\n")
+    keep_out_of_git(root.parent)
     folder = root / run_id
     for number in count(2):
         try:
@@ -42,6 +39,13 @@ def create_run_folder(root: Path, run_id: str) -> Path:
         else:
             return folder
     raise AssertionError("unreachable")
+
+
+def keep_out_of_git(home: Path) -> None:
+    """Have git ignore our own folder, which holds runs and what is made of them. Raises `OSError`."""
+    ignore = home / ".gitignore"
+    if home.name == HOME and not ignore.exists():
+        ignore.write_text("# Runs are kept here by dokimos; nothing in this folder belongs in git.\n*\n")
 
 
 def find_run(run: str | Path, root: Path) -> Path:

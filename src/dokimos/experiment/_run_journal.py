@@ -226,11 +226,10 @@ class StoredRun:
         self._results: dict[Position, list[int]] = {}
         self._void: dict[str, int] = {}
         """Up to where in the journal the results of an evaluator are void."""
+        self._lines = 0
         self._path = folder / JOURNAL_FILE
         self._file: BinaryIO | None = None
-        if self._path.exists():
-            self._scan()
-            self._file = self._path.open("rb")
+        self.read_on()
 
     def __contains__(self, position: object) -> bool:
         return position in self._items
@@ -244,6 +243,23 @@ class StoredRun:
             end = self.seen.get(run_index, {}).get("seen", math.inf) if size is None else size
             if run_index < runs and index < end:
                 yield run_index, index
+
+    def read_on(self) -> None:
+        """Read what has been appended to the journal since, by a run that goes on."""
+        if self._path.exists():
+            self._scan()
+            self._file = self._file or self._path.open("rb")
+
+    def positions_since(self, offset: int) -> list[Position]:
+        """Return the items that lines from this place of the journal on say something about, in order."""
+        if any(place >= offset for place in self._void.values()):
+            offset = 0  # what they void is anywhere before
+        return [position for position in self.positions if self.last_offset(position) >= offset]
+
+    def last_offset(self, position: Position) -> int:
+        """Return where in the journal the last line about an item begins."""
+        results = self._results.get(position)
+        return results[-1] if results else self._items[position]
 
     def item(self, position: Position) -> StoredItem | None:
         """Return what was recorded about an item, None if its task had not returned."""
@@ -318,12 +334,14 @@ class StoredRun:
             self._file.close()
 
     def _scan(self) -> None:
-        offset = 0
+        offset = self.intact_size
         with self._path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            file.seek(offset)
+            for line in file:
                 if not line.endswith(b"\n"):
-                    break  # cut short by a kill: the record never counted
-                self._index_record(number, offset, line)
+                    break  # cut short by a kill, or half written: the record does not count yet
+                self._lines += 1
+                self._index_record(self._lines, offset, line)
                 offset += len(line)
         self.intact_size = offset
 

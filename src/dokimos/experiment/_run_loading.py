@@ -35,7 +35,7 @@ def load_run(folder: Path) -> ExperimentResult:
     """
     stored = StoredRun(folder)
     try:
-        _check_manifest(stored)
+        check_manifest(stored)
         return _result(stored)
     finally:
         stored.close()
@@ -50,7 +50,7 @@ def load_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
     stored = StoredRun(folder)
     try:
         for position in stored.positions:
-            item = _item(stored, position, {})
+            item = load_item(stored, position, {})
             if item is not None:
                 yield stored.hash_of(position), item
     finally:
@@ -175,7 +175,8 @@ def _last_line(file: BinaryIO, size: int) -> bytes:
         reach *= 4
 
 
-def _check_manifest(stored: StoredRun) -> None:
+def check_manifest(stored: StoredRun) -> None:
+    """Raise `JournalError` where a run's manifest has a field of another type."""
     for name, kind in (("name", str), ("description", str), ("metadata", dict), ("dataset", dict)):
         value = stored.manifest.get(name)
         if value is not None and not isinstance(value, kind):
@@ -184,12 +185,12 @@ def _check_manifest(stored: StoredRun) -> None:
 
 def _result(stored: StoredRun) -> ExperimentResult:
     manifest, outcome = stored.manifest, stored.outcome
-    infos = _evaluator_infos(manifest, outcome)
+    infos = read_evaluators(stored)
     order = {info.name: place for place, info in enumerate(infos)}
     items: dict[int, list[ItemResult]] = {}
     lost = 0
     for position in stored.positions:
-        item = _item(stored, position, order)
+        item = load_item(stored, position, order)
         if item is None:
             lost += 1
         else:
@@ -211,7 +212,7 @@ def _result(stored: StoredRun) -> ExperimentResult:
             )
             for index in indexes
         ),
-        provenance=_provenance(stored),
+        provenance=read_provenance(stored),
         evaluators=infos,
         status=RunStatus.INTERRUPTED if outcome is None else RunStatus(outcome["status"]),
         warnings=warnings,
@@ -223,7 +224,14 @@ def _items_not_run(outcome: dict[str, Any] | None) -> dict[str, Any]:
     return {} if outcome is None or NOT_RUN not in outcome else {NOT_RUN: outcome[NOT_RUN]}
 
 
-def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemResult | None:
+def load_item(stored: StoredRun, position: Position, order: Mapping[str, int]) -> ItemResult | None:
+    """Return an item as its run would return it, None where the line with its example is damaged.
+
+    Args:
+        stored: Its run.
+        position: Its place in the run.
+        order: The evaluators of the run, by name; its results come in this order.
+    """
     stored_item = stored.item(position)
     example = stored.example(position)
     if stored_item is None or example is None:
@@ -243,7 +251,7 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
     )
 
 
-def _exclude_dropped_evaluators(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
+def _exclude_dropped_evaluators(results: list[EvalResult], order: Mapping[str, int]) -> list[EvalResult]:
     """Exclude the results of evaluators that a later resume dropped."""
     return [
         result
@@ -252,7 +260,8 @@ def _exclude_dropped_evaluators(results: list[EvalResult], order: dict[str, int]
     ]
 
 
-def _provenance(stored: StoredRun) -> Provenance:
+def read_provenance(stored: StoredRun) -> Provenance:
+    """Return where a run comes from: all that is known of one that has ended, else what it began with."""
     outcome, manifest = stored.outcome, stored.manifest
     if outcome is not None and outcome.get("provenance"):
         provenance = from_json(Provenance, outcome["provenance"])
@@ -277,9 +286,7 @@ def _provenance(stored: StoredRun) -> Provenance:
     return replace(provenance, run_id=stored.folder.name)
 
 
-def _evaluator_infos(
-    manifest: Mapping[str, Any], outcome: Mapping[str, Any] | None
-) -> tuple[EvaluatorInfo, ...]:
+def read_evaluators(stored: StoredRun) -> tuple[EvaluatorInfo, ...]:
     """Return the evaluators of a run: as declared, or as seen where each example has its own."""
-    trees = (outcome or {}).get("evaluators") or manifest.get("evaluators") or ()
+    trees = (stored.outcome or {}).get("evaluators") or stored.manifest.get("evaluators") or ()
     return tuple(from_json(EvaluatorInfo, tree) for tree in trees)

@@ -41,12 +41,18 @@ _CANCEL_SECONDS: Final = 2.0
 _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
-def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda address: None) -> None:
+def serve(
+    settings: ServerSettings,
+    *,
+    on_start: Callable[[str], None] = lambda address: None,
+    make_app: Callable[[ServerSettings], FastAPI] = create_app,
+) -> None:
     """Serve until a signal asks to stop; requests that have begun are answered first.
 
     Args:
         settings: How the server runs.
         on_start: Called with the address once the server answers.
+        make_app: Makes the application.
 
     Raises:
         ConfigurationError: The address cannot be bound to, the database cannot be used, or another server
@@ -54,7 +60,7 @@ def serve(settings: ServerSettings, *, on_start: Callable[[str], None] = lambda 
     """
     configure_logging(settings)
     with hold_data_folder(settings, partial(_refuse_second_server, settings)):
-        _serve(settings, on_start)
+        _serve(settings, on_start, make_app)
 
 
 def _refuse_second_server(settings: ServerSettings, holder: str) -> str:
@@ -64,9 +70,13 @@ def _refuse_second_server(settings: ServerSettings, holder: str) -> str:
     )
 
 
-def _serve(settings: ServerSettings, on_start: Callable[[str], None]) -> None:
+def _serve(
+    settings: ServerSettings,
+    on_start: Callable[[str], None],
+    make_app: Callable[[ServerSettings], FastAPI],
+) -> None:
     listener = listen(settings)
-    app = create_app(settings)
+    app = make_app(settings)
 
     def start() -> None:
         _freeze_modules()

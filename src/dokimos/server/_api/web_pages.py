@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ _TYPES: Final = MappingProxyType(
 _YEAR: Final = "public, max-age=31536000, immutable"
 _LEAST_COMPRESSED: Final = 1_000
 _REFUSES_GZIP: Final = re.compile(r"\bgzip\s*;\s*q=0(\.0*)?\s*(,|$)")
+_BUILD_CHARACTERS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,18 @@ async def get_asset(request: Request, name: str) -> Response:
     if asset is None:
         raise NotFoundError(f"Asset not found: {name}")
     return _respond(request, asset, _YEAR)
+
+
+def read_build() -> str | None:
+    """Return which build the files are of, None where there are none.
+
+    A page that is told another one than it began with is of a server that was upgraded meanwhile.
+    """
+    try:
+        sources: str = json.loads((STATIC / "BUILD").read_bytes())["sources"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return sources[:_BUILD_CHARACTERS]
 
 
 @cache

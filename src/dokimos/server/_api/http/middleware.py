@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dokimos.server._api.event_stream import IS_HEAD
 from dokimos.server._api.http.error_responses import answer_unexpected_error, error_response
 from dokimos.server._api.http.parameters import ENCODED_SLASH
+from dokimos.server._api.web_pages import read_build
 from dokimos.server._services.request_context import note_reason
 
 _CONTENT_POLICY: Final = (
@@ -23,6 +24,8 @@ _HEADERS: Final = (
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
+_BUILD: Final = b"x-dokimos-build"
+"""By which a page that was loaded before an upgrade notices it."""
 _CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f]")
 _ANY_HOST: Final = "*"
 _HEALTH: Final = "/actuator/"
@@ -34,6 +37,8 @@ class GuardMiddleware:
     def __init__(self, app: ASGIApp, allowed_hosts: tuple[str, ...]) -> None:
         self._app = app
         self._allowed_hosts = frozenset(allowed_hosts)
+        build = read_build()
+        self._headers = _HEADERS if build is None else (*_HEADERS, (_BUILD, build.encode()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,7 +52,7 @@ class GuardMiddleware:
                 has_begun = True
                 message["headers"] = [
                     *message.get("headers", ()),
-                    *_missing(message.get("headers", ())),
+                    *self._list_missing(message.get("headers", ())),
                 ]
             await send(message)
 
@@ -72,6 +77,10 @@ class GuardMiddleware:
             if has_begun:
                 raise  # the rest cannot be an error any more: the connection is cut instead
             await answer(scope, receive, send_with_headers)
+
+    def _list_missing(self, headers: list[tuple[bytes, bytes]] | tuple[()]) -> list[tuple[bytes, bytes]]:
+        names = {name.lower() for name, _ in headers}
+        return [(name, value) for name, value in self._headers if name not in names]
 
     def _problem_with_host(self, scope: Scope) -> str | None:
         if _ANY_HOST in self._allowed_hosts or scope["path"].startswith(_HEALTH):
@@ -113,8 +122,3 @@ def _without_port(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0]
-
-
-def _missing(headers: list[tuple[bytes, bytes]] | tuple[()]) -> list[tuple[bytes, bytes]]:
-    names = {name.lower() for name, _ in headers}
-    return [(name, value) for name, value in _HEADERS if name not in names]

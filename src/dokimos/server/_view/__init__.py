@@ -1,0 +1,1 @@
+"""`dokimos view`: a server for the runs of one run folder, on this machine alone."""
