@@ -7,6 +7,7 @@ import { applyTheme } from "./lib/theme";
 import { router } from "./router";
 import "./styles/tokens.css";
 import "./styles/ui.css";
+import "./styles/account.css";
 
 applyTheme();
 

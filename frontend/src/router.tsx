@@ -18,6 +18,13 @@ export const homeRoute = createRoute({
   component: lazy(() => import("./pages/home").then((page) => ({ default: page.HomePage }))),
 });
 
+export const loginRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/login",
+  validateSearch: (search: Record<string, unknown>): { returnTo?: string } => optional({ returnTo: text(search["returnTo"]) }),
+  component: lazy(() => import("./pages/login").then((page) => ({ default: page.LoginPage }))),
+});
+
 export const projectRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/projects/$name",
@@ -98,7 +105,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, projectRoute, experimentRoute, runRoute, compareRoute]),
+  routeTree: rootRoute.addChildren([homeRoute, loginRoute, projectRoute, experimentRoute, runRoute, compareRoute]),
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,

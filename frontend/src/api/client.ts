@@ -1,9 +1,12 @@
 /** The API of the server: one function that asks, and errors that pages can show. */
+import { needsSignIn, noteBuild, waitForSignIn } from "./signals";
 
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
+    /** By which the answer is found in the log of the server. */
+    readonly reference: string | null = null,
   ) {
     super(message);
   }
@@ -24,32 +27,61 @@ export function apiPath(path: string, query: Query = {}): string {
   return `/api/v1${path}${text && `?${text}`}`;
 }
 
+/**
+ * Reads. Where nobody is signed in (any more), the answer waits until somebody is: the page stays as it was,
+ * with what is typed in it.
+ */
 export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return send<T>("GET", apiPath(path, query), undefined, signal);
+  for (;;) {
+    try {
+      return await send<T>("GET", apiPath(path, query), undefined, signal);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 401)) throw error;
+      await waitForSignIn(signal);
+    }
+  }
 }
 
-export async function send<T>(method: string, url: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+/** Changes something: `body` is sent as JSON, a file or a text as it is. A browser says itself where it comes from. */
+export async function change<T>(method: string, path: string, body?: unknown, query: Query = {}): Promise<T> {
+  return send<T>(method, apiPath(path, query), body);
+}
+
+export async function send<T>(
+  method: string,
+  url: string,
+  body?: unknown,
+  signal?: AbortSignal,
+  type = "application/json",
+): Promise<T> {
   let response: Response;
+  let text: string;
   try {
     response = await fetch(url, {
       method,
       signal: signal ?? null,
-      headers: body === undefined ? { Accept: "application/json" } : { "Content-Type": "application/json" },
-      body: body === undefined ? null : JSON.stringify(body),
+      headers: body === undefined ? { Accept: "application/json" } : { Accept: "application/json", "Content-Type": type },
+      body: body === undefined ? null : body instanceof Blob || typeof body === "string" ? body : JSON.stringify(body),
     });
+    text = await response.text();
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new OfflineError("The server does not answer.");
   }
-  const text = await response.text();
-  if (!response.ok) throw new ApiError(response.status, messageOf(text) ?? `The server answered ${response.status}.`);
+  noteBuild(response.headers.get("X-Dokimos-Build"));
+  if (!response.ok) {
+    if (response.status === 401) needsSignIn.set(true);
+    const message = messageOf(text) ?? `The server answered ${response.status}.`;
+    throw new ApiError(response.status, message, response.headers.get("X-Request-Id"));
+  }
   return (text ? JSON.parse(text) : undefined) as T;
 }
 
+/** What an error says: most have a message, refusals of access one field of their own. */
 function messageOf(text: string): string | null {
   try {
-    const body: unknown = JSON.parse(text);
-    const message = (body as { message?: unknown } | null)?.message;
+    const body = JSON.parse(text) as { message?: unknown; error?: unknown } | null;
+    const message = body?.message ?? body?.error;
     return typeof message === "string" ? message : null;
   } catch {
     return null;

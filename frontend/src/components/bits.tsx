@@ -1,7 +1,10 @@
 /** Small parts that every page uses. */
 import { type ReactNode, useState } from "react";
 import { ApiError, OfflineError } from "../api/client";
+import { needsSignIn } from "../api/signals";
+import { neededRole } from "../lib/failures";
 import { shown, time, utc } from "../lib/format";
+import { useStore } from "../lib/store";
 import type { Outcome } from "../lib/outline";
 
 const SIGNS: Record<Outcome, readonly [string, string]> = {
@@ -50,6 +53,14 @@ export function State({ title, children, actions }: { title: string; children?: 
 }
 
 export function Loading() {
+  const waits = useStore(needsSignIn);
+  if (waits) {
+    return (
+      <State title="This page needs somebody who is signed in">
+        <p>It goes on as soon as you have signed in above.</p>
+      </State>
+    );
+  }
   return (
     <div role="status" aria-label="Loading">
       <span className="skeleton" />
@@ -110,21 +121,15 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   }
   if (error instanceof ApiError && error.status === 401) {
     return (
-      <State title="This page needs an API key">
-        <p>
-          The interface cannot take a key yet. Where the server signs people in through a provider,{" "}
-          <a className="link" href={`/api/v1/session/oidc/start?returnTo=${encodeURIComponent(location.pathname)}`}>
-            sign in there
-          </a>
-          ; the API takes a key as the header Authorization.
-        </p>
+      <State title="This page needs somebody who is signed in" actions={again}>
+        <p>Sign in above; nothing was changed.</p>
       </State>
     );
   }
   if (error instanceof ApiError && error.status === 403) {
     return (
       <State title="You may not see this page">
-        <p>{error.message} An administrator of the server can give you access.</p>
+        <p>{neededRole(error.message) ?? error.message} An administrator of the server can give you access.</p>
       </State>
     );
   }

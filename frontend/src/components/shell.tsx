@@ -1,15 +1,28 @@
 /** The frame of every page: menu, breadcrumbs, theme. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { type ReactNode, createContext, useContext, useEffect, useState } from "react";
+import { Link, type LinkProps, Outlet, useRouterState } from "@tanstack/react-router";
+import { Fragment, type ReactNode, createContext, useContext, useEffect, useState } from "react";
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { shown } from "../lib/format";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
+import { Account } from "./account";
+import { NewVersion, NoticeArea, SignInNeeded } from "./notices";
 
 const CrumbsPlace = createContext<HTMLElement | null>(null);
 const MOST_PROJECTS = 12;
+
+/** The groups of the menu: a page that is new gets its line here. */
+const GROUPS: readonly (readonly [string, readonly MenuLink[]])[] = [
+  ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }]],
+];
+
+interface MenuLink {
+  readonly label: string;
+  readonly to: NonNullable<LinkProps["to"]>;
+  readonly activeOptions?: { readonly exact: boolean };
+}
 
 export function Shell() {
   const [isOpen, setIsOpen] = useState(false);
@@ -40,10 +53,13 @@ export function Shell() {
             </button>
           </header>
           <main id="main" tabIndex={-1}>
+            <NewVersion />
+            {path !== "/login" && <SignInNeeded />}
             <Outlet />
           </main>
         </div>
       </div>
+      <NoticeArea />
     </CrumbsPlace>
   );
 }
@@ -53,8 +69,12 @@ function Menu() {
   return (
     <nav className="side" aria-label="Main">
       <Link to="/" className="brand"><img className="mark" src={mark} alt="" />dokimos</Link>
-      <h3>Overview</h3>
-      <Link to="/" activeOptions={{ exact: true }}>Home</Link>
+      {GROUPS.map(([title, links]) => (
+        <Fragment key={title}>
+          <h3>{title}</h3>
+          {links.map(({ label, ...link }) => <Link key={label} {...link}>{label}</Link>)}
+        </Fragment>
+      ))}
       <h3>Projects</h3>
       {projects.data?.slice(0, MOST_PROJECTS).map((project) => (
         <Link key={project.id} to="/projects/$name" params={{ name: project.name }}>
@@ -62,6 +82,7 @@ function Menu() {
         </Link>
       ))}
       <div className="foot">
+        <Account />
         {projects.isError ? <span className="error">! the server does not answer</span> : <a href="/openapi.json">API</a>}
       </div>
     </nav>

@@ -1,0 +1,77 @@
+"""Signing in to the web interface, in place and on its page, and a page from before an upgrade."""
+
+import pytest
+from tests.e2e.conftest import noting_page
+from tests.server.server_process import Process
+
+KEY = "a-key-of-thirty-two-characters-1"
+AUTH = {"Authorization": f"Bearer {KEY}"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    process = Process(
+        {"data_dir": tmp_path_factory.mktemp("server"), "api_key": KEY, "require_auth_for_reads": True}
+    )
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def page(chromium, server):
+    """A page that notes whatever it should not do; refusals of the server are expected here."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = noting_page(context, server.address)
+    page.set_default_timeout(60_000)
+    yield page
+    assert [text for text in page.complaints if "status of 401" not in text] == []
+    context.close()
+
+
+def test_a_refused_page_asks_for_a_key_in_place_and_goes_on_with_it(page, server):
+    server.call("POST", "/projects/support/runs", {"experimentName": "answers"}, headers=AUTH)
+    page.goto(f"{server.address}/projects/support")
+    form = page.get_by_role("region", name="Sign in")
+
+    form.get_by_label("API key").fill("a wrong one")
+    page.keyboard.press("Enter")
+    form.get_by_role("alert").get_by_text("does not know this key").wait_for()
+    form.get_by_label("API key").fill(KEY)
+    page.keyboard.press("Enter")
+
+    page.get_by_role("heading", name="support").wait_for()
+    assert form.count() == 0
+    assert page.url == f"{server.address}/projects/support"
+    page.locator(".account").get_by_text("admin").wait_for()
+
+
+def test_signing_out_leads_to_the_page_for_it_and_from_there_back(page, server):
+    page.goto(f"{server.address}/login?returnTo=//evil.example")
+    page.get_by_label("API key").fill(KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{server.address}/")
+
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/login")
+
+    page.goto(f"{server.address}/")
+    page.get_by_role("region", name="Sign in").wait_for()
+    assert page.get_by_role("heading", name="Projects", exact=True, level=1).count() == 0
+
+
+def test_a_page_from_before_an_upgrade_offers_to_load_it_again(page, server):
+    page.goto(f"{server.address}/login")
+    page.get_by_label("API key").fill(KEY)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Projects", level=1).wait_for()
+
+    answer = {"status": 204, "headers": {"X-Dokimos-Build": "another"}}
+    page.route("**/api/v1/session", lambda route: route.fulfill(**answer))
+    page.get_by_role("button", name="Sign out").click()
+
+    page.get_by_text("The server was updated.").wait_for()
+    page.unroute("**/api/v1/session")
+    page.get_by_role("button", name="Reload").click()
+    page.get_by_role("heading", name="Sign in", exact=True).wait_for()
+    assert page.get_by_text("The server was updated.").count() == 0
