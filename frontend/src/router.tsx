@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter } from "@tanstack/react-rout
 import { lazy } from "react";
 import { Failure, Loading, State } from "./components/bits";
 import { Shell } from "./components/shell";
+import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
 
 const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound });
@@ -90,6 +91,33 @@ export const compareRoute = createRoute({
   component: lazy(() => import("./pages/compare").then((page) => ({ default: page.ComparePage }))),
 });
 
+const share = (value: unknown): number | undefined => (Number(value) > 0 && Number(value) <= 1 ? Number(value) : undefined);
+const oneOf = <T extends string>(value: unknown, ...choices: readonly T[]): T | undefined => choices.find((choice) => choice === value);
+
+export interface ReviewSearch extends QueueFilter {
+  /** The item that is shown, by its id. */
+  readonly item?: string;
+}
+
+export const reviewRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/review-queue",
+  validateSearch: (search: Record<string, unknown>): ReviewSearch =>
+    optional({
+      project: text(search["project"]),
+      experimentId: text(search["experimentId"]),
+      runId: text(search["runId"]),
+      outcome: oneOf(search["outcome"], "failed", "errored"),
+      disagree: search["disagree"] === true ? true : undefined,
+      near: share(search["near"]),
+      sample: share(search["sample"]),
+      assigned: oneOf(search["assigned"], "me", "nobody"),
+      order: oneOf(search["order"], "oldest"),
+      item: text(search["item"]),
+    }),
+  component: lazy(() => import("./pages/review").then((page) => ({ default: page.ReviewPage }))),
+});
+
 /** Without what is undefined, which must not stand in the address. */
 function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const kept = Object.entries(search).filter(([, value]) => value !== undefined);
@@ -105,7 +133,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, loginRoute, projectRoute, experimentRoute, runRoute, compareRoute]),
+  routeTree: rootRoute.addChildren([homeRoute, loginRoute, reviewRoute, projectRoute, experimentRoute, runRoute, compareRoute]),
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,
