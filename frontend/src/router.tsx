@@ -70,21 +70,32 @@ export const runRoute = createRoute({
 
 export interface CompareSearch {
   readonly baselineRunId?: string;
+  /** Further runs that are compared with the baseline. */
+  readonly also?: readonly string[];
   readonly status?: string;
-  readonly page?: number;
-  /** The case that is shown side by side, by its place in the comparison. */
+  /** The key of the metadata by which runs are sliced, and the slice whose items are shown. */
+  readonly slice?: string;
+  readonly value?: string;
+  /** The evaluator whose scores are shown where more than two runs are compared. */
+  readonly scores?: string;
+  /** The item that is shown side by side. */
   readonly item?: string;
 }
+
+const MOST_ALSO = 2;
 
 export const compareRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$experimentId/runs/$runId/diff",
   validateSearch: (search: Record<string, unknown>): CompareSearch => {
-    const page = Number(search["page"]);
+    const also = [search["also"]].flat().map(text).filter((one) => one !== undefined).slice(0, MOST_ALSO);
     return optional({
       baselineRunId: text(search["baselineRunId"]),
+      also: also.length > 0 ? also : undefined,
       status: text(search["status"]),
-      page: Number.isInteger(page) && page > 0 ? page : undefined,
+      slice: text(search["slice"]),
+      value: text(search["value"]),
+      scores: text(search["scores"]),
       item: text(search["item"]),
     });
   },

@@ -12,8 +12,9 @@ export type Item = Schemas["ItemAnswer"];
 export type EvalResult = Schemas["EvalResultAnswer"];
 export type Evaluator = Run["evaluators"][number];
 export type OutlineAnswer = Schemas["OutlineAnswer"];
+export type ItemAttributesAnswer = Schemas["ItemAttributesAnswer"];
 export type Diff = Schemas["DiffAnswer"];
-export type DiffCase = Schemas["DiffCase"];
+export type DiffSummary = Diff["summary"];
 export type Trends = Schemas["TrendsAnswer"];
 export type Verdict = Schemas["ExperimentVerdict"];
 
@@ -81,6 +82,14 @@ export const itemByIdQuery = (run: string | null, id: string | null) =>
     enabled: run !== null && id !== null,
   });
 
+/** What pairs and slices the items of a run. */
+export const itemAttributesQuery = (run: string, version: string) =>
+  queryOptions({
+    queryKey: ["attributes", run, version],
+    queryFn: ({ signal }) => get<ItemAttributesAnswer>(`/runs/${run}/item-attributes`, {}, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
 /** The run that a comparison takes as baseline where nobody named one. */
 export const baselineQuery = (experiment: string, candidate: string) =>
   queryOptions({
@@ -93,14 +102,10 @@ export const baselineQuery = (experiment: string, candidate: string) =>
       ),
   });
 
-export const diffQuery = (experiment: string, candidate: string, baseline: string, status: string, page: number) =>
+/** What a comparison of two runs comes to; its cases are paired in the page. */
+export const diffQuery = (experiment: string, candidate: string, baseline: string) =>
   queryOptions({
-    queryKey: ["diff", experiment, candidate, baseline, status, page],
-    queryFn: ({ signal }) =>
-      get<Diff>(
-        `/experiments/${experiment}/runs/${candidate}/diff`,
-        { baselineRunId: baseline, status, page, size: 50 },
-        signal,
-      ),
-    placeholderData: keepPreviousData,
+    queryKey: ["diff", experiment, candidate, baseline],
+    queryFn: async ({ signal }) =>
+      (await get<Diff>(`/experiments/${experiment}/runs/${candidate}/diff`, { baselineRunId: baseline, size: 1 }, signal)).summary,
   });

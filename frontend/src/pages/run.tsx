@@ -139,6 +139,7 @@ function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
     );
   }
   const ended = run.status === "SUCCESS" ? null : run.status.toLowerCase();
+  const decided = counts.pass + counts.fail + counts.error;
   return (
     <>
       <p className="verdict">
@@ -152,10 +153,8 @@ function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
       )}
       {counts.error > 0 && (
         <p className="sentence muted">
-          {plural(counts.error, "item")} errored
-          {judged > counts.pass + counts.fail
-            ? "; where the application failed, the item counts as not passed."
-            : `, and ${counts.error === 1 ? "is" : "are"} left out of the rate.`}
+          {plural(counts.error, "item")} errored and {counts.error === 1 ? "is" : "are"} left out of this rate. Comparisons, the gate
+          and the terminal count {counts.error === 1 ? "it" : "them"} as not passed: {rate(counts.pass / decided)} ({count(counts.pass)}/{count(decided)}).
         </p>
       )}
     </>
