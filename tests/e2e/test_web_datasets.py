@@ -46,9 +46,8 @@ def visit(chromium, server):
         page.context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
-def test_each_page_shows_hostile_data_as_text_and_keeps_to_its_width(visit, server, width, scheme):
-    page = visit("/datasets", width=width, scheme=scheme)
+def test_each_page_shows_hostile_data_as_text_and_keeps_to_its_width(visit, server):
+    page = visit("/datasets", width=360, scheme="dark")
     page.get_by_role("link", name="a/b").last.click()
     page.locator(".row.case").first.wait_for()
     assert page.locator(".row.case").count() < 60  # of 452: only those in sight are in the page

@@ -99,13 +99,16 @@ function Case({ one }: { one: DatasetCase }) {
   );
 }
 
+// Longer texts are cut where they are shown, which marks in them would not be.
+const MOST_MARKED = 50_000;
+
 /** A part of a case before and after; the only one there is takes the whole width. */
 function Sides({ label, left, right }: { label: string; left: string | null; right: string | null }) {
   if (left === null || right === null) {
     const text = left ?? right ?? "";
     return text === "" ? null : <div><h3>{label}</h3><Text>{text}</Text></div>;
   }
-  const words = compareWords(left, right);
+  const words = left.length + right.length > MOST_MARKED ? null : compareWords(left, right);
   const sides = [["before", words?.[0], left, "want"], ["after", words?.[1], right, "got"]] as const;
   return (
     <div className="pair">

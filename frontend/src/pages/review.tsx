@@ -32,8 +32,10 @@ export function ReviewPage() {
   const items = uniqueItems(queue.data?.pages.flatMap((page) => page.content) ?? []);
   const ids = items.map((item) => item.itemId);
   const verdictOf = (item: QueueItem) => decisions.verdicts.get(item.itemId) ?? null;
+  const me = useQuery(sessionQuery).data?.id;
   const waiting = items.filter((item) => verdictOf(item) === null);
-  const current = items.find((item) => item.itemId === wanted) ?? waiting[0] ?? items[0] ?? null;
+  const current = items.find((item) => item.itemId === wanted) ?? waiting.find((item) => isFree(item, me)) ?? waiting[0] ?? items[0] ?? null;
+  const done = [...decisions.verdicts.values()].filter((verdict) => verdict !== null).length;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = queue;
   const isNearEnd = hasNextPage && !isFetchingNextPage && !isFetchNextPageError && waiting.length < READ_AHEAD;
   useEffect(() => {
@@ -52,7 +54,7 @@ export function ReviewPage() {
           <h1>Review queue</h1>
           <p className="facts">
             <span>
-              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(Math.max(total - decisions.decidedAt.length, 0))} wait, {count(decisions.decidedAt.length)} done here
+              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(Math.max(total - done, 0))} wait, {count(done)} done here
             </span>
             {filter.order !== "oldest" && <span>most informative first, some drawn at random</span>}
           </p>
@@ -114,8 +116,9 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   const commentField = useRef<HTMLInputElement>(null);
   const expectedField = useRef<HTMLTextAreaElement>(null);
   const draft = typed ?? readDraft(item, mine);
-  const isOpen = (id: string) => (decisions.verdicts.get(id) ?? null) === null;
-  const next = items.find((one) => one.itemId === findNextOpen(ids, item.itemId, isOpen));
+  const open = new Set(items.filter((one) => (decisions.verdicts.get(one.itemId) ?? null) === null && isFree(one, session.data?.id)).map((one) => one.itemId));
+  const next = items.find((one) => one.itemId === findNextOpen(ids, item.itemId, (id) => open.has(id)));
+  const isAllowed = mayWrite(session.data);
   useEffect(() => {
     if (next !== undefined) void queries.prefetchQuery(reviewsQuery(next));
   }, [next, queries]);
@@ -140,7 +143,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     else onShow(undone.itemId);
   };
   const decide = (verdict: Verdict) => {
-    if (!send(verdict)) return;
+    if (!isAllowed || !send(verdict)) return;
     notify(`Marked ${sayVerdict(verdict)}`, undo);
     if (next !== undefined) onShow(next.itemId);
   };
@@ -167,7 +170,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     3: () => decide("UNSURE"),
     e: correct,
     c: () => commentField.current?.focus(),
-    p: () => setIsPromoting(true),
+    p: () => setIsPromoting(isAllowed),
     u: undo,
     "?": () => setIsHelpOpen(!isHelpOpen),
     Escape: close,
@@ -177,7 +180,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     <div>
       {isHelpOpen && <KeysPanel onClose={close} />}
       {next === undefined && <AllDone onAgain={onAgain} />}
-      {!mayWrite(session.data) && (
+      {!isAllowed && (
         <p className="callout">Verdicts need the role editor. Yours is {session.data?.role.toLowerCase()}, so you may look, not change.</p>
       )}
       <div className="panel rcard" aria-label="Item to review" role="region">
@@ -190,6 +193,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
           labels={labels.data ?? []}
           fault={fault}
           isPromoting={isPromoting}
+          isAllowed={isAllowed}
           commentField={commentField}
           expectedField={expectedField}
           onDraft={change}
@@ -235,6 +239,11 @@ function Empty({ filter, onClear, onLook }: { filter: QueueFilter; onClear: () =
       </State>
     </div>
   );
+}
+
+/** Whether nobody else has claimed an item. */
+function isFree(item: QueueItem, me: string | undefined): boolean {
+  return item.claim === null || item.claim.reviewer === me;
 }
 
 /** Pages of a queue that moved meanwhile may have the same item twice. */
