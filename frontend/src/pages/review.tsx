@@ -46,6 +46,7 @@ export function ReviewPage() {
     void navigate({ search: Object.fromEntries(kept), replace: true, resetScroll: false });
   };
   const total = Math.max(queue.data?.pages[0]?.totalElements ?? 0, items.length);
+  const left = Math.max(total - items.filter((item) => verdictOf(item) !== null).length, 0);
   return (
     <>
       <Crumbs title="Review queue" />
@@ -54,7 +55,7 @@ export function ReviewPage() {
           <h1>Review queue</h1>
           <p className="facts">
             <span>
-              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(Math.max(total - done, 0))} wait, {count(done)} done here
+              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(left)} wait, {count(done)} done here
             </span>
             {filter.order !== "oldest" && <span>most informative first, some drawn at random</span>}
           </p>
@@ -73,7 +74,7 @@ export function ReviewPage() {
         <Empty filter={filter} onClear={() => void navigate({ search: {} })} onLook={() => void queue.refetch()} />
       ) : (
         <>
-          <Progress decisions={decisions} total={total} />
+          <Progress decisions={decisions} left={left} />
           <section className="review">
             <QueueList items={items} current={current.itemId} verdictOf={verdictOf} total={total} onShow={(id) => change({ item: id })} />
             <Reviewing
@@ -179,7 +180,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   return (
     <div>
       {isHelpOpen && <KeysPanel onClose={close} />}
-      {next === undefined && <AllDone onAgain={onAgain} />}
+      {next === undefined && <AllDone isDone={given !== null} onAgain={onAgain} />}
       {!isAllowed && (
         <p className="callout">Verdicts need the role editor. Yours is {session.data?.role.toLowerCase()}, so you may look, not change.</p>
       )}
@@ -218,17 +219,17 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   );
 }
 
-function AllDone({ onAgain }: { onAgain: () => void }) {
+function AllDone({ isDone, onAgain }: { isDone: boolean; onAgain: () => void }) {
   return (
     <div className="callout info split" role="status">
-      <span><b>This is the last one that waits here.</b> Others may have come meanwhile.</span>
+      <span><b>{isDone ? "Nothing else waits here." : "This is the last one that waits here."}</b> Others may have come meanwhile.</span>
       <button type="button" className="btn" onClick={onAgain}>Look again</button>
     </div>
   );
 }
 
 function Empty({ filter, onClear, onLook }: { filter: QueueFilter; onClear: () => void; onLook: () => void }) {
-  const isFiltered = Object.keys(filter).length > 0;
+  const isFiltered = Object.keys(filter).some((name) => name !== "order");
   return (
     <div className="panel review-empty">
       <State
