@@ -67,18 +67,19 @@ def test_keys_judge_comment_label_and_undo(visit, server):
     page.keyboard.press("c")
     page.keyboard.type("too 1 short")
     page.keyboard.press("Enter")
-    page.keyboard.press("2")
-    card.get_by_text("question 1").wait_for()
-    page.keyboard.press("1")
-    card.get_by_text("question 2").wait_for()
-    page.keyboard.press("u")
-    card.get_by_text("question 1").wait_for()
+    for key, path, shown in (
+        ("2", "**/review", "question 1"),
+        ("1", "**/review", "question 2"),
+        ("u", "**/undo", "question 1"),
+    ):
+        with page.expect_response(path):
+            page.keyboard.press(key)
+        card.get_by_text(shown).wait_for()
     page.get_by_text("1 done here").wait_for()
     page.keyboard.press("j")
     card.get_by_text("question 2").wait_for()
     page.keyboard.press("?")
     page.get_by_role("region", name="Keys").wait_for()
-    page.wait_for_load_state("networkidle")
 
     (review,) = read_reviews(server, first)
     assert (review["verdict"], review["note"]) == ("INCORRECT", "too 1 short")
@@ -177,7 +178,8 @@ def test_the_way_from_a_failed_run_to_a_case_of_a_dataset_needs_no_mouse(visit, 
     page.keyboard.type("regressions")
     page.keyboard.press("Enter")
     page.get_by_text("In regressions since version 1").wait_for()
-    page.keyboard.press("2")
+    with page.expect_response("**/review"):
+        page.keyboard.press("2")
     card.get_by_text("2 of 5").wait_for()
     press_until_focused(page, page.get_by_role("link", name="Datasets"))
     page.keyboard.press("Enter")
