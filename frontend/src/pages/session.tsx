@@ -1,0 +1,1 @@
+export function SessionPage() { return null; }

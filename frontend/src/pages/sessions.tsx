@@ -1,0 +1,1 @@
+export function SessionsPage() { return null; }
