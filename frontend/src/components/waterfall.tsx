@@ -94,7 +94,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
             const { span } = row;
             const isFolded = collapsed.has(span.spanId);
             const isContext = isNarrowed && onlyFailing && !row.failed;
-            const kind = row.failed ? "fail" : row.depth === 0 ? "top" : "";
+            const kind = row.failed ? "fail" : row.depth === 0 ? "first" : "";
             return (
               <div
                 key={span.spanId}
@@ -114,7 +114,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
                       {isFolded ? "▸" : "▾"}
                     </button>
                   ) : <span className="fold" aria-hidden="true" />}
-                  <button type="button" data-index={item.index} className={`open${row.failed ? " fail" : ""}${row.depth === 0 ? " top" : ""}`} onClick={() => onOpen(span.spanId)}>
+                  <button type="button" data-index={item.index} className={`open${row.failed ? " fail" : ""}${row.depth === 0 ? " first" : ""}`} onClick={() => onOpen(span.spanId)}>
                     {row.failed && "✗ "}{shown(cut(span.name, 120))}{isFolded && ` +${count(row.below)}`}
                   </button>
                   <Marks jobs={results.get(span.spanId)} />
