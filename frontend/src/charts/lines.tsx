@@ -18,13 +18,13 @@ interface Props {
 export function LineChart({ times, lines, form, most, label }: Props) {
   const top = most ?? Math.max(...lines.flatMap((line) => line.values.map((value) => value ?? 0)), 0);
   const end = top === 0 ? 1 : top;
-  const x = (index: number) => 64 + (times.length < 2 ? 0 : (index / (times.length - 1)) * 780);
+  const x = (index: number) => 64 + (times.length < 2 ? 0 : (index / (times.length - 1)) * 420);
   const y = (value: number) => 12 + (1 - Math.min(1, value / end)) * 130;
   return (
-    <svg className="chart" viewBox="0 0 960 172" role="img" aria-label={label}>
+    <svg className="chart" viewBox="0 0 600 172" role="img" aria-label={label}>
       {[0, 0.5, 1].map((part) => (
         <g key={part}>
-          <line className="l-axis" x1="64" x2="844" y1={y(end * part)} y2={y(end * part)} />
+          <line className="l-axis" x1="64" x2="484" y1={y(end * part)} y2={y(end * part)} />
           <text x="58" y={y(end * part) + 4} textAnchor="end">{form(end * part)}</text>
         </g>
       ))}
@@ -35,12 +35,12 @@ export function LineChart({ times, lines, form, most, label }: Props) {
             {partsOf(line.values).map((part) => part.length === 1
               ? <circle key={part[0]} className="f-info" cx={x(part[0] as number)} cy={y(line.values[part[0] as number] ?? 0)} r="2" />
               : <polyline key={part[0]} className={order === 0 ? "l-data" : "l-int"} fill="none" points={part.map((index) => `${x(index).toFixed(1)},${y(line.values[index] ?? 0).toFixed(1)}`).join(" ")} />)}
-            {last >= 0 && <text className={order === 0 ? "strong" : ""} x="850" y={placeOf(lines, order, (value) => y(value))}>{line.name} {form(line.values[last] ?? 0)}</text>}
+            {last >= 0 && <text className={order === 0 ? "strong" : ""} x="490" y={placeOf(lines, order, (value) => y(value))}>{line.name} {form(line.values[last] ?? 0)}</text>}
           </g>
         );
       })}
       {times[0] !== undefined && <text x="64" y="164">{time(times[0])}</text>}
-      {times.length > 1 && <text x="844" y="164" textAnchor="end">{time(times.at(-1) ?? "")}</text>}
+      {times.length > 1 && <text x="484" y="164" textAnchor="end">{time(times.at(-1) ?? "")}</text>}
     </svg>
   );
 }

@@ -31,7 +31,9 @@ export function EvidenceChart({ evidence, needed, fires }: { evidence: number; n
   for (let value = LOWEST; value <= most; value *= 10) ticks.push(value);
   const label = `Evidence ${score(evidence)} on a logarithmic scale; the alert fires at ${score(needed)}`;
   return (
-    <svg className="chart" viewBox="0 0 1000 96" role="img" aria-label={label}>
+    <>
+    <p className="only-s">{fires && <span className="fail">✗ </span>}<b>{score(evidence)}</b> of the {score(needed)} at which it fires; 1 is no evidence.</p>
+    <svg className="chart hide-s" viewBox="0 0 1000 96" role="img" aria-label={label}>
       {ticks.map((value) => (
         <g key={value}>
           <line className="l-axis" x1={x(value)} x2={x(value)} y1="30" y2="66" />
@@ -44,5 +46,6 @@ export function EvidenceChart({ evidence, needed, fires }: { evidence: number; n
       <rect className={fires ? "f-fail" : "f-info"} x={x(LOWEST)} y="43" width={Math.max(2, x(evidence) - x(LOWEST))} height="10" rx="2" />
       <text className={fires ? "t-fail" : "strong"} x={x(evidence) + 8} y="52">{fires ? "✗ " : ""}{evidence >= 1e5 ? evidence.toExponential(1) : score(evidence)}</text>
     </svg>
+    </>
   );
 }

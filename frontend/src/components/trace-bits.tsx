@@ -71,36 +71,38 @@ export function TraceHistogram({ steps, stepHours, onChoose }: HistogramProps) {
   const failed = steps.reduce((sum, step) => sum + step.errorCount, 0);
   const unit = stepHours === 1 ? "hour" : stepHours === 24 ? "day" : `${stepHours} hours`;
   const endOf = (step: TraceStep) => new Date(new Date(step.start).getTime() + stepHours * 3_600_000).toISOString();
-  const height = (n: number) => (n === 0 ? 0 : Math.max(1.5, (n / most) * 70));
+  const height = (n: number) => (n === 0 ? 0 : Math.max(1.5, (n / most) * 76));
+  const middle = steps.length > 4 ? steps[Math.floor(steps.length / 2)] : undefined;
   return (
-    <svg className="chart traffic" viewBox="0 0 1000 104" role="img" aria-label={`${plural(all, "trace")} by the ${unit}, ${count(failed)} with an error; ${count(most)} in the fullest`}>
-      <line className="l-axis" x1="0" x2="960" y1="84.5" y2="84.5" />
-      <line className="l-axis" x1="0" x2="960" y1="14" y2="14" />
-      <text x="966" y="18">{count(most)}</text>
-      <text x="966" y="88">0</text>
-      {steps.map((step, index) => {
-        const bar = height(step.traceCount);
-        const bad = Math.min(bar, height(step.errorCount));
-        return (
-          <g key={step.start}>
-            <title>{`${time(step.start)}: ${plural(step.traceCount, "trace")}, ${count(step.errorCount)} with an error`}</title>
-            <rect className="f-soft" x={index * width} y={84 - bar} width={Math.max(1, width - 1)} height={bar - bad} />
-            <rect className="f-fail" x={index * width} y={84 - bad} width={Math.max(1, width - 1)} height={bad} />
-            <rect
-              className={onChoose === undefined ? "hit" : "hit can"}
-              x={index * width}
-              y="0"
-              width={width}
-              height="84"
-              fill="transparent"
-              onClick={() => onChoose?.(step.start, endOf(step))}
-            />
-          </g>
-        );
-      })}
-      {steps[0] !== undefined && <text x="0" y="99">{time(steps[0].start)}</text>}
-      {steps.length > 2 && <text x="480" y="99" textAnchor="middle">{time(steps[Math.floor(steps.length / 2)]?.start ?? "")}</text>}
-      {steps.length > 1 && <text x="960" y="99" textAnchor="end">{time(steps.at(-1)?.start ?? "")}</text>}
-    </svg>
+    <figure className="traffic-box">
+      <span className="label num">{count(most)}</span>
+      <svg
+        className="traffic"
+        viewBox="0 0 960 80"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${plural(all, "trace")} by the ${unit}, ${count(failed)} with an error; ${count(most)} in the fullest`}
+      >
+        <line className="l-axis" x1="0" x2="960" y1="79.5" y2="79.5" />
+        {steps.map((step, index) => {
+          const bar = height(step.traceCount);
+          const bad = Math.min(bar, height(step.errorCount));
+          const x = index * width;
+          return (
+            <g key={step.start}>
+              <title>{`${time(step.start)}: ${plural(step.traceCount, "trace")}, ${count(step.errorCount)} with an error`}</title>
+              <rect className="f-soft" x={x} y={79 - bar} width={Math.max(1, width - 1)} height={bar - bad} />
+              <rect className="f-fail" x={x} y={79 - bad} width={Math.max(1, width - 1)} height={bad} />
+              <rect className={onChoose === undefined ? "hit" : "hit can"} x={x} width={width} height="80" onClick={() => onChoose?.(step.start, endOf(step))} />
+            </g>
+          );
+        })}
+      </svg>
+      <figcaption className="label">
+        <span>{time(steps[0]?.start ?? "")}</span>
+        {middle !== undefined && <span className="hide-s">{time(middle.start)}</span>}
+        <span>{time(steps.at(-1)?.start ?? "")}</span>
+      </figcaption>
+    </figure>
   );
 }
