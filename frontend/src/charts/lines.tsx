@@ -21,7 +21,7 @@ export function LineChart({ times, lines, form, most, label }: Props) {
   const x = (index: number) => 64 + (times.length < 2 ? 0 : (index / (times.length - 1)) * 420);
   const y = (value: number) => 12 + (1 - Math.min(1, value / end)) * 130;
   return (
-    <svg className="chart" viewBox="0 0 600 172" role="img" aria-label={label}>
+    <svg className="chart trend" viewBox="0 0 600 172" role="img" aria-label={label}>
       {[0, 0.5, 1].map((part) => (
         <g key={part}>
           <line className="l-axis" x1="64" x2="484" y1={y(end * part)} y2={y(end * part)} />

@@ -33,7 +33,8 @@ export function EvidenceChart({ evidence, needed, fires }: { evidence: number; n
   return (
     <>
     <p className="only-s">{fires && <span className="fail">✗ </span>}<b>{score(evidence)}</b> of the {score(needed)} at which it fires; 1 is no evidence.</p>
-    <svg className="chart hide-s" viewBox="0 0 1000 96" role="img" aria-label={label}>
+    <div className="hide-s">
+    <svg className="chart" viewBox="0 0 1000 96" role="img" aria-label={label}>
       {ticks.map((value) => (
         <g key={value}>
           <line className="l-axis" x1={x(value)} x2={x(value)} y1="30" y2="66" />
@@ -46,6 +47,7 @@ export function EvidenceChart({ evidence, needed, fires }: { evidence: number; n
       <rect className={fires ? "f-fail" : "f-info"} x={x(LOWEST)} y="43" width={Math.max(2, x(evidence) - x(LOWEST))} height="10" rx="2" />
       <text className={fires ? "t-fail" : "strong"} x={x(evidence) + 8} y="52">{fires ? "✗ " : ""}{evidence >= 1e5 ? evidence.toExponential(1) : score(evidence)}</text>
     </svg>
+    </div>
     </>
   );
 }
