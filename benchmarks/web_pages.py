@@ -1,19 +1,21 @@
 """How fast the large pages of the web interface are, in a browser.
 
-Run with `python benchmarks/web_pages.py [--items N] [--spans N]`; it needs Playwright and a Chromium
-(`DOKIMOS_CHROMIUM`). It fills a server and opens
+Run with `python benchmarks/web_pages.py [--items 100000] [--spans N]`; it needs Playwright and a Chromium
+(`DOKIMOS_CHROMIUM`), and says so where there is none. It fills a server and opens
 
 - the page of a trace of 30,000 spans: until its first rows answer, until all spans are there, a search, the
   frames while it scrolls, and the memory of its scripts;
 - the page of a run of 10,000 items: until its rows are there, and until a filter has been applied;
-- the page of a run of 100,000 items: the frames while it scrolls, and the memory before and after.
+- with `--items 100000`, the page of a run of as many: the frames while it scrolls, and the memory before and after.
 
-Times are medians of five loads, seen from outside the browser. Budgets are in brackets.
+Times are medians of five loads, seen from outside the browser; the CPU is that of the main thread of the
+page. Budgets are in brackets.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -21,6 +23,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from _server_process import ServerProcess, start_dokimos
@@ -129,27 +132,42 @@ def show(what: str, times: list[float], budget: str = "") -> None:
     print(f"{what:<44} {statistics.median(times):6.0f} ms (worst {max(times):.0f}){budget}")
 
 
-def scroll(page: Any, what: str) -> None:
+class MainThread:
+    """The CPU that the main thread of a page takes, which other programs of the machine do not change."""
+
+    def __init__(self, page: Any) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def milliseconds(self) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        seconds: float = next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+        return seconds * 1000
+
+
+def scroll(page: Any, what: str, thread: MainThread) -> None:
     """Print how long frames take while a page scrolls, and how its memory grows."""
-    before = page.evaluate(_MEMORY)
+    before, start = page.evaluate(_MEMORY), thread.milliseconds()
     middle, slow, worst, rows = page.evaluate(_SCROLL)
-    after = page.evaluate(_MEMORY)
+    after, busy = page.evaluate(_MEMORY), (thread.milliseconds() - start) / 180
     print(
-        f"{what:<44} frames p50 {middle:.0f}, p95 {slow:.0f}, worst {worst:.0f} ms (budget 50); "
-        f"{rows} rows in the page; memory {before:.0f} to {after:.0f} MB"
+        f"{what:<44} frames p50 {middle:.0f}, p95 {slow:.0f}, worst {worst:.0f} ms (budget 50), "
+        f"{busy:.1f} ms of CPU each; {rows} rows in the page; memory {before:.0f} to {after:.0f} MB"
     )
 
 
 def measure_trace(browser: Any, address: str, trace: str, count: int) -> None:
-    first, whole, found = [], [], []
+    first, whole, found, busy = [], [], [], []
     for _ in range(LOADS):
         page = browser.new_page(viewport={"width": 1360, "height": 900})
+        thread = MainThread(page)
         start = time.perf_counter()
         page.goto(f"{address}/traces/{trace}", wait_until="commit")
         # A row that answers a click: the page is not only drawn.
         page.locator(".span-row .fold[aria-expanded]").nth(1).click()
         page.locator(".span-row .fold[aria-expanded=false]").first.wait_for()
         first.append((time.perf_counter() - start) * 1000)
+        busy.append(thread.milliseconds())
         page.get_by_role("status").get_by_text(f"{count:,} spans", exact=True).wait_for()
         whole.append((time.perf_counter() - start) * 1000)
         page.get_by_role("button", name="Expand all").click()
@@ -163,21 +181,24 @@ def measure_trace(browser: Any, address: str, trace: str, count: int) -> None:
         found.append(clock(look))
         search.fill("")
         if len(first) == LOADS:
-            scroll(page, f"trace of {count:,} spans: scrolling")
+            scroll(page, f"trace of {count:,} spans: scrolling", thread)
         page.close()
     show(f"trace of {count:,} spans: interactive", first, " (budget 1500)")
+    show(f"trace of {count:,} spans: CPU until then", busy)
     show(f"trace of {count:,} spans: all read", whole)
     show(f"trace of {count:,} spans: first search", found)
 
 
 def measure_run(browser: Any, address: str, run: str, count: int) -> None:
-    loads, filters = [], []
+    loads, filters, busy = [], [], []
     for _ in range(LOADS):
         page = browser.new_page(viewport={"width": 1360, "height": 900})
+        thread = MainThread(page)
         start = time.perf_counter()
         page.goto(f"{address}/runs/{run}", wait_until="commit")
         page.locator(".rows .row").first.get_by_text("want").wait_for()
         loads.append((time.perf_counter() - start) * 1000)
+        busy.append(thread.milliseconds())
         chip = page.get_by_role("button", name="failed metric 1")
         pressed = page.locator(".chip[aria-pressed=true]")
 
@@ -188,21 +209,25 @@ def measure_run(browser: Any, address: str, run: str, count: int) -> None:
         filters.append(clock(choose))
         chip.click()
         if len(loads) == LOADS:
-            scroll(page, f"run of {count:,} items: scrolling")
+            scroll(page, f"run of {count:,} items: scrolling", thread)
         page.close()
     budgets = (" (budget 1000)", " (budget 100)") if count <= 10_000 else ("", "")
     show(f"run of {count:,} items: rows with texts", loads, budgets[0])
+    show(f"run of {count:,} items: CPU until then", busy)
     show(f"run of {count:,} items: filter", filters, budgets[1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--spans", type=int, default=30_000)
     arguments = parser.parse_args()
+    chromium = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
+    if importlib.util.find_spec("playwright") is None or not Path(chromium).exists():
+        print("not measured: Playwright or a Chromium is missing")
+        return
     from playwright.sync_api import sync_playwright
 
-    chromium = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = start_dokimos(DOKIMOS_DATA_DIR=folder, LOG_LEVEL="ERROR")
         browser = playwright.chromium.launch(executable_path=chromium, args=_SWITCHES)
