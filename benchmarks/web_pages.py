@@ -6,7 +6,7 @@ Run with `python benchmarks/web_pages.py [--items 100000] [--spans N]`; it needs
 - the page of a trace of 30,000 spans: until its first rows answer, until all spans are there, a search, the
   frames while it scrolls, and the memory of its scripts;
 - the page of a run of 10,000 items: until its rows are there, and until a filter has been applied;
-- with `--items 100000`, the page of a run of as many: the frames while it scrolls, and the memory before and after.
+- with `--items 100000`, the page of a run of as many: the frames while it scrolls, and its memory.
 
 Times are medians of five loads, seen from outside the browser; the CPU is that of the main thread of the
 page. Budgets are in brackets.

@@ -1,6 +1,7 @@
 /** What the pages of production ask the server for. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { type TracesSearch, TRACE_FILTERS } from "../trace-routes";
+import { isWaiting } from "../lib/spans";
 import { type Query, get } from "./client";
 import type { components } from "./schema";
 
@@ -86,6 +87,9 @@ export const traceQuery = (trace: string) =>
   queryOptions({
     queryKey: ["trace", trace],
     queryFn: ({ signal }) => get<TraceDetails>(`/traces/${encodeURIComponent(trace)}`, {}, signal),
+    // Rules may not be done with it yet; one that is large is not read again for that.
+    refetchInterval: ({ state: { data } }) =>
+      data !== undefined && !data.spansTruncated && (data.evalJobs as unknown as readonly EvalJob[]).some(isWaiting) ? LIVE_MS : false,
   });
 
 /** All spans of a large trace, in parts; pages show what is there already. */

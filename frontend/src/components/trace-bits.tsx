@@ -4,7 +4,7 @@ import { type KeyboardEvent, type ReactNode } from "react";
 import { type EvalJob, type TraceStep } from "../api/traces";
 import { projectsQuery } from "../api/queries";
 import { count, plural, score, shown, time } from "../lib/format";
-import { outcomeOfJob } from "../lib/spans";
+import { isWaiting, outcomeOfJob } from "../lib/spans";
 import { Sign } from "./bits";
 
 export const PERIODS: readonly (readonly [string, string])[] = [
@@ -26,13 +26,12 @@ export function ProjectChoice({ project, onChoose, all = true }: { project: stri
 
 export function Judgement({ job, children }: { job: EvalJob; children?: ReactNode }) {
   const outcome = outcomeOfJob(job);
-  const waits = outcome === "none" && job.score === null;
   return (
     <div className="judged">
       <div className="line">
         <Sign outcome={outcome} word={false} />
         <b>{shown(job.evaluatorName)}</b>
-        <span className={outcome}>{waits ? job.status.toLowerCase() : outcome === "error" ? "not scored" : score(job.score)}</span>
+        <span className={outcome}>{isWaiting(job) ? "not scored yet" : outcome === "error" ? "not scored" : score(job.score)}</span>
       </div>
       {job.reason !== null && <p dir="auto">{shown(job.reason)}</p>}
       {job.lastError !== null && <p className="error" dir="auto">{shown(job.lastError)}</p>}

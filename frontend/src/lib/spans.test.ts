@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { SpanSummary } from "../api/traces";
-import { buildTree, chooseRows, retrievedChunks } from "./spans";
+import { readMessages } from "../components/talk";
+import { readTexts } from "../trace-routes";
+import { type EvalJob, type SpanSummary, startOf } from "../api/traces";
+import { buildTree, chooseRows, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
 
 const START = 1_795_385_321_930_417_205n;
 
@@ -66,5 +68,41 @@ describe("retrievedChunks", () => {
       { id: "2", text: "second", score: null },
     ]);
     expect(retrievedChunks({ "gen_ai.retrieval.documents": "not JSON" })).toEqual([]);
+  });
+});
+
+describe("results of rules", () => {
+  const job = (more: Partial<EvalJob>): EvalJob => ({
+    id: "j", spanId: "s", ruleId: "r", evaluatorName: "e", status: "SUCCEEDED", score: 1, success: null, reason: null,
+    attemptCount: 1, lastError: null, completedAt: null, ...more,
+  });
+
+  it("takes an error for no score, and a job that is tried again for neither", () => {
+    expect(outcomeOfJob(job({ success: false, score: 0 }))).toBe("fail");
+    expect(outcomeOfJob(job({ status: "FAILED", score: null, lastError: "429" }))).toBe("error");
+    expect(outcomeOfJob(job({ status: "PENDING", score: null, lastError: "429" }))).toBe("none");
+    expect([job({}), job({ status: "PENDING", score: null }), job({ status: "FAILED", score: null })].map(isWaiting)).toEqual([false, true, false]);
+  });
+});
+
+describe("readMessages", () => {
+  it("keeps calls of tools and the texts of parts", () => {
+    const calls = [{ function: { name: "get_order", arguments: '{"id": 1}' } }];
+
+    expect(readMessages([{ role: "assistant", content: null, tool_calls: calls }, { role: "tool", content: [{ type: "text", text: "none" }, "more"] }])).toEqual([
+      { who: "assistant", text: "", calls: [{ name: "get_order", arguments: '{"id": 1}' }] },
+      { who: "tool", text: "none\nmore", calls: [] },
+    ]);
+  });
+});
+
+describe("addresses", () => {
+  it("takes numbers and truths as the texts that they were, and nothing else", () => {
+    expect(readTexts({ a: 7, b: true, c: "", d: { e: 1 }, f: "x", g: "y" }, ["a", "b", "c", "d", "f"])).toEqual({ a: "7", b: "true", f: "x" });
+  });
+
+  it("knows when a period began", () => {
+    expect(startOf("24h", Date.UTC(2026, 10, 28))).toBe("2026-11-27T00:00:00.000Z");
+    expect(startOf("never")).toBeNull();
   });
 });

@@ -129,11 +129,15 @@ function hasWords(span: SpanSummary, words: readonly string[]): boolean {
   return words.every((word) => all.includes(word));
 }
 
+/** What a rule said; a job that waits, or is tried again after an error, has said nothing yet. */
 export function outcomeOfJob(job: EvalJob): "pass" | "fail" | "error" | "none" {
   if (job.success === true) return "pass";
   if (job.success === false) return "fail";
-  if (job.score !== null) return "none";
-  return job.lastError !== null && !["PENDING", "RUNNING", "CLAIMED"].includes(job.status) ? "error" : "none";
+  return job.status === "FAILED" ? "error" : "none";
+}
+
+export function isWaiting(job: EvalJob): boolean {
+  return job.score === null && job.status !== "FAILED";
 }
 
 /** Results by the span that they are about. */

@@ -11,7 +11,7 @@ import { MakeItem, TraceReview } from "../components/trace-actions";
 import { Judgement } from "../components/trace-bits";
 import { Waterfall } from "../components/waterfall";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
-import { bySpan, buildTree, outcomeOfJob } from "../lib/spans";
+import { buildTree, bySpan, isWaiting, outcomeOfJob } from "../lib/spans";
 import type { TraceSearch } from "../trace-routes";
 
 const route = getRouteApi("/traces/$traceId");
@@ -173,7 +173,7 @@ function Head({ trace, onMake }: { trace: TraceDetails; onMake: () => void }) {
 function VerdictLine({ trace, jobs }: { trace: TraceDetails; jobs: readonly EvalJob[] }) {
   const outcomes = jobs.map(outcomeOfJob);
   const of = (wanted: string) => outcomes.filter((one) => one === wanted).length;
-  const [failed, errored, waiting] = [of("fail"), of("error"), jobs.filter((job) => job.score === null && job.lastError === null).length];
+  const [failed, errored, waiting] = [of("fail"), of("error"), jobs.filter(isWaiting).length];
   const facts = [
     duration(trace.durationMs),
     trace.tokensIn === null && trace.tokensOut === null ? "no tokens recorded" : `${count((trace.tokensIn ?? 0) + (trace.tokensOut ?? 0))} tokens`,
