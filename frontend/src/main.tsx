@@ -8,6 +8,7 @@ import { router } from "./router";
 import "./styles/tokens.css";
 import "./styles/ui.css";
 import "./styles/account.css";
+import "./styles/traces.css";
 
 applyTheme();
 
