@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+from dokimos.server._services.traces.attribute_hashes import MAX_HASHED, hash_attributes
 from dokimos.server._services.traces.span_origins import origin_id
 from dokimos.traces._otlp_records import RecordOrigin, SpanRecord
 from dokimos.traces._span import LogRecord, Span
@@ -27,12 +25,6 @@ _MAX_TOKENS: Final = 10**10
 _MAX_COST: Final = 10_000.0
 """Dollars of one span. More, or more tokens, was not measured, and sums have to stay within 64 bits."""
 _MAX_NANOSECONDS: Final = 2**63 - 1
-_MAX_HASHED: Final = 128
-"""Attributes of a span that can be searched for."""
-MAX_HASHED_LENGTH: Final = 256
-"""Characters of a key and its value together; longer ones are not searched for."""
-_HASHED_TYPES: Final = (str, int)
-"""Also true and false. A tuple, since `str | int` makes an object each time."""
 _KINDS: Final[dict[str | None, str]] = {
     name: f"SPAN_KIND_{name.upper()}" for name in ("internal", "server", "client", "producer", "consumer")
 }
@@ -140,7 +132,7 @@ class DigestCache:
         """Return the id of the origin of a span, and the numbers of the attributes of its resource."""
         if origin is not self._origin:
             self._origin, self._source = origin, origin_id(origin)
-            self._hashes = _hash_map(span.resource)
+            self._hashes = hash_attributes(span.resource)
         return self._source, self._hashes
 
 
@@ -171,7 +163,7 @@ def digest_record(record: SpanRecord, cache: DigestCache | None = None) -> NewSp
         _cut(digest.error),
         _cut(digest.conversation_id, _MAX_KEY),
         _cut(digest.user_id, _MAX_KEY),
-        tuple((_hash_map(span.attributes) + of_resource)[:_MAX_HASHED]),
+        tuple((hash_attributes(span.attributes) + of_resource)[:MAX_HASHED]),
         origin.encoding,
         body,
         origin,
@@ -189,37 +181,6 @@ def clean(text: str) -> str:
 def is_text(text: str) -> bool:
     """Whether every database holds a text as it is."""
     return clean(text) == text
-
-
-def _hash_map(attributes: Mapping[str, Any]) -> list[int]:
-    """Return a number for each attribute that searches can ask for."""
-    hashes: list[int] = []
-    for key, value in attributes.items():
-        if type(value) is not str:
-            if not isinstance(value, _HASHED_TYPES):
-                continue
-            value = write_value(value)
-        if len(value) + len(key) <= MAX_HASHED_LENGTH:
-            hashes.append(hash_attribute(key, value))
-            if len(hashes) == _MAX_HASHED:
-                break
-    return hashes
-
-
-def write_value(value: object) -> str:
-    """Return the value of an attribute as the text that searches and rules compare."""
-    if isinstance(value, str):
-        return value
-    if type(value) is int:  # as JSON, at a tenth of what that costs
-        return str(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-@lru_cache(maxsize=8192)
-def hash_attribute(key: str, value: str) -> int:
-    """Return the number of 63 bits by which an attribute is indexed."""
-    text = f"{key}\0{value}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest()) >> 1
 
 
 def _cut(text: str | None, length: int = MAX_TEXT) -> str | None:
