@@ -5,6 +5,7 @@ import { Fragment, type ReactNode, createContext, useContext, useEffect, useStat
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { shown } from "../lib/format";
+import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
@@ -55,6 +56,7 @@ export function Shell() {
           </header>
           <main id="main" tabIndex={-1}>
             <NewVersion />
+            <Stale />
             {path !== "/login" && <SignInNeeded />}
             <Outlet />
           </main>

@@ -35,10 +35,10 @@ export function RulesPage() {
           </div>
           <section>
             {project === undefined ? <State title="Whose rules?"><p>Rules belong to a project. Choose one above.</p></State>
-              : projects.isError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+              : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
               : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
               : rules.isPending ? <Loading />
-              : rules.isError ? <Failure error={rules.error} retry={() => void rules.refetch()} />
+              : rules.isLoadingError ? <Failure error={rules.error} retry={() => void rules.refetch()} />
               : rule !== undefined && rules.data.every((one) => one.id !== rule) ? <State title="This rule is not here" actions={<button type="button" className="btn" onClick={() => open(undefined)}>Show all rules</button>}><p>It may have been deleted.</p></State>
               : <RuleTable rules={rules.data} project={project} />}
           </section>
@@ -130,7 +130,7 @@ function OneRule({ rule, project }: { rule: Rule; project: string }) {
         </div>
       </div>
       <NotSaved write={write} />
-      {stats.isPending ? <Loading /> : stats.isError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
+      {stats.isPending ? <Loading /> : stats.isLoadingError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
       <Preview rule={rule} />
       <BackFills rule={rule} />
       <section>
@@ -180,7 +180,7 @@ function Preview({ rule }: { rule: Rule }) {
         <span className="label">held against the stored traces of the last week; nothing is scored</span>
       </div>
       {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Preview matches and cost</button>
-        : query.isPending ? <Loading /> : query.isError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
+        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
           <>
             <div className="cards">
               <div className="card"><h3>Matches</h3><div className="value">{count(query.data.matchCount)}</div><p className="note">in {plural(query.data.traceCount, "trace")}{query.data.isComplete ? "" : ", the latest ones"}</p></div>

@@ -39,13 +39,13 @@ export function RunPage() {
   const version = useSteady(run.data === undefined ? "" : versionOf(run.data), isReading, !goesOn);
   const answer = useQuery({ ...outlineQuery(runId, version, "", goesOn), enabled: version !== "" });
   const outline = useMemo(() => (answer.data === undefined ? null : readOutline(answer.data)), [answer.data]);
-  if (run.isPending) return <Loading />;
-  if (run.isError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  if (run.isLoadingError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  if (run.data === undefined) return <Loading />;
   return (
     <>
       <Head run={run.data} onJudge={() => setIsJudging(true)} />
-      {answer.isError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
-      {outline === null ? !answer.isError && <Loading /> : (
+      {answer.isLoadingError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
+      {outline === null ? !answer.isLoadingError && <Loading /> : (
         <Body run={run.data} outline={outline} version={version} isJudging={isJudging} onJudged={() => setIsJudging(false)} />
       )}
     </>
