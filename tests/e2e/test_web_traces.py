@@ -264,7 +264,7 @@ def test_an_alert_says_what_it_knows_and_is_tested_on_what_is_stored(visit):
     page.get_by_role("link", name="more errors").click()
     page.get_by_role("button", name="Run the back-test").click()
 
-    page.get_by_text("It would have fired").wait_for()
+    page.get_by_text("It would have fired 0 times").wait_for()
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Watch again").wait_for()
     assert "Paused" in page.locator(".verdict").inner_text()
