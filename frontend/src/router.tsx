@@ -2,6 +2,7 @@
 import { createRoute, createRouter } from "@tanstack/react-router";
 import { lazy } from "react";
 import { Failure, Loading } from "./components/bits";
+import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
 import { rootRoute } from "./root-route";
 import { traceRoutes } from "./trace-routes";
@@ -68,25 +69,63 @@ export const runRoute = createRoute({
 
 export interface CompareSearch {
   readonly baselineRunId?: string;
+  /** Further runs that are compared with the baseline. */
+  readonly also?: readonly string[];
   readonly status?: string;
-  readonly page?: number;
-  /** The case that is shown side by side, by its place in the comparison. */
+  /** The key of the metadata by which runs are sliced, and the slice whose items are shown. */
+  readonly slice?: string;
+  readonly value?: string;
+  /** The evaluator whose scores are shown where more than two runs are compared. */
+  readonly scores?: string;
+  /** The item that is shown side by side. */
   readonly item?: string;
 }
+
+const MOST_ALSO = 2;
 
 export const compareRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$experimentId/runs/$runId/diff",
   validateSearch: (search: Record<string, unknown>): CompareSearch => {
-    const page = Number(search["page"]);
+    const also = [search["also"]].flat().map(text).filter((one) => one !== undefined).slice(0, MOST_ALSO);
     return optional({
       baselineRunId: text(search["baselineRunId"]),
+      also: also.length > 0 ? also : undefined,
       status: text(search["status"]),
-      page: Number.isInteger(page) && page > 0 ? page : undefined,
+      slice: text(search["slice"]),
+      value: text(search["value"]),
+      scores: text(search["scores"]),
       item: text(search["item"]),
     });
   },
   component: lazy(() => import("./pages/compare").then((page) => ({ default: page.ComparePage }))),
+});
+
+const share = (value: unknown): number | undefined => (Number(value) > 0 && Number(value) <= 1 ? Number(value) : undefined);
+const oneOf = <T extends string>(value: unknown, ...choices: readonly T[]): T | undefined => choices.find((choice) => choice === value);
+
+export interface ReviewSearch extends QueueFilter {
+  /** The item that is shown, by its id. */
+  readonly item?: string;
+}
+
+export const reviewRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/review-queue",
+  validateSearch: (search: Record<string, unknown>): ReviewSearch =>
+    optional({
+      project: text(search["project"]),
+      experimentId: text(search["experimentId"]),
+      runId: text(search["runId"]),
+      outcome: oneOf(search["outcome"], "failed", "errored"),
+      disagree: search["disagree"] === true ? true : undefined,
+      near: share(search["near"]),
+      sample: share(search["sample"]),
+      assigned: oneOf(search["assigned"], "me", "nobody"),
+      order: oneOf(search["order"], "oldest"),
+      item: text(search["item"]),
+    }),
+  component: lazy(() => import("./pages/review").then((page) => ({ default: page.ReviewPage }))),
 });
 
 /** Without what is undefined, which must not stand in the address. */
@@ -96,7 +135,9 @@ function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T
 }
 
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, loginRoute, projectRoute, experimentRoute, runRoute, compareRoute, ...traceRoutes]),
+  routeTree: rootRoute.addChildren([
+    homeRoute, loginRoute, reviewRoute, projectRoute, experimentRoute, runRoute, compareRoute, ...traceRoutes,
+  ]),
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,

@@ -12,7 +12,8 @@ from dokimos.client import push_result
 from dokimos.evaluators import ExactMatch, Levenshtein
 
 HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>\u202ereversed\x1b[31m'
-PAGES = ("/", "{project}", "{experiment}", "{run}", "{run}?item=0.0", "{diff}")
+PAGES = ("/", "{project}", "{experiment}", "{run}", "{run}?item=0.0", "{diff}", "{three}")
+TOPICS = ("tents", "stoves")
 
 
 def answer_well(question):
@@ -23,6 +24,11 @@ def answer_badly(question):
     if "boom" in question:
         raise RuntimeError(HOSTILE)
     return question.upper() if "keep" in question else HOSTILE
+
+
+def refuse_tents(question):
+    kind, _, number = question.partition(" ")
+    return "no" if kind == "keep" and int(number) % 2 == 0 else question.upper()
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +42,12 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def addresses(server):
-    """The addresses of the pages of two runs, of which the second is worse, with an item that errored."""
-    data = [Example.of(f"keep {number}", f"KEEP {number}") for number in range(60)]
-    data += [Example.of(HOSTILE, HOSTILE.upper()), Example.of("boom", "BOOM")]
+    """The addresses of the pages of three runs: the second has an item that errored, the last is bad."""
+    data = [Example.of(f"keep {number}", f"KEEP {number}", topic=TOPICS[number % 2]) for number in range(60)]
+    data += [Example.of(HOSTILE, HOSTILE.upper(), topic=HOSTILE), Example.of("boom", "BOOM")]
     project = 'a/b % "<i>'
     runs = []
-    for task in (answer_well, answer_badly):
+    for task in (answer_well, answer_badly, refuse_tents):
         experiment = Experiment(data, task, [ExactMatch(), Levenshtein()], name=f"{HOSTILE} 1/2", quiet=True)
         runs.append(push_result(experiment.run(), server_url=server, project_name=project))
     with urllib.request.urlopen(f"{server}/api/v1/runs/{runs[1]}?size=1", timeout=60) as reply:
@@ -51,6 +57,8 @@ def addresses(server):
         "experiment": f"/experiments/{experiment}",
         "run": f"/runs/{runs[1]}",
         "diff": f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}",
+        "worst": f"/experiments/{experiment}/runs/{runs[2]}/diff?baselineRunId={runs[0]}",
+        "three": f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}&also={runs[2]}",
     }
 
 
@@ -59,12 +67,15 @@ def visit(chromium, server, addresses):
     """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
     opened = []
 
-    def open_page(address, *, width=1280, scheme="light"):
+    def open_page(address, *, width=1280, scheme="light", settles=True):
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page = noting_page(context, server)
+        page.asked = []
+        page.on("request", lambda asked: page.asked.append(asked.url))
         opened.append(page)
         page.goto(server + address.format(**addresses))
-        page.wait_for_load_state("networkidle")
+        if settles:
+            page.wait_for_load_state("networkidle")
         return page
 
     yield open_page
@@ -141,21 +152,123 @@ def test_an_item_opens_by_keyboard_and_closes_back_to_its_row(visit):
     assert page.evaluate("document.activeElement.className") == "row"
 
 
+def test_an_item_is_annotated_and_promoted_from_its_drawer(visit):
+    page = visit("{run}?item=61.0")
+    drawer = page.locator(".drawer")
+    drawer.get_by_role("button", name="✗ Incorrect").click()
+    page.get_by_text("Marked as incorrect").wait_for()
+    assert drawer.get_by_role("button", name="✗ Incorrect").get_attribute("aria-pressed") == "true"
+
+    page.get_by_role("button", name="Undo").click()
+
+    page.wait_for_selector(".drawer .chip[aria-pressed=false] >> text=✗ Incorrect")
+    drawer.get_by_role("button", name="Promote").click()
+    drawer.get_by_label("Dataset", exact=True).fill("from the drawer")
+    drawer.get_by_role("button", name="Make the dataset and promote").click()
+    page.get_by_text("In from the drawer since version 1").wait_for()
+
+
+def test_a_run_is_described_and_pinned_as_baseline(visit):
+    page = visit("{worst}")
+    page.get_by_text("Open item").last.click()
+    page.locator(".drawer").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Tags").fill("bad, <b>")
+    page.get_by_label("Notes").fill(HOSTILE)
+    page.get_by_role("button", name="Save description").click()
+
+    page.locator(".facts .tag", has_text="<b>").wait_for()
+    assert "window.pwned=1" in page.locator(".notes").inner_text()
+    page.get_by_role("button", name="Pin as baseline").click()
+    page.get_by_role("button", name="Unpin as baseline").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Pin as baseline").wait_for()
+
+
+def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server):
+    def send(method, path, body):
+        request = urllib.request.Request(f"{server}/api/v1{path}", json.dumps(body).encode(), method=method)
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def add(ordinal, *results, **fields):
+        item = {"ordinal": ordinal, "inputs": {"q": "?"}, "actualOutputs": {}, "evalResults": results, **fields}
+        send("POST", f"/runs/{run}/items", {"items": [item]})
+
+    passed = {"name": "exact", "score": 1.0, "threshold": 0.5, "success": True}
+    failed = passed | {"score": 0.0, "success": False}
+    run = send("POST", "/projects/live/runs", {"experimentName": "going on", "plannedItems": 3})["runId"]
+    page = visit(f"/runs/{run}", settles=False)
+    page.get_by_text("The run has begun").wait_for()
+    add(0, passed)
+    page.get_by_text("Running: 1/3 items").wait_for()
+    page.locator(".rows .row", has_text="✓ pass").wait_for()
+    add(1, failed)
+    page.locator(".rows .row", has_text="✗ fail").wait_for()
+    traceback = {"dokimos": {"errorDetail": {"traceback": "in line 8 of evals.py"}}}
+    add(2, error="ValueError: no", metadata=traceback)
+
+    send("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+
+    page.get_by_text("✗ 50.0 % passed").wait_for()
+    assert "1 item errored and is left out of this rate" in page.locator(".sentence").inner_text()
+    page.locator(".rows .row", has_text="! error").click()
+    page.get_by_text("Traceback", exact=True).click()
+    page.get_by_text("in line 8 of evals.py").first.wait_for()
+    assert f"{server}/api/v1/events?run={run}" in page.asked
+
+
 def test_a_comparison_says_in_one_sentence_what_changed_and_shows_it_side_by_side(visit):
     page = visit("{diff}")
 
-    assert "Pass rate fell 3.2 points, from 100.0 % to 96.8 %" in page.locator(".verdict").inner_text()
-    assert "With 62 items a drop of" in page.locator(".sentence").inner_text()
-    assert page.locator(".matrix tbody tr").count() == 50
-    page.get_by_role("link", name="Next").click()
-    page.get_by_text("page 2 of 2").wait_for()
-    failed = page.locator(".matrix tbody tr", has_text="✗ newly failed")
-    assert failed.count() == 2
-    failed.nth(0).get_by_role("link").click()
-    sides = page.locator(".three > div")
+    assert "– Pass rate fell 3.2 points, from 100.0 % to 96.8 %" in page.locator(".verdict").inner_text()
+    sentence = page.locator(".sentence").inner_text()
+    assert "2 items changed their outcome: 1 ✗ newly failed, 1 ! newly errored." in sentence
+    assert "With 62 items a drop of" in sentence
+    rows = page.locator(".grid-body .grid-row")
+    assert "⟨U+202E⟩" in rows.nth(0).inner_text()
+    assert rows.count() < 60  # of 62: only those in sight are in the page
+    rows.nth(0).get_by_role("button").focus()
+    page.keyboard.press("j")
+    sides = page.locator(".sides > div")
+    sides.nth(2).get_by_text("RuntimeError").first.wait_for()
+    page.keyboard.press("k")
     sides.nth(2).get_by_text("window.pwned=1").first.wait_for()
-    page.get_by_text("Open item").click()
+    sides.nth(2).get_by_text("Open item").click()
     page.locator(".drawer").wait_for()
+
+
+def test_a_comparison_says_where_it_fell_and_shows_the_items_of_a_slice(visit):
+    page = visit("{worst}")
+
+    assert "✗ Pass rate fell 48.4 points" in page.locator(".verdict").inner_text()
+    assert "with a probability of less than 0.001" in page.locator(".sentence").inner_text()
+    slices = page.locator("table", has_text="tents").locator("tbody tr")
+    assert slices.nth(0).inner_text().split("\t")[:4] == ["tents", "30", "100.0 %", "0.0 %"]
+    assert "✗ −100.0" in slices.nth(0).inner_text()
+    slices.nth(1).get_by_role("button", name="stoves").click()
+    page.get_by_role("button", name="Changed 0").wait_for()
+    page.get_by_role("button", name="topic: stoves ×").click()
+
+    page.get_by_role("button", name="✗ Newly failed 30").click()
+
+    page.get_by_text("30 of 62 items").wait_for()
+    assert page.url.endswith("status=REGRESSED")
+
+
+def test_further_runs_are_compared_with_the_same_baseline(visit):
+    page = visit("{three}")
+
+    verdicts = page.locator("table", has_text="Verdict").locator("tbody tr")
+    verdicts.nth(1).wait_for()
+    assert [row.split("\t")[-1] for row in verdicts.all_inner_texts()] == ["– no clear change", "✗ regressed"]
+    assert page.get_by_role("button", name="✗ Newly failed 31").count() == 1
+    page.get_by_role("button", name="Remove Candidate 1").click()
+
+    page.get_by_text("✗ Pass rate fell 48.4 points").wait_for()
+    assert "also" not in page.url
 
 
 def test_what_is_not_there_says_what_to_do(visit):

@@ -75,3 +75,27 @@ def test_a_page_from_before_an_upgrade_offers_to_load_it_again(page, server):
     page.get_by_role("button", name="Reload").click()
     page.get_by_role("heading", name="Sign in", exact=True).wait_for()
     assert page.get_by_text("The server was updated.").count() == 0
+
+
+def test_a_session_that_ends_in_the_middle_of_an_edit_loses_nothing(page, server):
+    run = server.call("POST", "/projects/edits/runs", {"experimentName": "answers"}, headers=AUTH)[1]["runId"]
+    item = {"inputs": {"input": "a question"}, "actualOutputs": {"output": "an answer"}}
+    server.call("POST", f"/runs/{run}/items", {"items": [item]}, headers=AUTH)
+    page.goto(f"{server.address}/login?returnTo=/review-queue%3Fproject%3Dedits")
+    page.get_by_label("API key").fill(KEY)
+    page.keyboard.press("Enter")
+    page.get_by_label("Comment").fill("half a thought")
+    page.keyboard.press("Enter")
+    server.call("DELETE", "/sessions", headers=AUTH)
+
+    page.keyboard.press("2")
+    form = page.get_by_role("region", name="Sign in")
+    form.get_by_label("API key").fill(KEY)
+    page.keyboard.press("Enter")
+    form.wait_for(state="detached")
+
+    assert page.get_by_label("Comment").input_value() == "half a thought"
+    page.wait_for_function("document.querySelector('.votes [aria-pressed=true]') !== null")
+    page.wait_for_load_state("networkidle")
+    labels = server.call("GET", f"/review-queue?runId={run}", headers=AUTH)[1]
+    assert labels["totalElements"] == 0

@@ -1,4 +1,4 @@
-"""The outline of a run, and its items by ordinal and by id."""
+"""The outline of a run, what its items are told apart by, and its items by ordinal and by id."""
 
 import pytest
 
@@ -12,8 +12,8 @@ def api(shared_server):
     return shared_server
 
 
-def start(api):
-    answer = api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"})
+def start(api, **fields):
+    answer = api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa", **fields})
     assert answer.status_code == 201, answer.text
     return answer.json()["runId"]
 
@@ -108,3 +108,68 @@ def test_ordinals_and_ids_that_are_none_are_refused(api, run, query, field):
 
     assert answer.status_code == 400
     assert field in answer.json()["message"]
+
+
+def attributes(api, run):
+    answer = api.get(f"/api/v1/runs/{run}/item-attributes")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def send(api, items, **fields):
+    run = start(api, **fields)
+    answer = api.post(f"/api/v1/runs/{run}/items", json={"items": items})
+    assert answer.status_code == 201, answer.text
+    return run
+
+
+def test_metadata_of_few_values_comes_as_columns_in_the_order_of_the_outline(api):
+    run = send(
+        api,
+        [
+            item(1, metadata={"topic": "tents", "level": 1, "dokimos": {"id": "b"}, "tags": ["x"]}),
+            item(0, metadata={"topic": "stoves", "level": True, "nothing": None}),
+            item(2),
+            item(3, metadata={"topic": "tents", "level": 1.5, "ünï": "<b>"}),
+        ],
+    )
+
+    answer = attributes(api, run)
+
+    assert answer["ordinals"] == [0, 1, 2, 3]
+    assert answer["datasetItemIds"] == answer["lineageIds"] == [None] * 4
+    columns = {column["name"]: (column["values"], column["codes"]) for column in answer["metadata"]}
+    assert columns == {
+        "topic": (["stoves", "tents"], [0, 1, -1, 1]),
+        "level": ([True, 1, 1.5], [0, 1, -1, 2]),
+        "ünï": (["<b>"], [-1, -1, -1, 0]),
+    }
+    assert columns["level"][0][0] is True
+
+
+def test_a_key_with_more_values_than_slices_can_be_shown_of_is_left_out(api):
+    run = send(api, [item(n, metadata={"id": f"q{n}", "half": n % 2, "long": "x" * 201}) for n in range(41)])
+
+    assert [column["name"] for column in attributes(api, run)["metadata"]] == ["half"]
+
+
+def test_items_of_a_dataset_are_told_apart_by_their_cases(api):
+    assert api.post("/api/v1/datasets", json={"name": "outline-cases"}).status_code == 201
+    made = api.post(
+        "/api/v1/datasets/outline-cases/versions",
+        json={"items": [{"inputs": {"q": n}} for n in range(2)]},
+    )
+    assert made.status_code == 201, made.text
+    cases = api.get("/api/v1/datasets/outline-cases/versions/1/items").json()["content"]
+    items = [item(n, datasetItemId=case["id"]) for n, case in enumerate(cases)]
+    run = send(api, items, datasetName="outline-cases", datasetVersion=1)
+
+    answer = attributes(api, run)
+
+    assert answer["datasetItemIds"] == [case["id"] for case in cases]
+    assert answer["lineageIds"] == [case["lineageId"] for case in cases]
+
+
+def test_attributes_of_an_empty_run_are_empty_and_of_none_not_found(api):
+    assert attributes(api, start(api))["metadata"] == []
+    assert api.get("/api/v1/runs/00000000-0000-7000-8000-000000000000/item-attributes").status_code == 404

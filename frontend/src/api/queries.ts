@@ -12,12 +12,16 @@ export type Item = Schemas["ItemAnswer"];
 export type EvalResult = Schemas["EvalResultAnswer"];
 export type Evaluator = Run["evaluators"][number];
 export type OutlineAnswer = Schemas["OutlineAnswer"];
+export type ItemAttributesAnswer = Schemas["ItemAttributesAnswer"];
 export type Diff = Schemas["DiffAnswer"];
-export type DiffCase = Schemas["DiffCase"];
+export type DiffSummary = Diff["summary"];
 export type Trends = Schemas["TrendsAnswer"];
 export type Verdict = Schemas["ExperimentVerdict"];
 
 const LIVE_MS = 2_000;
+/** Where the server tells of changes: in case that something was missed. */
+const TOLD_MS = 30_000;
+const SHORT_MS = 10_000;
 const LIVE_STATUSES: readonly string[] = ["PENDING", "RUNNING", "EVALUATING"];
 
 export const isLive = (status: string | undefined): boolean => LIVE_STATUSES.includes(status ?? "");
@@ -40,28 +44,29 @@ export const trendsQuery = (experiment: string) =>
     queryFn: ({ signal }) => get<Trends>(`/experiments/${experiment}/trends`, { limit: 30 }, signal),
   });
 
-export const runsQuery = (experiment: string, search = "") =>
+export const runsQuery = (experiment: string, search = "", isTold = false) =>
   queryOptions({
     queryKey: ["runs", experiment, search],
     queryFn: ({ signal }) => get<RunSummary[]>(`/experiments/${experiment}/runs`, { limit: 200, search }, signal),
     placeholderData: keepPreviousData,
-    refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? LIVE_MS : false),
+    refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? (isTold ? TOLD_MS : LIVE_MS) : false),
   });
 
-export const runQuery = (run: string) =>
+export const runQuery = (run: string, isTold = false) =>
   queryOptions({
     queryKey: ["run", run],
     queryFn: ({ signal }) => get<Run>(`/runs/${run}`, { size: 1 }, signal),
-    refetchInterval: (query) => (isLive(query.state.data?.status) ? LIVE_MS : false),
+    refetchInterval: (query) => (isLive(query.state.data?.status) ? (isTold ? TOLD_MS : LIVE_MS) : false),
   });
 
 /** The outcome of every item; asked for again whenever the run says that it has more. */
-export const outlineQuery = (run: string, version: string, search = "") =>
+export const outlineQuery = (run: string, version: string, search = "", goesOn = false) =>
   queryOptions({
     queryKey: ["outline", run, search, version],
     queryFn: ({ signal }) => get<OutlineAnswer>(`/runs/${run}/outline`, { search }, signal),
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
+    ...(goesOn ? { gcTime: SHORT_MS } : {}),
   });
 
 export const itemsQuery = (run: string, ordinals: readonly number[], version: string) =>
@@ -81,6 +86,14 @@ export const itemByIdQuery = (run: string | null, id: string | null) =>
     enabled: run !== null && id !== null,
   });
 
+/** What pairs and slices the items of a run. */
+export const itemAttributesQuery = (run: string, version: string) =>
+  queryOptions({
+    queryKey: ["attributes", run, version],
+    queryFn: ({ signal }) => get<ItemAttributesAnswer>(`/runs/${run}/item-attributes`, {}, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
 /** The run that a comparison takes as baseline where nobody named one. */
 export const baselineQuery = (experiment: string, candidate: string) =>
   queryOptions({
@@ -93,14 +106,10 @@ export const baselineQuery = (experiment: string, candidate: string) =>
       ),
   });
 
-export const diffQuery = (experiment: string, candidate: string, baseline: string, status: string, page: number) =>
+/** What a comparison of two runs comes to; its cases are paired in the page. */
+export const diffQuery = (experiment: string, candidate: string, baseline: string) =>
   queryOptions({
-    queryKey: ["diff", experiment, candidate, baseline, status, page],
-    queryFn: ({ signal }) =>
-      get<Diff>(
-        `/experiments/${experiment}/runs/${candidate}/diff`,
-        { baselineRunId: baseline, status, page, size: 50 },
-        signal,
-      ),
-    placeholderData: keepPreviousData,
+    queryKey: ["diff", experiment, candidate, baseline],
+    queryFn: async ({ signal }) =>
+      (await get<Diff>(`/experiments/${experiment}/runs/${candidate}/diff`, { baselineRunId: baseline, size: 1 }, signal)).summary,
   });

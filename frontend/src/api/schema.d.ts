@@ -1319,6 +1319,28 @@ export interface components {
             judgeErrors: components["schemas"]["JudgeErrorAnswer"][];
         };
         /**
+         * ItemAttributesAnswer
+         * @description What the items of a run are told apart by, as columns of one entry for each item.
+         */
+        ItemAttributesAnswer: {
+            /** Ordinals */
+            ordinals: number[];
+            /** Repetitions */
+            repetitions: number[];
+            /** Datasetitemids */
+            datasetItemIds: (string | null)[];
+            /**
+             * Lineageids
+             * @description The case of the dataset: the same in all versions that have it.
+             */
+            lineageIds: (string | null)[];
+            /**
+             * Metadata
+             * @description The keys with at most 40 values that are numbers, words or booleans; at most 30 keys.
+             */
+            metadata: components["schemas"]["MetadataColumnAnswer"][];
+        };
+        /**
          * ItemPage
          * @description A page of the items of a run.
          */
@@ -1606,6 +1628,24 @@ export interface components {
             role: string;
             /** Createdat */
             createdAt: string;
+        };
+        /**
+         * MetadataColumnAnswer
+         * @description The values of one key of the items' metadata.
+         */
+        MetadataColumnAnswer: {
+            /** Name */
+            name: string;
+            /**
+             * Values
+             * @description Each value once.
+             */
+            values: (string | number | boolean)[];
+            /**
+             * Codes
+             * @description For each item the position of its value, -1 where it has none.
+             */
+            codes: number[];
         };
         /**
          * ModelCounts

@@ -14,6 +14,8 @@ export interface WriteOptions<V, A> {
   /** What is saved, as the subject of a sentence: `The comment`. */
   readonly what: string;
   readonly send: (value: V) => Promise<A>;
+  /** Changes of one scope are sent one after another, in their order. */
+  readonly scope?: string;
   /** Which answers change: kept to be restored, and asked for again afterwards. */
   readonly keys?: (value: V) => readonly QueryKey[];
   /** Shows the change before the server has answered. */
@@ -42,6 +44,7 @@ export function useWrite<V, A>(options: WriteOptions<V, A>): Write<V, A> {
   const session = useQuery(sessionQuery);
   const mutation = useMutation<A, Error, V, readonly (readonly [QueryKey, unknown])[]>({
     mutationFn: options.send,
+    ...(options.scope === undefined ? {} : { scope: { id: options.scope } }),
     retry: false,
     networkMode: "always", // a browser may think that it is offline while this machine's server answers
     onMutate: async (value) => {

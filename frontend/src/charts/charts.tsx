@@ -1,5 +1,4 @@
 /** Charts as SVG, with classes for colours and a label that says the finding. */
-import type { Trends } from "../api/queries";
 import { points, rate, score, time } from "../lib/format";
 import { type Counts, type Histogram, type Outcome, type Outline, select, wilson } from "../lib/outline";
 
@@ -82,6 +81,7 @@ export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (positi
           <path className="f-fail" d={cells(columns, row.outcomes, "f", left, step, line * 15, 12)} />
           <path className="f-soft" d={cells(columns, row.outcomes, "p", left, step, line * 15 + 5, 7)} />
           <path className="f-none" d={cells(columns, row.outcomes, "i", left, step, line * 15 + 9, 3)} />
+          <path className="f-error" d={errorCells(columns, row.outcomes, outline, left, step, line * 15)} />
         </g>
       ))}
       <rect
@@ -103,7 +103,7 @@ export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (positi
 function cells(
   columns: readonly (readonly number[])[],
   outcomes: string,
-  wanted: "p" | "f" | "i",
+  wanted: "p" | "f" | "i" | "e",
   left: number,
   step: number,
   y: number,
@@ -119,23 +119,51 @@ function cells(
   return path;
 }
 
+/** Columns whose items have no score of an evaluator and errored. */
+function errorCells(
+  columns: readonly (readonly number[])[],
+  outcomes: string,
+  outline: Outline,
+  left: number,
+  step: number,
+  y: number,
+): string {
+  const letters = Array.from(outcomes, (letter, position) =>
+    letter === "-" && outline.outcomes[position] === "error" ? "e" : letter,
+  ).join("");
+  return cells(columns, letters, "e", left, step, y, 12);
+}
+
 function worst(positions: readonly number[], outcomes: string): string {
   let found = "-";
   for (const position of positions) {
     const letter = outcomes[position] ?? "-";
     if (letter === "f") return "f";
+    if (letter === "e") found = "e";
+    if (found === "e") continue;
     if (letter === "p" || (letter === "i" && found === "-")) found = letter;
   }
   return found;
 }
 
-export function TrendChart({ trends }: { trends: Trends }) {
-  const runs = trends.runs.filter((run) => run.passRate !== null);
+export interface TrendPoint {
+  readonly id: string;
+  readonly startedAt: string;
+  readonly passed: number;
+  readonly judged: number;
+  /** What is another one than in the run before, in words. */
+  readonly changed: readonly string[];
+}
+
+/** Pass rates over time with their intervals; what changed between two runs is marked. */
+export function TrendChart({ points: all }: { points: readonly TrendPoint[] }) {
+  const runs = all.filter((run) => run.judged > 0);
   if (runs.length < 2) return <p className="muted">A trend needs at least two finished runs; there is {runs.length}.</p>;
   const x = (index: number) => 40 + (index / (runs.length - 1)) * 830;
   const y = (value: number) => 10 + (1 - value) * 150;
-  const last = runs.at(-1);
-  const label = `Pass rate of ${runs.length} runs, the last at ${rate(last?.passRate)}`;
+  const rateOf = (run: TrendPoint) => run.passed / run.judged;
+  const [first, last] = [runs[0] as TrendPoint, runs.at(-1) as TrendPoint];
+  const label = `Pass rate of ${runs.length} runs, the last at ${rate(rateOf(last))}`;
   return (
     <svg className="chart" viewBox="0 0 940 190" role="img" aria-label={label}>
       {[0, 0.25, 0.5, 0.75, 1].map((value) => (
@@ -144,23 +172,29 @@ export function TrendChart({ trends }: { trends: Trends }) {
           <text x="34" y={y(value) + 4} textAnchor="end">{value * 100}</text>
         </g>
       ))}
-      <polyline className="l-data" points={runs.map((run, i) => `${x(i)},${y(run.passRate ?? 0)}`).join(" ")} />
+      {runs.map((run, i) => run.changed.length > 0 && i > 0 && (
+        <g key={run.id}>
+          <line className="l-mark" x1={x(i)} x2={x(i)} y1="10" y2="160" />
+          <text x={x(i)} y="172" textAnchor={i === runs.length - 1 ? "end" : "middle"}>
+            ◆<title>{run.changed.join("; ")}</title>
+          </text>
+        </g>
+      ))}
+      <polyline className="l-data" points={runs.map((run, i) => `${x(i)},${y(rateOf(run))}`).join(" ")} />
       {runs.map((run, i) => {
-        const interval = wilson(run.passedItems, run.totalItems);
+        const interval = wilson(run.passed, run.judged);
         return (
-          <g key={run.runId}>
+          <g key={run.id}>
             {interval !== null && <line className="l-int" x1={x(i)} x2={x(i)} y1={y(interval[0])} y2={y(interval[1])} />}
-            <circle className="ring" cx={x(i)} cy={y(run.passRate ?? 0)} r="3.5">
-              <title>{`${time(run.startedAt)}: ${rate(run.passRate)} (${run.passedItems}/${run.totalItems})`}</title>
+            <circle className="ring" cx={x(i)} cy={y(rateOf(run))} r="3.5">
+              <title>{[`${time(run.startedAt)}: ${rate(rateOf(run))} (${run.passed}/${run.judged})`, ...run.changed].join("\n")}</title>
             </circle>
           </g>
         );
       })}
-      <text className="strong" x={Math.min(x(runs.length - 1) + 8, 884)} y={y(last?.passRate ?? 0) + 4}>
-        {rate(last?.passRate)}
-      </text>
-      <text x="40" y="182">{time(runs[0]?.startedAt ?? "")}</text>
-      <text x="880" y="182" textAnchor="end">{time(last?.startedAt ?? "")}</text>
+      <text className="strong" x={Math.min(x(runs.length - 1) + 8, 884)} y={y(rateOf(last)) + 4}>{rate(rateOf(last))}</text>
+      <text x="40" y="186">{time(first.startedAt)}</text>
+      <text x="880" y="186" textAnchor="end">{time(last.startedAt)}</text>
     </svg>
   );
 }

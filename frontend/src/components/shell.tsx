@@ -15,7 +15,7 @@ const MOST_PROJECTS = 12;
 
 /** The groups of the menu: a page that is new gets its line here. */
 const GROUPS: readonly (readonly [string, readonly MenuLink[]])[] = [
-  ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }]],
+  ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }, { label: "Review queue", to: "/review-queue" }]],
   ["Observability", [{ label: "Traces", to: "/traces" }, { label: "Sessions", to: "/sessions" }, { label: "Trace eval rules", to: "/trace-eval-rules" }, { label: "Alerts", to: "/trace-alerts" }]],
 ];
 

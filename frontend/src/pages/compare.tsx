@@ -1,42 +1,34 @@
-/** Two runs compared: the sentence first, then where they differ, item by item. */
-import { useQuery } from "@tanstack/react-query";
+/** Two to four runs compared: the sentence first, then where they differ, item by item. */
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { type Diff, type DiffCase, type Item, baselineQuery, diffQuery, itemByIdQuery, runsQuery, trendsQuery } from "../api/queries";
+import { useMemo } from "react";
+import {
+  type DiffSummary, type Run, type RunSummary, baselineQuery, diffQuery, itemAttributesQuery, outlineQuery, runQuery, runsQuery,
+  trendsQuery,
+} from "../api/queries";
 import { type Change, ChangeChart } from "../charts/charts";
-import { Failure, Loading, Sign, State, Text } from "../components/bits";
+import { Failure, Loading, State } from "../components/bits";
+import { CompareItems } from "../components/compare-items";
+import { Slices } from "../components/compare-slices";
 import { Crumbs } from "../components/shell";
-import { count, cut, plural, points, rate, score, shown, textOf, time } from "../lib/format";
-import { reasonOf } from "../lib/items";
-import type { Outcome } from "../lib/outline";
+import { count, cut, plural, points, rate, shown, time } from "../lib/format";
+import { type Outcome, readOutline } from "../lib/outline";
+import { type Kind, type PairedBy, type Pairing, countKinds, pairRuns } from "../lib/pairing";
 
 const route = getRouteApi("/experiments/$experimentId/runs/$runId/diff");
-const STATUS: Record<string, readonly [Outcome, string]> = {
-  REGRESSED: ["fail", "✗ regressed"],
-  IMPROVED: ["pass", "✓ improved"],
-  UNCHANGED: ["none", "same"],
-  NEW: ["none", "new"],
-  REMOVED: ["none", "dropped"],
-};
-
-type Summary = Diff["summary"];
+const MOST_RUNS = 4;
 
 export function ComparePage() {
   const { experimentId, runId } = route.useParams();
   const search = route.useSearch();
-  const navigate = route.useNavigate();
   const trends = useQuery(trendsQuery(experimentId));
   const runs = useQuery(runsQuery(experimentId));
   const chosen = useQuery({ ...baselineQuery(experimentId, runId), enabled: search.baselineRunId === undefined });
   const baseline = search.baselineRunId ?? chosen.data?.baselineRunId ?? undefined;
-  const status = search.status ?? "ALL";
-  const diff = useQuery({
-    ...diffQuery(experimentId, runId, baseline ?? "", status, search.page ?? 0),
-    enabled: baseline !== undefined,
-  });
+  const candidates = [...new Set([runId, ...(search.also ?? [])])].filter((id) => id !== baseline);
   if (trends.isPending || runs.isPending) return <Loading />;
-  if (trends.isError) return <Failure error={trends.error} />;
-  if (runs.isError) return <Failure error={runs.error} />;
-  const options = runs.data.filter((run) => run.completedAt !== null);
+  if (trends.isError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
+  if (runs.isError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
   return (
     <>
       <Crumbs title="Compare">
@@ -46,105 +38,213 @@ export function ComparePage() {
         <i>/</i>
       </Crumbs>
       <div className="head">
-        <div><h1>Compare</h1>{diff.data !== undefined && <Facts summary={diff.data.summary} />}</div>
+        <div><h1>Compare</h1></div>
         <div className="actions"><button type="button" className="btn" onClick={() => print()}>Print</button></div>
       </div>
-      <div className="versus">
-        {([["Baseline", baseline ?? "", runId], ["Candidate", runId, baseline]] as const).map(([label, value, other]) => (
-          <label key={label}>
-            <span className="label">{label} </span>
-            <select
-              className="field"
-              value={value}
-              onChange={(event) => {
-                const next = event.target.value;
-                void navigate(
-                  label === "Baseline"
-                    ? { search: { baselineRunId: next } }
-                    : { params: { experimentId, runId: next }, search: baseline === undefined ? {} : { baselineRunId: baseline } },
-                );
-              }}
-            >
-              {value === "" && <option value="">choose a run</option>}
-              {options.filter((run) => run.id !== other).map((run) => (
-                <option key={run.id} value={run.id}>{`${run.name ?? run.id} · ${rate(run.passRate)} · ${time(run.startedAt)}`}</option>
-              ))}
-            </select>
-          </label>
-        ))}
-      </div>
-      {baseline === undefined && !chosen.isPending && (
+      <RunPickers runs={runs.data} baseline={baseline} candidates={candidates} />
+      {baseline === undefined && !chosen.isPending && !chosen.isError && (
         <State title="Choose a run to compare with">
           <p>{chosen.data?.reason ?? "An earlier run that succeeded, or one that is pinned as baseline, would be taken."}</p>
         </State>
       )}
-      {chosen.isError && baseline === undefined && <Failure error={chosen.error} />}
-      {diff.isError && <Failure error={diff.error} retry={() => void diff.refetch()} />}
-      {baseline !== undefined && diff.isPending && <Loading />}
-      {diff.data !== undefined && <Comparison diff={diff.data} status={status} baseline={baseline ?? ""} />}
+      {chosen.isError && baseline === undefined && <Failure error={chosen.error} retry={() => void chosen.refetch()} />}
+      {baseline !== undefined && candidates.length > 0 && (
+        <Comparison key={[baseline, ...candidates].join()} experimentId={experimentId} baseline={baseline} candidates={candidates} />
+      )}
     </>
   );
 }
 
-function Facts({ summary }: { summary: Summary }) {
+interface PickersProps {
+  readonly runs: readonly RunSummary[];
+  readonly baseline: string | undefined;
+  readonly candidates: readonly string[];
+}
+
+function RunPickers({ runs, baseline, candidates }: PickersProps) {
+  const { experimentId } = route.useParams();
+  const navigate = route.useNavigate();
+  const taken = new Set([baseline, ...candidates]);
+  const options = runs.filter((run) => run.completedAt !== null);
+  const go = (nextBaseline: string | undefined, [first, ...also]: readonly string[]) => {
+    if (first === undefined) return;
+    void navigate({
+      params: { experimentId, runId: first },
+      search: {
+        ...(nextBaseline === undefined ? {} : { baselineRunId: nextBaseline }),
+        ...(also.length > 0 ? { also } : {}),
+      },
+      resetScroll: false,
+    });
+  };
+  const picker = (label: string, value: string, choose: (next: string) => void, remove?: () => void) => (
+    <span key={label} className="picker">
+      <label>
+        <span className="label">{label} </span>
+        <select className="field" value={value} onChange={(event) => choose(event.target.value)}>
+          {(value === "" || !options.some((run) => run.id === value)) && <option value={value}>{value === "" ? "choose a run" : `run ${value.slice(0, 8)}`}</option>}
+          {options.filter((run) => run.id === value || !taken.has(run.id)).map((run) => (
+            <option key={run.id} value={run.id}>{nameOfRun(run)}</option>
+          ))}
+        </select>
+      </label>
+      {remove !== undefined && <button type="button" className="btn bare" aria-label={`Remove ${label}`} onClick={remove}>×</button>}
+    </span>
+  );
+  return (
+    <div className="versus">
+      {picker("Baseline", baseline ?? "", (next) => go(next, candidates))}
+      {candidates.map((id, index) =>
+        picker(
+          candidates.length === 1 ? "Candidate" : `Candidate ${index + 1}`,
+          id,
+          (next) => go(baseline, candidates.with(index, next)),
+          candidates.length > 1 ? () => go(baseline, candidates.filter((_, at) => at !== index)) : undefined,
+        ),
+      )}
+      {baseline !== undefined && candidates.length + 1 < MOST_RUNS && options.some((run) => !taken.has(run.id)) &&
+        picker("Add run", "", (next) => next !== "" && go(baseline, [...candidates, next]))}
+    </div>
+  );
+}
+
+// The rate that comparisons use: what errored did not pass.
+const nameOfRun = (run: RunSummary): string =>
+  `${run.name ?? run.id} · ${rate(run.passRate)} · ${time(run.startedAt)}`;
+
+interface ComparisonProps {
+  readonly experimentId: string;
+  readonly baseline: string;
+  readonly candidates: readonly string[];
+}
+
+function Comparison({ experimentId, baseline, candidates }: ComparisonProps) {
+  const ids = [baseline, ...candidates];
+  const diffs = useQueries({ queries: candidates.map((id) => diffQuery(experimentId, id, baseline)) });
+  const runs = useQueries({ queries: ids.map((id) => runQuery(id)) });
+  const outlines = useQueries({ queries: ids.map((id) => outlineQuery(id, "ended")) });
+  const attributes = useQueries({ queries: ids.map((id) => itemAttributesQuery(id, "ended")) });
+  const all = [...diffs, ...runs, ...outlines, ...attributes];
+  const summaries = diffs.flatMap((one) => one.data ?? []);
+  const described = runs.flatMap((one) => one.data ?? []);
+  const by = pairedBy(summaries);
+  const isWhole = all.every((one) => one.isSuccess);
+  const answers = [...outlines, ...attributes].map((one) => one.data);
+  const pairing = useMemo(() => {
+    if (!isWhole) return null;
+    const sides = outlines.map((one, index) => ({
+      outline: readOutline(one.data ?? NOTHING),
+      attributes: attributes[index]?.data ?? null,
+    }));
+    return pairRuns(sides, by, lowerIsBetter(summaries));
+    // The answers themselves stay the same until they are read again.
+  }, [isWhole, by, ...answers]);
+  const failed = all.find((one) => one.isError);
+  if (failed !== undefined) return <Failure error={failed.error} retry={() => all.forEach((one) => one.isError && void one.refetch())} />;
+  if (pairing === null) return <Loading />;
+  const [summary] = summaries;
+  return (
+    <>
+      {candidates.length === 1 && summary !== undefined ? (
+        <>
+          <Facts summary={summary} />
+          <Sentence summary={summary} pairing={pairing} />
+        </>
+      ) : (
+        <Verdicts summaries={summaries} runs={described} pairing={pairing} />
+      )}
+      {summaries.length > 1 && new Set(summaries.map((one) => one.pairedBy)).size > 1 && (
+        <p className="callout warn">The items are paired by their place here, since not all runs are of one dataset.</p>
+      )}
+      <Warnings summaries={summaries} runs={described} />
+      {candidates.length === 1 && summary !== undefined && (
+        <section>
+          <div className="sec">
+            <h2>Change, in points</h2>
+            <span className="label">scores × 100; bars are 95 % intervals; left of zero is worse</span>
+          </div>
+          <div className="panel pad"><ChangeChart changes={changesOf(summary)} /></div>
+        </section>
+      )}
+      <Slices pairing={pairing} runs={described} />
+      <CompareItems pairing={pairing} runs={described} />
+    </>
+  );
+}
+
+const NOTHING = { ordinals: [], repetitions: [], outcomes: "", latenciesMs: [], evaluators: [], excludedEvaluators: [] };
+
+function pairedBy(summaries: readonly DiffSummary[]): PairedBy {
+  const all = new Set(summaries.map((one) => one.pairedBy));
+  const [first] = all;
+  return all.size === 1 && (first === "dataset_item_id" || first === "lineage") ? first : "ordinal";
+}
+
+function lowerIsBetter(summaries: readonly DiffSummary[]): Set<string> {
+  const metrics = summaries.flatMap((one) => one.metrics as unknown as readonly Metric[]);
+  return new Set(metrics.filter((one) => one.direction === "lower_is_better").map((one) => one.evaluator));
+}
+
+function Warnings({ summaries, runs }: { summaries: readonly DiffSummary[]; runs: readonly Run[] }) {
+  const warnings = [...new Set(summaries.flatMap((summary, index) =>
+    summary.warnings.map((one) =>
+      summaries.every((other) => other.warnings.includes(one)) ? one : `${runs[index + 1]?.name ?? summary.candidateRunId}: ${one}`,
+    ),
+  ))];
+  const changed = [...new Set(summaries.flatMap((one) => one.evaluatorChanges.map((change) => change.evaluator)))];
+  return (
+    <>
+      {warnings.map((warning) => <p key={warning} className="callout warn">{shown(warning)}</p>)}
+      {changed.length > 0 && (
+        <p className="callout warn">
+          <b>Not the same evaluator in all runs:</b> {shown(changed.join(", "))}. Its scores may differ for that reason alone.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Facts({ summary }: { summary: DiffSummary }) {
   return (
     <p className="facts">
-      <span>{plural(summary.pairedCount, "item")} judged in both</span>
+      <span>{plural(summary.pairedCount - summary.notJudgedCount, "item")} compared</span>
       {summary.notJudgedCount > 0 && <span>{count(summary.notJudgedCount)} left out, not judged in both</span>}
-      {summary.pairedBy != null && <span>paired by {summary.pairedBy.replaceAll("_", " ")}</span>}
+      {summary.pairedBy != null && <span>paired by {PAIRED_BY[summary.pairedBy] ?? summary.pairedBy}</span>}
     </p>
   );
 }
 
-function Comparison({ diff, status, baseline }: { diff: Diff; status: string; baseline: string }) {
-  const search = route.useSearch();
-  const { summary, cases } = diff;
-  const open = cases.content.find((one) => one.index === search.item) ?? cases.content[0];
-  return (
-    <>
-      <Sentence summary={summary} />
-      {summary.warnings.map((warning) => <p key={warning} className="callout warn">{shown(warning)}</p>)}
-      {summary.evaluatorChanges.length > 0 && (
-        <p className="callout warn">
-          <b>Not the same evaluator in both runs:</b>{" "}
-          {shown(summary.evaluatorChanges.map((one) => one.evaluator).join(", "))}. Its scores may differ for that reason alone.
-        </p>
-      )}
-      <section>
-        <div className="sec">
-          <h2>Change, in points</h2>
-          <span className="label">scores × 100; bars are 95 % intervals; left of zero is worse</span>
-        </div>
-        <div className="panel pad"><ChangeChart changes={changesOf(summary)} /></div>
-      </section>
-      <Cases diff={diff} status={status} open={open} />
-      {open !== undefined && <SideBySide one={open} baseline={baseline} candidate={summary.candidateRunId} />}
-    </>
-  );
-}
+const PAIRED_BY: Record<string, string> = {
+  dataset_item_id: "dataset item",
+  lineage: "case of the dataset",
+  ordinal: "place in the run",
+};
 
-function Sentence({ summary }: { summary: Summary }) {
+const outcomeOf = (summary: DiffSummary): Outcome =>
+  !summary.significant || !summary.pairedDelta ? "none" : summary.pairedDelta < 0 ? "fail" : "pass";
+
+const SIGNS: Record<Outcome, string> = { none: "–", fail: "✗", pass: "✓", error: "!" };
+
+function Sentence({ summary, pairing }: { summary: DiffSummary; pairing: Pairing }) {
   const delta = summary.pairedDelta ?? null;
   const [low, high] = summary.pairedDeltaInterval ?? [];
   if (delta === null) {
     return <p className="verdict"><span className="none">– No item is judged in both runs.</span></p>;
   }
-  const outcome: Outcome = !summary.significant || delta === 0 ? "none" : delta < 0 ? "fail" : "pass";
+  const outcome = outcomeOf(summary);
   const size = points(Math.abs(delta)).replace("+", "");
   const moved = delta === 0 ? "did not change" : `${delta < 0 ? "fell" : "rose"} ${size} points`;
   return (
     <>
       <p className="verdict">
-        <span className={outcome}>{outcome === "none" ? "–" : outcome === "fail" ? "✗" : "✓"} Pass rate {moved}</span>
+        <span className={outcome}>{SIGNS[outcome]} Pass rate {moved}</span>
         <span className="of">
           , from {rate(summary.pairedBaselinePassRate)} to {rate(summary.pairedCandidatePassRate)}
           {low !== undefined && high !== undefined && `; 95 % between ${points(low)} and ${points(high)}`}.
         </span>
       </p>
       <p className="sentence">
-        Beyond chance, {plural(summary.regressedCount + summary.improvedCount, "item")} changed:{" "}
-        <b className="fail">{count(summary.regressedCount)} ✗ regressed</b>,{" "}
-        <b className="pass">{count(summary.improvedCount)} ✓ improved</b>.{" "}
+        <Flips pairing={pairing} run={1} />{" "}
         {summary.pValue != null && (summary.significant
           ? `Chance alone would do this with a probability of ${summary.pValue < 0.001 ? "less than 0.001" : summary.pValue.toFixed(3)}.`
           : "That is no more than chance alone does.")}{" "}
@@ -152,6 +252,68 @@ function Sentence({ summary }: { summary: Summary }) {
           `With ${plural(summary.pairedCount, "item")} a drop of ${points(summary.minimumDetectableDrop).replace("+", "")} points is seen 8 times in 10; smaller ones often stay hidden.`}
       </p>
     </>
+  );
+}
+
+const FLIPS: readonly (readonly [Kind, Outcome, string])[] = [
+  ["failed", "fail", "✗ newly failed"],
+  ["errored", "error", "! newly errored"],
+  ["passed", "pass", "✓ newly passed"],
+];
+
+function Flips({ pairing, run }: { pairing: Pairing; run: number }) {
+  const counts = countKinds(pairing.items, run);
+  const changed = counts.failed + counts.errored + counts.passed;
+  if (changed === 0) return <>No item changed its outcome.</>;
+  const parts = FLIPS.filter(([kind]) => counts[kind] > 0);
+  return (
+    <>
+      {plural(changed, "item")} changed {changed === 1 ? "its" : "their"} outcome:{" "}
+      {parts.map(([kind, outcome, word], index) => (
+        <span key={kind}>{index > 0 && ", "}<b className={outcome}>{count(counts[kind])} {word}</b></span>
+      ))}.
+    </>
+  );
+}
+
+/** Several candidates against one baseline, a row each. */
+function Verdicts({ summaries, runs, pairing }: { summaries: readonly DiffSummary[]; runs: readonly Run[]; pairing: Pairing }) {
+  return (
+    <section>
+      <div className="panel">
+        <table>
+          <thead>
+            <tr>
+              <th>Against {shown(cut(runs[0]?.name ?? "the baseline", 40))}, {rate(summaries[0]?.pairedBaselinePassRate)} passed</th>
+              <th className="num">Pass rate</th>
+              <th className="num">Change, in points</th>
+              <th className="num hide-s">95 % between</th>
+              <th className="hide-s">Items that changed</th>
+              <th>Verdict</th>
+            </tr>
+          </thead>
+          <tbody>
+            {summaries.map((summary, index) => {
+              const outcome = outcomeOf(summary);
+              const run = runs[index + 1];
+              const [low, high] = summary.pairedDeltaInterval ?? [];
+              return (
+                <tr key={summary.candidateRunId}>
+                  <th scope="row">
+                    <Link className="link" to="/runs/$runId" params={{ runId: summary.candidateRunId }}>{shown(run?.name ?? summary.candidateRunId)}</Link>
+                  </th>
+                  <td className="num">{rate(summary.pairedCandidatePassRate)}</td>
+                  <td className={`num ${outcome}`}>{points(summary.pairedDelta)}</td>
+                  <td className="num muted hide-s">{low === undefined || high === undefined ? "–" : `${points(low)} and ${points(high)}`}</td>
+                  <td className="hide-s"><Flips pairing={pairing} run={index + 1} /></td>
+                  <td><span className={`sign ${outcome}`}>{SIGNS[outcome]} {outcome === "none" ? "no clear change" : outcome === "fail" ? "regressed" : "improved"}</span></td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </section>
   );
 }
 
@@ -164,7 +326,7 @@ interface Metric {
   readonly significant: boolean;
 }
 
-function changesOf(summary: Summary): Change[] {
+function changesOf(summary: DiffSummary): Change[] {
   const whole: Change[] = summary.pairedDelta == null ? [] : [{
     name: "Pass rate",
     raw: summary.pairedDelta,
@@ -186,157 +348,4 @@ function changesOf(summary: Summary): Change[] {
     }];
   });
   return [...whole, ...metrics];
-}
-
-function Cases({ diff, status, open }: { diff: Diff; status: string; open: DiffCase | undefined }) {
-  const navigate = route.useNavigate();
-  const { summary, cases } = diff;
-  const evaluators = [...new Set(cases.content.flatMap((one) => one.evaluators.map((score) => score.name)))];
-  const changed = summary.regressedCount + summary.improvedCount;
-  const chips = [
-    ["CHANGED", "Changed beyond chance", changed],
-    ["REGRESSED", "✗ Regressed", summary.regressedCount],
-    ["IMPROVED", "✓ Improved", summary.improvedCount],
-    ["ALL", "All", changed + summary.unchangedCount + summary.addedCount + summary.removedCount],
-  ] as const;
-  return (
-    <section>
-      <div className="sec"><h2>Items</h2></div>
-      <div className="bar" role="group" aria-label="Filters">
-        {chips.map(([value, label, n]) => (
-          <button
-            key={value}
-            type="button"
-            className="chip"
-            aria-pressed={status === value}
-            onClick={() => void navigate({ search: ({ baselineRunId }) => ({ ...(baselineRunId ? { baselineRunId } : {}), status: value }), resetScroll: false })}
-          >
-            {label} <b>{count(n)}</b>
-          </button>
-        ))}
-      </div>
-      <div className="panel">
-        {cases.content.length === 0 ? (
-          <State title={status === "CHANGED" ? "No item changed beyond chance" : "No such item"}><p>“All” shows every item of both runs.</p></State>
-        ) : (
-          <table className="matrix">
-            <thead>
-              <tr>
-                <th>Change</th>
-                <th className="sticky">Item</th>
-                {evaluators.map((name) => <th key={name} className="num">{shown(name)}</th>)}
-              </tr>
-            </thead>
-            <tbody>
-              {cases.content.map((one) => (
-                <CaseRow key={one.index} one={one} evaluators={evaluators} isOpen={one === open} />
-              ))}
-            </tbody>
-          </table>
-        )}
-        {cases.totalPages > 1 && (
-          <p className="foot-row">
-            <span>page {cases.number + 1} of {count(cases.totalPages)}</span>
-            <span className="actions">
-              {cases.number > 0 && <PageLink page={cases.number - 1}>Previous</PageLink>}
-              {!cases.last && <PageLink page={cases.number + 1}>Next</PageLink>}
-            </span>
-          </p>
-        )}
-      </div>
-    </section>
-  );
-}
-
-function PageLink({ page, children }: { page: number; children: string }) {
-  return (
-    <Link
-      className="link"
-      from="/experiments/$experimentId/runs/$runId/diff"
-      to="."
-      search={({ item: _, page: __, ...rest }) => (page === 0 ? rest : { ...rest, page })}
-      resetScroll={false}
-    >
-      {children}
-    </Link>
-  );
-}
-
-function CaseRow({ one, evaluators, isOpen }: { one: DiffCase; evaluators: readonly string[]; isOpen: boolean }) {
-  const [outcome, word] = one.passFlip ? flipOf(one) : (STATUS[one.status] ?? ["none", one.status.toLowerCase()]);
-  return (
-    <tr className={isOpen ? "on" : ""}>
-      <td><span className={`sign ${outcome}`}>{word}</span></td>
-      <th scope="row" className="sticky">
-        <Link
-          className="cut"
-          from="/experiments/$experimentId/runs/$runId/diff"
-          to="."
-          search={(old) => ({ ...old, item: one.index })}
-          resetScroll={false}
-        >
-          <span className="mono muted">{shown(one.index)}</span> {shown(cut(one.input ?? "", 160))}
-        </Link>
-      </th>
-      {evaluators.map((name) => {
-        const found = one.evaluators.find((score) => score.name === name);
-        if (found === undefined) return <td key={name} className="num none">–</td>;
-        if (found.delta === 0) return <td key={name} className="num none">{score(found.candidateMean)}</td>;
-        const side = found.status === "REGRESSED" ? "fail" : found.status === "IMPROVED" ? "pass" : "none";
-        return (
-          <td key={name} className="num">
-            {score(found.baselineMean)} → {score(found.candidateMean)}{" "}
-            <span className={side}>{found.delta < 0 ? "▾" : "▴"} {score(Math.abs(found.delta))}</span>
-          </td>
-        );
-      })}
-    </tr>
-  );
-}
-
-function flipOf(one: DiffCase): readonly [Outcome, string] {
-  return (one.candidatePass ?? 0) < (one.baselinePass ?? 0) ? ["fail", "✗ newly failed"] : ["pass", "✓ newly passed"];
-}
-
-function SideBySide({ one, baseline, candidate }: { one: DiffCase; baseline: string; candidate: string }) {
-  const before = useQuery(itemByIdQuery(baseline, one.baselineItemId ?? null));
-  const after = useQuery(itemByIdQuery(candidate, one.candidateItemId ?? null));
-  const expected = after.data?.expectedOutput ?? before.data?.expectedOutput;
-  return (
-    <section>
-      <div className="sec">
-        <h2>Side by side</h2>
-        <span className="mono muted">{shown(one.index)}</span>
-        {after.data != null && (
-          <Link
-            className="link label right"
-            to="/runs/$runId"
-            params={{ runId: candidate }}
-            search={{ item: `${after.data.ordinal}.${after.data.repetition}` }}
-          >
-            Open item
-          </Link>
-        )}
-      </div>
-      <div className="panel three">
-        <div><h3>Expected</h3><Text>{textOf(expected)}</Text></div>
-        <Side title="Baseline" item={before.data} pass={one.baselinePass} />
-        <Side title="Candidate" item={after.data} pass={one.candidatePass} />
-      </div>
-    </section>
-  );
-}
-
-function Side({ title, item, pass }: { title: string; item: Item | null | undefined; pass: number | null | undefined }) {
-  return (
-    <div>
-      <h3>{title} {pass != null && <Sign outcome={pass >= 1 ? "pass" : "fail"} />}</h3>
-      {item == null ? <p className="muted">not in this run</p> : (
-        <>
-          <Text>{item.error ?? textOf(item.actualOutput["output"] ?? item.actualOutput)}</Text>
-          <p className="label">{shown(cut(reasonOf(item), 400))}</p>
-        </>
-      )}
-    </div>
-  );
 }

@@ -1,8 +1,10 @@
 /** An experiment: how its pass rate went, and its runs. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { type RunSummary, runsQuery, trendsQuery } from "../api/queries";
-import { TrendChart } from "../charts/charts";
+import { useState } from "react";
+import { useChanges } from "../api/live";
+import { type RunSummary, isLive, runsQuery, trendsQuery } from "../api/queries";
+import { TrendChart, type TrendPoint } from "../charts/charts";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { cost, count, duration, plural, rate, shown } from "../lib/format";
@@ -14,7 +16,14 @@ export function ExperimentPage() {
   const { search = "" } = route.useSearch();
   const navigate = route.useNavigate();
   const trends = useQuery(trendsQuery(experimentId));
-  const runs = useQuery(runsQuery(experimentId, search));
+  const queries = useQueryClient();
+  const [isTold, setIsTold] = useState(false);
+  const all = useQuery(runsQuery(experimentId, "", isTold));
+  const runs = useQuery(runsQuery(experimentId, search, isTold));
+  useChanges({ experiment: experimentId }, all.data?.some((run) => isLive(run.status)) === true, {
+    onChange: () => void queries.invalidateQueries({ queryKey: ["runs", experimentId] }),
+    onTold: setIsTold,
+  });
   if (trends.isPending || runs.isPending) return <Loading />;
   if (trends.isError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
   if (runs.isError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
@@ -34,9 +43,9 @@ export function ExperimentPage() {
       <section>
         <div className="sec">
           <h2>Pass rate</h2>
-          <span className="label">percent of all items, 0 to 100; bars are 95 % intervals</span>
+          <span className="label">percent of the judged items, 0 to 100; bars are 95 % intervals; ◆ dataset or model changed</span>
         </div>
-        <div className="panel pad"><TrendChart trends={trends.data} /></div>
+        <div className="panel pad"><TrendChart points={trendOf(all.data ?? [])} /></div>
       </section>
       <section>
         <div className="sec"><h2>Runs</h2></div>
@@ -53,6 +62,32 @@ export function ExperimentPage() {
     </>
   );
 }
+
+const MOST_POINTS = 30;
+
+/** The latest runs that ended, oldest first, each with what is another one than in the run before. */
+function trendOf(runs: readonly RunSummary[]): TrendPoint[] {
+  const ended = runs.filter((run) => run.completedAt !== null && run.judgedCount > 0).slice(0, MOST_POINTS).reverse();
+  return ended.map((run, index) => ({
+    id: run.id,
+    startedAt: run.startedAt,
+    passed: run.passedCount,
+    judged: run.judgedCount,
+    changed: index === 0 ? [] : changesBetween(ended[index - 1] as RunSummary, run),
+  }));
+}
+
+function changesBetween(before: RunSummary, run: RunSummary): string[] {
+  const pairs = [
+    ["dataset", datasetOf(before), datasetOf(run)],
+    ["model", modelOf(before), modelOf(run)],
+  ] as const;
+  return pairs.filter(([, old, now]) => old !== now).map(([name, old, now]) => `${name}: ${old} → ${now}`);
+}
+
+const datasetOf = (run: RunSummary): string =>
+  run.datasetName == null ? "none" : `${run.datasetName} v${run.datasetVersion ?? "?"}`;
+const modelOf = (run: RunSummary): string => (typeof run.config?.["model"] === "string" ? run.config["model"] : "none");
 
 function RunsTable({ experimentId, runs }: { experimentId: string; runs: readonly RunSummary[] }) {
   if (runs.length === 0) return <State title="No run is found"><p>Another search may find one.</p></State>;

@@ -135,6 +135,28 @@ class OutlineAnswer(WireModel):
     )
 
 
+class MetadataColumnAnswer(WireModel):
+    """The values of one key of the items' metadata."""
+
+    name: str
+    values: list[str | int | float | bool] = Field(description="Each value once.")
+    codes: list[int] = Field(description="For each item the position of its value, -1 where it has none.")
+
+
+class ItemAttributesAnswer(WireModel):
+    """What the items of a run are told apart by, as columns of one entry for each item."""
+
+    ordinals: list[int]
+    repetitions: list[int]
+    dataset_item_ids: list[str | None]
+    lineage_ids: list[str | None] = Field(
+        description="The case of the dataset: the same in all versions that have it."
+    )
+    metadata: list[MetadataColumnAnswer] = Field(
+        description="The keys with at most 40 values that are numbers, words or booleans; at most 30 keys."
+    )
+
+
 class EvaluatorAnswer(EvaluatorBody):
     """An evaluator of a run, with what its scores come to."""
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from dokimos.server._api.answer_schemas import OutlineAnswer, RunDetails
+from dokimos.server._api.answer_schemas import ItemAttributesAnswer, OutlineAnswer, RunDetails
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.idempotency import IdempotencyKey, hash_body
 from dokimos.server._api.http.json_body import describe_body, json_body
@@ -23,7 +23,7 @@ from dokimos.server._api.http.spliced_json import JsonText, json_response, splic
 from dokimos.server._api.runs.item_answers import items_json
 from dokimos.server._api.runs.item_bodies import ITEMS_BODY
 from dokimos.server._api.runs.items_endpoint import store_items
-from dokimos.server._api.runs.outline_answers import outline_json
+from dokimos.server._api.runs.outline_answers import item_attributes_json, outline_json
 from dokimos.server._api.runs.run_answers import run_json, runs_json
 from dokimos.server._api.runs.run_schemas import (
     ChangeStatusBody,
@@ -38,6 +38,7 @@ from dokimos.server._db.database import Lane
 from dokimos.server._services.judging.judge_jobs import errors_of_items
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.reviews.annotations import visible_annotations
+from dokimos.server._services.runs.item_attributes import read_item_attributes
 from dokimos.server._services.runs.item_pages import ITEM_ORDERS, ItemFilter, count_items, read_item_page
 from dokimos.server._services.runs.run_evaluators import describe_evaluators
 from dokimos.server._services.runs.run_lists import RUN_ORDERS, RunFilter, list_runs
@@ -168,6 +169,20 @@ async def get_outline(
 
     def read(connection: Connection) -> bytes:
         return outline_json(read_outline(connection, caller, run_id, chosen))
+
+    return json_response(await store.read(read, Lane.SEARCH))
+
+
+@ROUTER.get("/runs/{runId}/item-attributes", response_model=ItemAttributesAnswer)
+@access(Access.READ)
+async def get_item_attributes(caller: Caller, store: Store, run_id: RunId) -> Response:
+    """Return the dataset cases and the metadata of the items of a run as columns, to pair and slice runs by.
+
+    The columns have one entry for each item, in the order of the outline.
+    """
+
+    def read(connection: Connection) -> bytes:
+        return item_attributes_json(read_item_attributes(connection, caller, run_id))
 
     return json_response(await store.read(read, Lane.SEARCH))
 

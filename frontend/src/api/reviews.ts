@@ -1,0 +1,115 @@
+/** What the review queue asks for and changes. */
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { change, get } from "./client";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type QueuePage = Schemas["QueuePage"];
+export type QueueItem = Schemas["QueueRowAnswer"];
+export type Review = Schemas["ReviewAnswer"];
+export type ReviewBody = Pick<Schemas["ReviewBody"], "verdict" | "overriddenExpectedOutput" | "note" | "labels">;
+export type Label = Schemas["LabelAnswer"];
+export type Alignment = Schemas["AlignmentAnswer"];
+
+const PAGE = 50;
+const CLAIM_SECONDS = 900;
+export const HEARTBEAT_MS = 300_000;
+
+/** Which items wait, and in which order; as it stands in the address. */
+export interface QueueFilter {
+  readonly project?: string;
+  readonly experimentId?: string;
+  readonly runId?: string;
+  readonly outcome?: "failed" | "errored";
+  readonly disagree?: boolean;
+  readonly near?: number;
+  readonly sample?: number;
+  readonly assigned?: "me" | "nobody";
+  readonly order?: "oldest";
+}
+
+type Place = { readonly after: string } | { readonly page: number };
+
+function toQuery(filter: QueueFilter) {
+  const { project, order, ...rest } = filter;
+  return { ...rest, projectName: project, sort: order === "oldest" ? "createdAt" : "informative" };
+}
+
+/** The queue in pages; never asked for again by itself, so that it does not move below the reader. */
+export const queueQuery = (filter: QueueFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["review-queue", filter],
+    queryFn: ({ pageParam, signal }) =>
+      get<QueuePage>("/review-queue", { ...toQuery(filter), size: PAGE, ...pageParam }, signal),
+    initialPageParam: { page: 0 } as Place,
+    getNextPageParam: (last: QueuePage, pages: readonly QueuePage[]): Place | null => {
+      const end = last.content.at(-1);
+      if (last.last || end === undefined) return null;
+      return filter.order === "oldest" ? { after: end.itemId } : { page: pages.length };
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
+
+/** An item of a run, wherever it is reviewed. */
+export type ItemPlace = Pick<QueueItem, "runId" | "itemId">;
+
+const itemPath = (item: ItemPlace) => `/runs/${item.runId}/items/${item.itemId}`;
+
+export const readReviews = (item: ItemPlace, signal?: AbortSignal) => get<Review[]>(`${itemPath(item)}/reviews`, {}, signal);
+
+export const reviewsQuery = (item: ItemPlace) =>
+  queryOptions({
+    queryKey: ["reviews", item.itemId],
+    queryFn: ({ signal }) => readReviews(item, signal),
+    staleTime: 30_000,
+  });
+
+export const labelsQuery = (project: string) =>
+  queryOptions({
+    queryKey: ["label-schemas", project],
+    queryFn: ({ signal }) => get<Label[]>(`/projects/${encodeURIComponent(project)}/label-schemas`, {}, signal),
+    staleTime: 300_000,
+  });
+
+export const alignmentQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["alignment", run],
+    queryFn: ({ signal }) => get<Alignment>(`/runs/${run}/alignment`, {}, signal),
+    staleTime: 30_000,
+  });
+
+export const giveReview = (item: ItemPlace, body: ReviewBody) => change<Review>("PUT", `${itemPath(item)}/review`, body);
+
+export const undoReview = (item: ItemPlace) => change<{ review: Review | null }>("POST", `${itemPath(item)}/review/undo`);
+
+export const claimItems = (filter: QueueFilter, count: number) => {
+  const { sort, ...chosen } = toQuery(filter);
+  return change<Schemas["ClaimedAnswer"]>("POST", "/review-queue/claim", {
+    ...Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined)),
+    order: sort,
+    count,
+    seconds: CLAIM_SECONDS,
+  });
+};
+
+export const extendClaims = () => change<Schemas["HeldAnswer"]>("POST", "/review-queue/heartbeat", { seconds: CLAIM_SECONDS });
+
+export const releaseClaims = () => change<Schemas["ReleasedAnswer"]>("POST", "/review-queue/release", {});
+
+export interface Promotion {
+  readonly datasetName: string;
+  /** Whether the dataset has to be made first. */
+  readonly isNew: boolean;
+  readonly itemId: string;
+  readonly expected: Readonly<Record<string, unknown>> | null;
+}
+
+export async function promoteItem({ datasetName, isNew, itemId, expected }: Promotion) {
+  if (isNew) await change("POST", "/datasets", { name: datasetName });
+  return change<Schemas["VersionAnswer"]>("POST", "/datasets/promote", {
+    datasetName,
+    items: [{ itemResultId: itemId, ...(expected === null ? {} : { overriddenExpectedOutput: expected }) }],
+  });
+}

@@ -1,0 +1,408 @@
+/** The items of a comparison: what changed first, as a matrix, and one of them side by side. */
+import { useQueries } from "@tanstack/react-query";
+import { Link, getRouteApi } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type KeyboardEvent, type ReactNode, useMemo, useRef } from "react";
+import { type Item, type Run, itemsQuery } from "../api/queries";
+import { count, cut, score, shown, textOf } from "../lib/format";
+import { nameOf, reasonOf } from "../lib/items";
+import type { Outcome } from "../lib/outline";
+import {
+  type Cell, type Kind, type PairedItem, type Pairing, changeOf, countKinds, meanScore, placeOfCell, sliceOf,
+} from "../lib/pairing";
+import { compareWords } from "../lib/words";
+import { Sign, State, Text } from "./bits";
+
+const route = getRouteApi("/experiments/$experimentId/runs/$runId/diff");
+const ROW = 38;
+const BLOCK = 50;
+const MOST_EVALUATORS = 8;
+
+const WORDS: Record<Kind, readonly [Outcome, string]> = {
+  failed: ["fail", "✗ newly failed"],
+  errored: ["error", "! newly errored"],
+  passed: ["pass", "✓ newly passed"],
+  scores: ["none", "scores differ"],
+  new: ["none", "new"],
+  dropped: ["none", "dropped"],
+  unjudged: ["none", "– not judged"],
+  same: ["none", "same"],
+};
+
+/** The filters by kind of change; those that the documentation names keep its words in the address. */
+const FILTERS: readonly { readonly status: string; readonly label: string; readonly kinds: readonly Kind[] }[] = [
+  { status: "ALL", label: "All", kinds: [] },
+  { status: "CHANGED", label: "Changed", kinds: ["failed", "errored", "passed"] },
+  { status: "REGRESSED", label: "✗ Newly failed", kinds: ["failed"] },
+  { status: "ERRORED", label: "! Newly errored", kinds: ["errored"] },
+  { status: "IMPROVED", label: "✓ Newly passed", kinds: ["passed"] },
+  { status: "SCORES", label: "Scores differ", kinds: ["scores"] },
+  { status: "NEW", label: "New", kinds: ["new"] },
+  { status: "DROPPED", label: "Dropped", kinds: ["dropped"] },
+  { status: "UNJUDGED", label: "– Not judged", kinds: ["unjudged"] },
+];
+
+export function CompareItems({ pairing, runs }: { pairing: Pairing; runs: readonly Run[] }) {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const status = search.status?.toUpperCase() ?? "ALL";
+  const { slice, value } = search;
+  const inSlice = useMemo(
+    () =>
+      slice === undefined || value === undefined
+        ? pairing.items
+        : pairing.items.filter((item) => sliceOf(pairing, item, slice) === value),
+    [pairing, slice, value],
+  );
+  const counts = useMemo(() => countKinds(inSlice), [inSlice]);
+  const kinds = FILTERS.find((one) => one.status === status)?.kinds ?? [];
+  const items = useMemo(
+    () => (kinds.length === 0 ? inSlice : inSlice.filter((item) => kinds.includes(item.kind))),
+    [inSlice, kinds],
+  );
+  const open = items.find((one) => one.key === search.item) ?? items[0];
+  const sizeOf = (wanted: readonly Kind[]) =>
+    wanted.length === 0 ? inSlice.length : wanted.reduce((sum, kind) => sum + counts[kind], 0);
+  return (
+    <>
+      <section>
+        <div className="sec">
+          <h2>Items</h2>
+          <span className="label">what changed for the worse first, by how much the scores fell</span>
+        </div>
+        <div className="bar" role="group" aria-label="Filters">
+          {FILTERS.filter((one) => ["ALL", "CHANGED", status].includes(one.status) || sizeOf(one.kinds) > 0).map((one) => (
+            <button
+              key={one.status}
+              type="button"
+              className="chip"
+              aria-pressed={status === one.status}
+              onClick={() =>
+                void navigate({
+                  search: ({ item: _, status: __, ...rest }) => (one.status === "ALL" ? rest : { ...rest, status: one.status }),
+                  replace: true,
+                  resetScroll: false,
+                })
+              }
+            >
+              {one.label} <b>{count(sizeOf(one.kinds))}</b>
+            </button>
+          ))}
+          {slice !== undefined && value !== undefined && (
+            <button
+              type="button"
+              className="chip"
+              aria-pressed
+              onClick={() => void navigate({ search: ({ value: _, item: __, ...rest }) => rest, replace: true, resetScroll: false })}
+            >
+              {shown(slice)}: {shown(cut(value, 40))} ×
+            </button>
+          )}
+        </div>
+        <div className="panel">
+          {items.length === 0 ? (
+            <State title={status === "CHANGED" ? "No item changed its outcome" : "No such item"}>
+              <p>“All” shows every item of the runs.</p>
+            </State>
+          ) : (
+            <Matrix pairing={pairing} runs={runs} items={items} open={open} />
+          )}
+        </div>
+      </section>
+      {open !== undefined && <SideBySide pairing={pairing} runs={runs} item={open} />}
+    </>
+  );
+}
+
+interface MatrixProps {
+  readonly pairing: Pairing;
+  readonly runs: readonly Run[];
+  readonly items: readonly PairedItem[];
+  readonly open: PairedItem | undefined;
+}
+
+/** A row for each item: of two runs the scores before and after, of more each run's outcome and one score. */
+function Matrix({ pairing, runs, items, open }: MatrixProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const navigate = route.useNavigate();
+  const search = route.useSearch();
+  const isPair = runs.length === 2;
+  const shownEvaluators = useMemo(() => mostChanged(pairing, items), [pairing, items]);
+  const chosen = search.scores ?? shownEvaluators[0];
+  const list = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+  });
+  const rows = list.getVirtualItems();
+  const inputs = useInputs(pairing, runs, items, rows[0]?.index ?? 0, rows.at(-1)?.index ?? 0);
+  const move = (event: KeyboardEvent) => {
+    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    if (step === 0) return;
+    event.preventDefault();
+    const next = Math.min(items.length - 1, Math.max(0, items.findIndex((one) => one.key === open?.key) + step));
+    const item = items[next];
+    if (item === undefined) return;
+    list.scrollToIndex(next);
+    void navigate({ search: (old) => ({ ...old, item: item.key }), replace: true, resetScroll: false });
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus());
+  };
+  const columns = isPair ? shownEvaluators : runs.map((run) => run.id);
+  const columnStyle = { gridTemplateColumns: `128px minmax(220px, 1fr) repeat(${columns.length}, ${isPair ? 132 : 148}px)` };
+  const head = isPair ? shownEvaluators.map(shown) : runs.map((run) => shown(cut(run.name ?? run.id, 24)));
+  return (
+    <>
+      {!isPair && pairing.evaluators.length > 0 && (
+        <p className="foot-row">
+          <label>
+            Scores of{" "}
+            <select
+              className="field"
+              value={chosen}
+              onChange={(event) => void navigate({ search: (old) => ({ ...old, scores: event.target.value }), replace: true, resetScroll: false })}
+            >
+              {pairing.evaluators.map((name) => <option key={name} value={name}>{shown(name)}</option>)}
+            </select>
+          </label>
+        </p>
+      )}
+      {isPair && pairing.evaluators.length > shownEvaluators.length && (
+        <p className="foot-row">
+          {count(shownEvaluators.length)} of {count(pairing.evaluators.length)} evaluators, those that changed most; all are in “Side by side”.
+        </p>
+      )}
+      <div className="grid-rows" ref={box} role="table" aria-label="Items of the runs" aria-rowcount={items.length + 1} onKeyDown={move}>
+        <div className="grid-row grid-head" role="row" style={columnStyle}>
+          <span role="columnheader">Change</span>
+          <span role="columnheader">Item</span>
+          {head.map((label, index) => <span key={columns[index]} role="columnheader" className="num cut">{label}</span>)}
+        </div>
+        <div role="rowgroup" style={{ height: list.getTotalSize() }} className="grid-body">
+          {rows.map((row) => {
+            const item = items[row.index];
+            if (item === undefined) return null;
+            const [outcome, word] = WORDS[item.kind];
+            return (
+              <div
+                key={item.key}
+                role="row"
+                aria-rowindex={row.index + 2}
+                className={item === open ? "grid-row on" : "grid-row"}
+                style={{ ...columnStyle, transform: `translateY(${row.start}px)` }}
+              >
+                <span role="cell"><span className={`sign ${outcome}`}>{word}</span></span>
+                <span role="rowheader">
+                  <button
+                    type="button"
+                    className="cut plain"
+                    data-index={row.index}
+                    aria-current={item === open ? "true" : undefined}
+                    onClick={() => void navigate({ search: (old) => ({ ...old, item: item.key }), replace: true, resetScroll: false })}
+                  >
+                    <InputOf item={inputs.get(item.key)} fallback={item.key} />
+                  </button>
+                </span>
+                {isPair
+                  ? shownEvaluators.map((name) => <BeforeAfter key={name} pairing={pairing} item={item} name={name} />)
+                  : runs.map((run, index) => (
+                      <RunCell key={run.id} pairing={pairing} item={item} run={index} evaluator={chosen} />
+                    ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+      <p className="foot-row"><span>{count(items.length)} of {count(pairing.items.length)} items</span><span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> move</span></p>
+    </>
+  );
+}
+
+/** The evaluators whose scores differ on most of the items, as many as a row has room for. */
+function mostChanged(pairing: Pairing, items: readonly PairedItem[]): string[] {
+  const counts = new Map(pairing.evaluators.map((name) => [name, 0]));
+  for (const item of items.slice(0, 1_000)) {
+    for (const name of pairing.evaluators) {
+      if (changeOf(pairing.scores, name, item.cells, 1)) counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+  }
+  const chosen = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_EVALUATORS).map(([name]) => name);
+  return pairing.evaluators.filter((name) => chosen.includes(name));
+}
+
+/** The items of the rows in sight, from the last run that has them. */
+function useInputs(pairing: Pairing, runs: readonly Run[], items: readonly PairedItem[], first: number, last: number): Map<string, Item> {
+  const blocks = [...new Set([Math.floor(first / BLOCK), Math.floor(last / BLOCK)])];
+  const wanted = blocks.flatMap((block) => {
+    const byRun = new Map<number, number[]>();
+    for (const item of items.slice(block * BLOCK, (block + 1) * BLOCK)) {
+      const run = lastRunOf(item);
+      const position = item.cells[run]?.positions[0];
+      const ordinal = position === undefined ? undefined : pairing.sides[run]?.outline.ordinals[position];
+      if (ordinal !== undefined) byRun.set(run, [...(byRun.get(run) ?? []), ordinal]);
+    }
+    return [...byRun].map(([run, ordinals]) => ({ run, ordinals: [...new Set(ordinals)] }));
+  });
+  const answers = useQueries({ queries: wanted.map(({ run, ordinals }) => itemsQuery(runs[run]?.id ?? "", ordinals, "ended")) });
+  const found = new Map<string, Item>();
+  for (const [index, { run }] of wanted.entries()) {
+    for (const item of answers[index]?.data ?? []) found.set(`${run}:${item.ordinal}.${item.repetition}`, item);
+  }
+  const rows = new Map<string, Item>();
+  for (const block of blocks) {
+    for (const item of items.slice(block * BLOCK, (block + 1) * BLOCK)) {
+      const run = lastRunOf(item);
+      const [side, cell] = [pairing.sides[run], item.cells[run]];
+      const its = side === undefined || cell == null ? undefined : found.get(`${run}:${placeOfCell(side, cell)}`);
+      if (its !== undefined) rows.set(item.key, its);
+    }
+  }
+  return rows;
+}
+
+const lastRunOf = (item: PairedItem): number => item.cells.findLastIndex((cell) => cell !== null);
+
+function InputOf({ item, fallback }: { item: Item | undefined; fallback: string }) {
+  if (item === undefined) return <span className="muted">{shown(fallback)} …</span>;
+  return <><span className="mono muted">{shown(nameOf(item))}</span> {shown(cut(textOf(item.input), 160))}</>;
+}
+
+function BeforeAfter({ pairing, item, name }: { pairing: Pairing; item: PairedItem; name: string }) {
+  const columns = pairing.scores.get(name);
+  const before = meanScore(columns?.[0], item.cells[0]);
+  const now = meanScore(columns?.[1], item.cells[1]);
+  if (before === null && now === null) return <span role="cell" className="num none">–</span>;
+  if (before === now) return <span role="cell" className="num none">{score(now)}</span>;
+  return (
+    <span role="cell" className="num">
+      {score(before)} → {score(now)}
+      {before !== null && now !== null && <> <span className="muted">{now < before ? "▾" : "▴"}</span></>}
+    </span>
+  );
+}
+
+function RunCell({ pairing, item, run, evaluator }: { pairing: Pairing; item: PairedItem; run: number; evaluator: string | undefined }) {
+  const cell = item.cells[run];
+  if (cell == null) return <span role="cell" className="num none">–</span>;
+  const mean = evaluator === undefined ? null : meanScore(pairing.scores.get(evaluator)?.[run], cell);
+  return <span role="cell" className="num"><Sign outcome={cell.outcome} /> {mean !== null && score(mean)}</span>;
+}
+
+/** One item in every run, beside what was expected. */
+function SideBySide({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[]; item: PairedItem }) {
+  const items = useItemOf(pairing, runs, item);
+  const known = items.find((one) => one !== null) ?? null;
+  const expected = textOf(known?.expectedOutput);
+  return (
+    <section>
+      <div className="sec">
+        <h2>Side by side</h2>
+        <span className="mono muted">{known === null ? shown(item.key) : shown(nameOf(known))}</span>
+      </div>
+      {known !== null && <Text limit={4_000}>{textOf(known.input)}</Text>}
+      <div className={`panel sides sides-${runs.length + 1}`}>
+        <div><h3>Expected</h3>{expected === "" ? <p className="muted">nothing was expected</p> : <Text>{expected}</Text>}</div>
+        {runs.map((run, index) => (
+          <OneSide
+            key={run.id}
+            title={index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : (run.name ?? run.id)}
+            run={run}
+            place={placeIn(pairing, item, index)}
+            item={items[index] ?? null}
+            cell={item.cells[index] ?? null}
+            before={index === 0 ? null : (items[0] ?? null)}
+          />
+        ))}
+      </div>
+      {pairing.evaluators.length > 0 && <Scores pairing={pairing} runs={runs} item={item} />}
+    </section>
+  );
+}
+
+function placeIn(pairing: Pairing, item: PairedItem, run: number): string | null {
+  const [side, cell] = [pairing.sides[run], item.cells[run]];
+  return side === undefined || cell == null ? null : placeOfCell(side, cell);
+}
+
+/** The item in each run, null where it is not there or not read yet. */
+function useItemOf(pairing: Pairing, runs: readonly Run[], item: PairedItem): (Item | null)[] {
+  const answers = useQueries({
+    queries: runs.map((run, index) => {
+      const position = item.cells[index]?.positions[0];
+      const ordinal = position === undefined ? undefined : pairing.sides[index]?.outline.ordinals[position];
+      return itemsQuery(run.id, ordinal === undefined ? [] : [ordinal], "ended");
+    }),
+  });
+  return answers.map((answer, index) => {
+    const place = placeIn(pairing, item, index);
+    return answer.data?.find((one) => `${one.ordinal}.${one.repetition}` === place) ?? null;
+  });
+}
+
+interface OneSideProps {
+  readonly title: string;
+  readonly run: Run;
+  readonly place: string | null;
+  readonly item: Item | null;
+  readonly cell: Cell | null;
+  readonly before: Item | null;
+}
+
+function OneSide({ title, run, place, item, cell, before }: OneSideProps) {
+  if (cell === null || place === null) return <div><h3>{shown(cut(title, 40))}</h3><p className="muted">not in this run</p></div>;
+  return (
+    <div>
+      <h3>
+        {shown(cut(title, 40))} <Sign outcome={cell.outcome} />{" "}
+        <Link className="link label" to="/runs/$runId" params={{ runId: run.id }} search={{ item: place }}>Open item</Link>
+      </h3>
+      {cell.positions.length > 1 && cell.passShare !== null && (
+        <p className="label">{count(Math.round(cell.passShare * cell.positions.length))} of {count(cell.positions.length)} repeats passed; the first is shown</p>
+      )}
+      {item === null ? <span className="skeleton" /> : (
+        <>
+          <Answer item={item} before={before} />
+          <p className="label">{shown(cut(reasonOf(item), 400))}</p>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** What came, with the words marked that the baseline did not say. */
+function Answer({ item, before }: { item: Item; before: Item | null }): ReactNode {
+  const got = item.error ?? textOf(item.actualOutput["output"] ?? item.actualOutput);
+  const old = before === null || before.error !== null ? null : textOf(before.actualOutput["output"] ?? before.actualOutput);
+  const words = old === null || old === got || item.error !== null ? null : compareWords(old, got);
+  if (words === null) return <Text>{got}</Text>;
+  return (
+    <pre className="text" tabIndex={0} dir="auto">
+      {words[1].map((piece, index) =>
+        piece.differs ? <mark key={index} className="got">{shown(piece.text)}</mark> : shown(piece.text),
+      )}
+    </pre>
+  );
+}
+
+function Scores({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[]; item: PairedItem }) {
+  return (
+    <div className="panel gap">
+      <table>
+        <thead>
+          <tr>
+            <th>Evaluator</th>
+            {runs.map((run, index) => <th key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {pairing.evaluators.map((name) => (
+            <tr key={name}>
+              <th scope="row">{shown(name)}</th>
+              {runs.map((run, index) => <td key={run.id} className="num">{score(meanScore(pairing.scores.get(name)?.[index], item.cells[index]))}</td>)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

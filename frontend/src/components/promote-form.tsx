@@ -1,0 +1,73 @@
+/** Where an item goes into a dataset, as a case that the next run is tested on. */
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { datasetsQuery } from "../api/datasets";
+import { promoteItem } from "../api/reviews";
+import { useWrite } from "../api/write";
+import { shown } from "../lib/format";
+import { NotSaved } from "./notices";
+
+interface Props {
+  readonly itemId: string;
+  /** The corrected expected output; null where the item has no correction that is not sent. */
+  readonly expected: Readonly<Record<string, unknown>> | null;
+  readonly onClose: () => void;
+}
+
+// The dataset of the last promotion of this page: the next item usually goes into the same one.
+let lastName = "";
+
+export function PromoteForm({ itemId, expected, onClose }: Props) {
+  const datasets = useQuery(datasetsQuery(""));
+  const [typed, setTyped] = useState<string | null>(null);
+  const name = typed ?? (lastName || datasets.data?.[0]?.name || "");
+  const known = datasets.data?.find((one) => one.name === name.trim());
+  const promotion = useWrite({
+    what: "The item",
+    scope: "review", // behind the verdict, whose correction it takes
+    send: promoteItem,
+    keys: () => [["datasets"], ["dataset", name.trim()]],
+    notice: (version) => ({ text: `In ${version.datasetName} since version ${version.version}` }),
+    onSaved: (version) => {
+      lastName = version.datasetName;
+      onClose();
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    promotion.save({ datasetName: name.trim(), isNew: datasets.isSuccess && known === undefined, itemId, expected });
+  };
+  return (
+    <form
+      className="promote"
+      aria-label="Promote to a dataset"
+      onSubmit={submit}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") onClose();
+      }}
+    >
+      <label htmlFor="promote-dataset">Dataset</label>
+      <input
+        id="promote-dataset"
+        className="field search"
+        list="promote-datasets"
+        required
+        autoFocus
+        value={name}
+        onFocus={(event) => event.target.select()}
+        onChange={(event) => setTyped(event.target.value)}
+      />
+      <datalist id="promote-datasets">
+        {datasets.data?.map((one) => <option key={one.id} value={one.name} />)}
+      </datalist>
+      <button type="submit" className="btn main" disabled={promotion.isSaving}>
+        {known === undefined && datasets.isSuccess ? "Make the dataset and promote" : "Promote"}<kbd>enter</kbd>
+      </button>
+      <button type="button" className="btn bare" onClick={onClose}>Close<kbd>esc</kbd></button>
+      {known !== undefined && (
+        <p className="label">Makes version {(known.latestVersion ?? 0) + 1} of {shown(known.name)}, with its items and this one.</p>
+      )}
+      <NotSaved write={promotion} />
+    </form>
+  );
+}

@@ -1,0 +1,114 @@
+/** The item that is judged: what was asked, what came beside what was expected, and why it is in the queue. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type QueueItem, type Review, alignmentQuery } from "../api/reviews";
+import { score, shown, textOf } from "../lib/format";
+import { outcomeOfResult } from "../lib/items";
+import { type Verdict, readable, sayVerdict } from "../lib/review";
+import { compareWords } from "../lib/words";
+import { Sign, Text, Time } from "./bits";
+
+export function ItemToReview({ item, place, total }: { item: QueueItem; place: number; total: number }) {
+  return (
+    <>
+      <div className="sec">
+        <Link className="link" to="/runs/$runId" params={{ runId: item.runId }}>{shown(item.experimentName)}</Link>
+        <span className="label">{shown(item.projectName)} · <Time value={item.createdAt} /></span>
+        {item.sampled && <span className="tag" title="Chance drew it from all items that wait, so it counts for estimates">random draw</span>}
+        <span className="label right">{place} of {total}</span>
+      </div>
+      <h3>Input</h3>
+      <Text>{textOf(item.input)}</Text>
+      <Answers item={item} />
+      {item.error !== null && (
+        <>
+          <h3>Error</h3>
+          <Text>{item.error}</Text>
+        </>
+      )}
+      {item.evalResults.length > 0 && <h3>What evaluators say</h3>}
+      <ul className="reasons">
+        {item.evalResults.map((result) => (
+          <li key={result.id}>
+            <Sign outcome={outcomeOfResult(result)} word={false} />
+            <span><b>{shown(result.evaluatorName)}</b> {score(result.score)}{result.threshold !== null && ` of ${score(result.threshold)}`}</span>
+            {result.reason !== null && <span className="muted" dir="auto">{shown(result.reason)}</span>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** Output and expected side by side, with the words that differ marked. */
+function Answers({ item }: { item: QueueItem }) {
+  const expected = readable(item.expectedOutput);
+  const got = readable(item.actualOutput);
+  const isEmpty = item.error !== null && Object.keys(item.actualOutput).length === 0;
+  const words = expected === "" || isEmpty ? null : compareWords(expected, got);
+  return (
+    <div className="pair">
+      <div>
+        <h3>Output</h3>
+        {isEmpty ? <p className="muted">Nothing came: the application failed.</p> : words === null ? <Text>{got}</Text> : <Marked pieces={words[1]} mark="got" />}
+      </div>
+      <div>
+        <h3>Expected</h3>
+        {expected === "" ? <p className="muted">Nothing is expected of it.</p> : words === null ? <Text>{expected}</Text> : <Marked pieces={words[0]} mark="want" />}
+      </div>
+    </div>
+  );
+}
+
+function Marked({ pieces, mark }: { pieces: readonly { text: string; differs: boolean }[]; mark: string }) {
+  return (
+    <pre className="text" tabIndex={0} dir="auto">
+      {pieces.map((piece, index) => (piece.differs ? <mark key={index} className={mark}>{shown(piece.text)}</mark> : shown(piece.text)))}
+    </pre>
+  );
+}
+
+/** What others have said about the item. */
+export function OtherReviews({ reviews }: { reviews: readonly Review[] }) {
+  if (reviews.length === 0) return null;
+  return (
+    <>
+      <h3>Others said</h3>
+      <ul className="reasons">
+        {reviews.map((review) => (
+          <li key={review.id}>
+            <span className={review.verdict === "CORRECT" ? "pass" : review.verdict === "INCORRECT" ? "fail" : "none"}>{sayVerdict(review.verdict as Verdict)}</span>
+            <span><b>{shown(review.reviewerName ?? review.reviewer)}</b> <Time value={review.updatedAt} /></span>
+            {review.note !== null && <span className="muted" dir="auto">{shown(review.note)}</span>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** How far evaluators agree with people, and people with one another, in the run of an item. */
+export function Agreement({ run }: { run: string }) {
+  const alignment = useQuery(alignmentQuery(run));
+  if (alignment.data === undefined || alignment.data.annotatedItems === 0) return null;
+  const { annotatedItems, evaluators, reviewers } = alignment.data;
+  return (
+    <details className="small">
+      <summary>Agreement in this run, of {annotatedItems} reviewed</summary>
+      <ul className="reasons">
+        {evaluators.filter((one) => one.comparableCount > 0).map((one) => (
+          <li key={one.evaluatorName}>
+            <span><b>{shown(one.evaluatorName)}</b> agrees with people on {one.agreedCount}/{one.comparableCount}</span>
+            {one.kappa !== null && <span className="muted">kappa {score(one.kappa)}</span>}
+          </li>
+        ))}
+        {reviewers.reviewerCount > 1 && (
+          <li>
+            <span><b>{reviewers.reviewerCount} reviewers</b> share {reviewers.itemCount} items</span>
+            {reviewers.alpha !== null && <span className="muted">alpha {score(reviewers.alpha)}</span>}
+          </li>
+        )}
+      </ul>
+    </details>
+  );
+}

@@ -1,0 +1,118 @@
+/** The verdicts of one sitting: shown at once, sent in their order, and back where the server did not take them. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { type QueueItem, type Review, type ReviewBody, giveReview, readReviews, reviewsQuery, undoReview } from "../api/reviews";
+import { sessionQuery } from "../api/session";
+import { useWrite } from "../api/write";
+import { describeFailure } from "./failures";
+import { type Verdict, findUnseen } from "./review";
+
+/** Somebody has said something about the item since it was shown. */
+class UnseenReview extends Error {
+  constructor(readonly theirs: Review) {
+    super("Somebody has reviewed the item in the meantime.");
+  }
+}
+
+interface Decision {
+  readonly item: QueueItem;
+  readonly body: ReviewBody;
+  readonly before: Verdict | null;
+  /** Whether to save it whatever others have said meanwhile. */
+  readonly isForced: boolean;
+}
+
+export interface Problem {
+  readonly decision: Decision;
+  readonly text: string;
+  /** What somebody else said; null where the server did not take the verdict for another reason. */
+  readonly theirs: Review | null;
+}
+
+export interface Decisions {
+  readonly verdicts: ReadonlyMap<string, Verdict | null>;
+  readonly decidedAt: readonly number[];
+  readonly problems: readonly Problem[];
+  readonly decide: (item: QueueItem, body: ReviewBody) => void;
+  readonly resend: (problem: Problem) => void;
+  readonly drop: (problem: Problem) => void;
+  /** Takes the last verdict back; returns its item. */
+  readonly undo: () => QueueItem | null;
+}
+
+export function useDecisions(): Decisions {
+  const queries = useQueryClient();
+  const role = useQuery(sessionQuery).data?.role;
+  const [verdicts, setVerdicts] = useState<ReadonlyMap<string, Verdict | null>>(new Map());
+  const [decidedAt, setDecidedAt] = useState<readonly number[]>([]);
+  const [problems, setProblems] = useState<readonly Problem[]>([]);
+  const trail = useRef<Decision[]>([]);
+  const show = (id: string, verdict: Verdict | null) => setVerdicts((old) => new Map(old).set(id, verdict));
+  const keep = (item: QueueItem, review: Review | null) => {
+    const { queryKey } = reviewsQuery(item);
+    const others = (old: Review[] | undefined) => (old ?? []).filter((one) => one.id !== review?.id);
+    if (review === null) void queries.invalidateQueries({ queryKey });
+    else queries.setQueryData(queryKey, (old) => [...others(old), review]);
+  };
+  const verdict = useWrite<Decision, Review>({
+    what: "The verdict",
+    scope: "review",
+    send: async ({ item, body, isForced }) => {
+      if (!isForced) {
+        const known = queries.getQueryData(reviewsQuery(item).queryKey) ?? [];
+        const now = await readReviews(item);
+        const [unseen] = findUnseen(now, known);
+        queries.setQueryData(reviewsQuery(item).queryKey, now);
+        if (unseen !== undefined) throw new UnseenReview(unseen);
+      }
+      return giveReview(item, body);
+    },
+    onSaved: (review, { item }) => {
+      keep(item, review);
+      void queries.invalidateQueries({ queryKey: ["alignment", item.runId] });
+    },
+    onFailed: (error, decision) => {
+      show(decision.item.itemId, decision.before);
+      trail.current = trail.current.filter((one) => one !== decision);
+      const theirs = error instanceof UnseenReview ? error.theirs : null;
+      const problem = { decision, theirs, text: describeFailure(error, "The verdict", role) };
+      setProblems((old) => [...old.filter((one) => one.decision.item.itemId !== decision.item.itemId), problem]);
+    },
+  });
+  const undo = useWrite<Decision, { review: Review | null }>({
+    what: "Undoing the verdict",
+    scope: "review",
+    send: ({ item }) => undoReview(item),
+    onSaved: ({ review }, { item }) => keep(item, review),
+    onFailed: (error, decision) => {
+      show(decision.item.itemId, decision.body.verdict);
+      setProblems((old) => [...old, { decision, theirs: null, text: describeFailure(error, "Undoing the verdict", role) }]);
+    },
+  });
+  const start = (decision: Decision) => {
+    show(decision.item.itemId, decision.body.verdict);
+    trail.current.push(decision);
+    setDecidedAt((old) => [...old, Date.now()]);
+    setProblems((old) => old.filter((one) => one.decision.item.itemId !== decision.item.itemId));
+    verdict.save(decision);
+  };
+  return {
+    verdicts,
+    decidedAt,
+    problems,
+    decide: (item, body) => {
+      const before = verdicts.get(item.itemId) ?? item.currentVerdict;
+      start({ item, body, before, isForced: false });
+    },
+    resend: ({ decision }) => start({ ...decision, isForced: true }),
+    drop: (problem) => setProblems((old) => old.filter((one) => one !== problem)),
+    undo: () => {
+      const last = trail.current.pop();
+      if (last === undefined) return null;
+      show(last.item.itemId, last.before);
+      setDecidedAt((old) => old.slice(0, -1));
+      undo.save(last);
+      return last.item;
+    },
+  };
+}

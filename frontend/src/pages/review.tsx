@@ -1,0 +1,243 @@
+/** The review queue: one item after another, with the keyboard alone. */
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { type QueueFilter, type QueueItem, labelsQuery, queueQuery, reviewsQuery } from "../api/reviews";
+import { mayWrite, sessionQuery } from "../api/session";
+import { Failure, Loading, State } from "../components/bits";
+import { PromoteForm } from "../components/promote-form";
+import { ReviewClaims } from "../components/review-claims";
+import { ReviewFilters } from "../components/review-filters";
+import { ReviewForm } from "../components/review-form";
+import { Agreement, ItemToReview, OtherReviews } from "../components/review-item";
+import { KeysLine, KeysPanel, Progress, QueueList } from "../components/review-queue";
+import { ReviewProblems } from "../components/review-problems";
+import { Crumbs } from "../components/shell";
+import { count } from "../lib/format";
+import { useKeys } from "../lib/keys";
+import { notify } from "../lib/notices";
+import { type Draft, keepDraft, readCorrection, readDraft, toReview } from "../lib/review-drafts";
+import { type Verdict, findNeighbour, findNextOpen, sayVerdict, toEditable } from "../lib/review";
+import { type Decisions, useDecisions } from "../lib/use-decisions";
+import "../styles/review.css";
+
+const route = getRouteApi("/review-queue");
+const READ_AHEAD = 10;
+
+export function ReviewPage() {
+  const { item: wanted, ...filter } = route.useSearch();
+  const navigate = route.useNavigate();
+  const queue = useInfiniteQuery(queueQuery(filter));
+  const decisions = useDecisions();
+  const items = uniqueItems(queue.data?.pages.flatMap((page) => page.content) ?? []);
+  const ids = items.map((item) => item.itemId);
+  const verdictOf = (item: QueueItem) => decisions.verdicts.get(item.itemId) ?? null;
+  const waiting = items.filter((item) => verdictOf(item) === null);
+  const current = items.find((item) => item.itemId === wanted) ?? waiting[0] ?? items[0] ?? null;
+  const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = queue;
+  const isNearEnd = hasNextPage && !isFetchingNextPage && !isFetchNextPageError && waiting.length < READ_AHEAD;
+  useEffect(() => {
+    if (isNearEnd) void fetchNextPage();
+  }, [isNearEnd, fetchNextPage]);
+  const change = (next: Record<string, unknown>) => {
+    const kept = Object.entries({ ...filter, ...next }).filter(([, value]) => value !== undefined);
+    void navigate({ search: Object.fromEntries(kept), replace: true, resetScroll: false });
+  };
+  const total = Math.max(queue.data?.pages[0]?.totalElements ?? 0, items.length);
+  return (
+    <>
+      <Crumbs title="Review queue" />
+      <div className="head">
+        <div>
+          <h1>Review queue</h1>
+          <p className="facts">
+            <span>
+              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(Math.max(total - decisions.decidedAt.length, 0))} wait, {count(decisions.decidedAt.length)} done here
+            </span>
+            {filter.order !== "oldest" && <span>most informative first, some drawn at random</span>}
+          </p>
+        </div>
+        <div className="actions">
+          <ReviewClaims filter={filter} onClaimed={() => change({ assigned: "me" })} onReleased={() => change({ assigned: undefined })} />
+        </div>
+      </div>
+      <ReviewFilters filter={filter} onChange={change} />
+      <ReviewProblems decisions={decisions} onShow={(item) => change({ item: item.itemId })} />
+      {queue.isPending ? (
+        <Loading />
+      ) : queue.data === undefined ? (
+        <Failure error={queue.error} retry={() => void queue.refetch()} />
+      ) : current === null ? (
+        <Empty filter={filter} onClear={() => void navigate({ search: {} })} onLook={() => void queue.refetch()} />
+      ) : (
+        <>
+          <Progress decisions={decisions} total={total} />
+          <section className="review">
+            <QueueList items={items} current={current.itemId} verdictOf={verdictOf} total={total} onShow={(id) => change({ item: id })} />
+            <Reviewing
+              key={current.itemId}
+              item={current}
+              items={items}
+              ids={ids}
+              total={total}
+              decisions={decisions}
+              onShow={(id) => change({ item: id })}
+              onAgain={() => void queue.refetch()}
+            />
+          </section>
+        </>
+      )}
+    </>
+  );
+}
+
+interface ReviewingProps {
+  readonly item: QueueItem;
+  readonly items: readonly QueueItem[];
+  readonly ids: readonly string[];
+  readonly total: number;
+  readonly decisions: Decisions;
+  readonly onShow: (id: string) => void;
+  readonly onAgain: () => void;
+}
+
+function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: ReviewingProps) {
+  const queries = useQueryClient();
+  const session = useQuery(sessionQuery);
+  const reviews = useQuery(reviewsQuery(item));
+  const labels = useQuery(labelsQuery(item.projectName));
+  const mine = reviews.data?.find((one) => one.reviewer === session.data?.id);
+  const [typed, setTyped] = useState<Draft | null>(null);
+  const [fault, setFault] = useState<string | null>(null);
+  const [isPromoting, setIsPromoting] = useState(false);
+  const [isHelpOpen, setIsHelpOpen] = useState(false);
+  const commentField = useRef<HTMLInputElement>(null);
+  const expectedField = useRef<HTMLTextAreaElement>(null);
+  const draft = typed ?? readDraft(item, mine);
+  const isOpen = (id: string) => (decisions.verdicts.get(id) ?? null) === null;
+  const next = items.find((one) => one.itemId === findNextOpen(ids, item.itemId, isOpen));
+  useEffect(() => {
+    if (next !== undefined) void queries.prefetchQuery(reviewsQuery(next));
+  }, [next, queries]);
+  const change = (now: Draft) => {
+    keepDraft(item.itemId, now);
+    setTyped(now);
+    setFault(null);
+  };
+  const send = (verdict: Verdict): boolean => {
+    const body = toReview(item, draft, verdict, mine);
+    if (typeof body === "string") {
+      setFault(body);
+      expectedField.current?.focus();
+      return false;
+    }
+    decisions.decide(item, body);
+    return true;
+  };
+  const undo = () => {
+    const undone = decisions.undo();
+    if (undone === null) notify("Nothing of this sitting is left to undo");
+    else onShow(undone.itemId);
+  };
+  const decide = (verdict: Verdict) => {
+    if (!send(verdict)) return;
+    notify(`Marked ${sayVerdict(verdict)}`, undo);
+    if (next !== undefined) onShow(next.itemId);
+  };
+  const given = decisions.verdicts.get(item.itemId) ?? mine?.verdict ?? null;
+  const correct = () => {
+    if (draft.expected === null) change({ ...draft, expected: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).text });
+    requestAnimationFrame(() => expectedField.current?.focus());
+  };
+  const move = (step: 1 | -1) => {
+    const id = findNeighbour(ids, item.itemId, step);
+    if (id !== null) onShow(id);
+  };
+  const close = () => {
+    setIsHelpOpen(false);
+    setIsPromoting(false);
+  };
+  useKeys({
+    j: () => move(1),
+    ArrowDown: () => move(1),
+    k: () => move(-1),
+    ArrowUp: () => move(-1),
+    1: () => decide("CORRECT"),
+    2: () => decide("INCORRECT"),
+    3: () => decide("UNSURE"),
+    e: correct,
+    c: () => commentField.current?.focus(),
+    p: () => setIsPromoting(true),
+    u: undo,
+    "?": () => setIsHelpOpen(!isHelpOpen),
+    Escape: close,
+  });
+  const correction = readCorrection(item, draft, mine);
+  return (
+    <div>
+      {isHelpOpen && <KeysPanel onClose={close} />}
+      {next === undefined && <AllDone onAgain={onAgain} />}
+      {!mayWrite(session.data) && (
+        <p className="callout">Verdicts need the role editor. Yours is {session.data?.role.toLowerCase()}, so you may look, not change.</p>
+      )}
+      <div className="panel rcard" aria-label="Item to review" role="region">
+        <ItemToReview item={item} place={ids.indexOf(item.itemId) + 1} total={total} />
+        <OtherReviews reviews={reviews.data?.filter((one) => one !== mine) ?? []} />
+        <ReviewForm
+          item={item}
+          draft={draft}
+          verdict={given}
+          labels={labels.data ?? []}
+          fault={fault}
+          isPromoting={isPromoting}
+          commentField={commentField}
+          expectedField={expectedField}
+          onDraft={change}
+          onVerdict={decide}
+          onCorrect={correct}
+          onPromote={() => setIsPromoting(!isPromoting)}
+          onDone={() => {
+            if (given !== null && typed !== null) send(given);
+          }}
+        />
+        {isPromoting && (
+          <PromoteForm
+            itemId={item.itemId}
+            expected={correction !== null && "value" in correction ? correction.value : null}
+            onClose={() => setIsPromoting(false)}
+          />
+        )}
+        <Agreement run={item.runId} />
+      </div>
+      <KeysLine onHelp={() => setIsHelpOpen(!isHelpOpen)} />
+    </div>
+  );
+}
+
+function AllDone({ onAgain }: { onAgain: () => void }) {
+  return (
+    <div className="callout info split" role="status">
+      <span><b>This is the last one that waits here.</b> Others may have come meanwhile.</span>
+      <button type="button" className="btn" onClick={onAgain}>Look again</button>
+    </div>
+  );
+}
+
+function Empty({ filter, onClear, onLook }: { filter: QueueFilter; onClear: () => void; onLook: () => void }) {
+  const isFiltered = Object.keys(filter).length > 0;
+  return (
+    <div className="panel review-empty">
+      <State
+        title={isFiltered ? "No item that waits is like that" : "Nothing waits for a review"}
+        actions={isFiltered ? <button type="button" className="btn main" onClick={onClear}>Show all that wait</button> : <button type="button" className="btn" onClick={onLook}>Look again</button>}
+      >
+        <p>{isFiltered ? "Other filters may show some." : "Items of runs wait here until somebody has judged them; so do traces that are put into the queue."}</p>
+      </State>
+    </div>
+  );
+}
+
+/** Pages of a queue that moved meanwhile may have the same item twice. */
+function uniqueItems(items: readonly QueueItem[]): QueueItem[] {
+  return [...new Map(items.map((item) => [item.itemId, item])).values()];
+}

@@ -1,0 +1,142 @@
+"""The review queue in a browser: with the keyboard alone, beside others, and from a run to a dataset."""
+
+import pytest
+from tests.e2e.conftest import noting_page
+from tests.server.server_process import Process
+
+from dokimos import Example, Experiment
+from dokimos.client import push_result
+from dokimos.evaluators import ExactMatch
+
+HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
+    yield process
+    process.stop()
+
+
+def push_run(server, project):
+    data = [Example.of(f"question {number}", "yes") for number in range(4)] + [Example.of(HOSTILE, "yes")]
+    result = Experiment(data, lambda question: "no", [ExactMatch()], name="answers", quiet=True).run()
+    return push_result(result, server_url=server.address, project_name=project)
+
+
+def list_queue(server, project):
+    return server.call("GET", f"/review-queue?projectName={project}")[1]["content"]
+
+
+def read_reviews(server, item):
+    return server.call("GET", f"/runs/{item['runId']}/items/{item['itemId']}/reviews")[1]
+
+
+@pytest.fixture
+def visit(chromium, server):
+    """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
+    opened = []
+
+    def open_page(address, *, width=1280):
+        page = noting_page(chromium.new_context(viewport={"width": width, "height": 900}), server.address)
+        opened.append(page)
+        page.set_default_timeout(60_000)
+        page.goto(server.address + address)
+        return page
+
+    yield open_page
+    for page in opened:
+        assert page.complaints == []
+        assert page.evaluate("window.pwned") is None
+        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(overflow) <= 0
+        page.context.close()
+
+
+def test_keys_judge_comment_label_and_undo(visit, server):
+    push_run(server, "keys")
+    server.call("PUT", "/projects/keys/label-schemas/tone", {"kind": "choice", "choices": ["kind", "rude"]})
+    first, second = list_queue(server, "keys")[:2]
+    page = visit("/review-queue?project=keys&order=oldest")
+    card = page.get_by_role("region", name="Item to review")
+    card.get_by_text("question 0").wait_for()
+    page.get_by_label("tone").select_option("rude")
+
+    page.locator("main h1").click()
+    page.keyboard.press("c")
+    page.keyboard.type("too 1 short")
+    page.keyboard.press("Enter")
+    page.keyboard.press("2")
+    card.get_by_text("question 1").wait_for()
+    page.keyboard.press("1")
+    card.get_by_text("question 2").wait_for()
+    page.keyboard.press("u")
+    card.get_by_text("question 1").wait_for()
+    page.get_by_text("1 done here").wait_for()
+    page.keyboard.press("j")
+    card.get_by_text("question 2").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("region", name="Keys").wait_for()
+    page.wait_for_load_state("networkidle")
+
+    (review,) = read_reviews(server, first)
+    assert (review["verdict"], review["note"]) == ("INCORRECT", "too 1 short")
+    assert review["labels"] == {"tone": {"value": "rude", "version": 1}}
+    assert read_reviews(server, second) == []
+
+
+def test_the_next_item_is_shown_before_the_server_has_taken_the_verdict(visit, server):
+    push_run(server, "ahead")
+    page = visit("/review-queue?project=ahead&order=oldest", width=360)
+    card = page.get_by_role("region", name="Item to review")
+    card.get_by_text("question 0").wait_for()
+
+    def answer_when_the_next_is_shown(route):
+        card.get_by_text("question 1").wait_for()
+        route.continue_()
+
+    page.route("**/review", answer_when_the_next_is_shown)
+    with page.expect_response("**/review") as answer:
+        page.keyboard.press("1")
+    assert answer.value.ok
+
+
+def test_a_review_that_came_meanwhile_is_shown_rather_than_written_over(visit, server):
+    push_run(server, "meanwhile")
+    item = list_queue(server, "meanwhile")[0]
+    page = visit("/review-queue?project=meanwhile&order=oldest")
+    card = page.get_by_role("region", name="Item to review")
+    card.get_by_text("question 0").wait_for()
+    page.wait_for_load_state("networkidle")
+    path = f"/runs/{item['runId']}/items/{item['itemId']}/review"
+    server.call("PUT", path, {"verdict": "CORRECT", "note": "seen by another"})
+
+    page.keyboard.press("2")
+
+    problem = page.get_by_role("alert")
+    problem.get_by_text("has reviewed").wait_for()
+    assert "✓ correct, “seen by another”. You chose ✗ incorrect; it is not saved." in problem.inner_text()
+    assert read_reviews(server, item)[0]["verdict"] == "CORRECT"
+    with page.expect_response("**/review"):
+        problem.get_by_role("button", name="Keep mine").click()
+    assert read_reviews(server, item)[0]["verdict"] == "INCORRECT"
+
+
+def test_a_verdict_that_the_server_cannot_take_is_told_and_sent_again(visit, server):
+    push_run(server, "refused")
+    item = list_queue(server, "refused")[0]
+    page = visit("/review-queue?project=refused&order=oldest")
+    page.get_by_role("region", name="Item to review").get_by_text("question 0").wait_for()
+    page.route("**/review", lambda route: route.fulfill(status=500, json={"message": "The disk is full."}))
+
+    page.keyboard.press("2")
+
+    problem = page.get_by_role("alert")
+    problem.get_by_text("The verdict was not saved: the server answered 500. The disk is full.").wait_for()
+    page.get_by_text("of 5 reviewed").get_by_text("0", exact=True).wait_for()
+    page.unroute("**/review")
+    with page.expect_response("**/review"):
+        problem.get_by_role("button", name="Send again").click()
+    assert read_reviews(server, item)[0]["verdict"] == "INCORRECT"
+    page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
