@@ -194,7 +194,13 @@ def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server
             return json.load(reply)
 
     def add(ordinal, *results, **fields):
-        item = {"ordinal": ordinal, "inputs": {"q": "?"}, "actualOutputs": {}, "evalResults": results, **fields}
+        item = {
+            "ordinal": ordinal,
+            "inputs": {"q": "?"},
+            "actualOutputs": {},
+            "evalResults": results,
+            **fields,
+        }
         send("POST", f"/runs/{run}/items", {"items": [item]})
 
     passed = {"name": "exact", "score": 1.0, "threshold": 0.5, "success": True}

@@ -140,7 +140,7 @@ function Choice({ label, value, options, onChange }: ChoiceProps) {
   return (
     <label>
       {label}
-      <select className="field" value={value} onChange={(event) => onChange(event.target.value)}>
+      <select className="field" aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
         {options.map(([one, text]) => <option key={one} value={one}>{text}</option>)}
       </select>
     </label>
