@@ -30,7 +30,7 @@ export const rulesQuery = (project: string) =>
 
 export const ruleStatsQuery = (project: string, rule: string, from: string | null = null, period = "") =>
   queryOptions({
-    queryKey: ["trace-eval-rules", project, "stats", rule, period],
+    queryKey: ["rule-stats", project, rule, period],
     queryFn: ({ signal }) => get<RuleStats>(`/projects/${project}/trace-eval-rules/${rule}/stats`, { from }, signal),
     staleTime: 30_000,
   });

@@ -209,7 +209,7 @@ function BackFills({ rule }: { rule: Rule }) {
   const write = useWrite<number, unknown>({
     what: "The back-fill",
     send: (since) => change("POST", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}/back-fill`, { from: new Date(Date.now() - since * DAY_MS).toISOString() }),
-    keys: () => [["back-fills", rule.projectId, rule.id], ["trace-eval-rules", rule.projectId, "stats", rule.id]],
+    keys: () => [["back-fills", rule.projectId, rule.id], ["rule-stats", rule.projectId, rule.id]],
     notice: () => ({ text: "The stored traces are scored as the rule samples them." }),
   });
   return (
