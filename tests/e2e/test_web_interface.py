@@ -287,8 +287,10 @@ def test_what_is_not_there_says_what_to_do(visit):
 
 def test_a_page_that_cannot_be_loaded_says_so_and_comes_back(visit):
     page = visit("/")
+    link = page.get_by_role("link", name="a/b").first
+    link.wait_for()
     page.context.set_offline(True)
-    page.get_by_role("link", name="a/b").first.click()
+    link.click()
     page.get_by_text("A part of this page could not be loaded").wait_for(timeout=60_000)
 
     page.context.set_offline(False)
@@ -296,6 +298,25 @@ def test_a_page_that_cannot_be_loaded_says_so_and_comes_back(visit):
 
     page.get_by_role("heading", name="Experiments").wait_for(timeout=60_000)
     assert page.locator("main .state").count() == 0
-    page.complaints[:] = [
-        text for text in page.complaints if "DISCONNECTED" not in text and "imported module" not in text
-    ]
+    forget_lost_connections(page)
+
+
+def test_what_was_read_stays_in_sight_when_the_server_goes_away(visit):
+    page = visit("{run}")
+    page.locator(".rows .row").first.wait_for()
+    page.context.set_offline(True)
+    # As somebody comes back to the tab, again and again: what has just been read is not read anew.
+    page.evaluate("setInterval(() => window.dispatchEvent(new Event('visibilitychange')), 500)")
+    page.get_by_text("! Not up to date. The server does not answer").wait_for(timeout=60_000)
+    assert page.locator(".rows .row").count() > 5
+
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+
+    page.get_by_text("! Not up to date").wait_for(state="detached")
+    forget_lost_connections(page)
+
+
+def forget_lost_connections(page):
+    expected = ("DISCONNECTED", "imported module")
+    page.complaints[:] = [text for text in page.complaints if not any(word in text for word in expected)]

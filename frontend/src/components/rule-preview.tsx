@@ -13,7 +13,7 @@ export function RulePreview({ project, body }: { project: string; body: Record<s
   return (
     <>
       {!isCurrent && <button type="button" className="btn" onClick={() => setAsked(body)}>Preview matches and cost</button>}
-      {isCurrent && (query.isPending ? <Loading /> : query.isError ? <Failure error={query.error} retry={() => void query.refetch()} /> : <Forecast run={query.data} />)}
+      {isCurrent && (query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : <Forecast run={query.data} />)}
     </>
   );
 }

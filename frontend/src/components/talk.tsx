@@ -36,7 +36,7 @@ export function readMessages(messages: readonly Record<string, unknown>[]): Said
 export function Talk({ trace }: { trace: string }) {
   const query = useQuery(conversationQuery(trace));
   if (query.isPending) return <Loading />;
-  if (query.isError) return <Failure error={query.error} retry={() => void query.refetch()} />;
+  if (query.isLoadingError) return <Failure error={query.error} retry={() => void query.refetch()} />;
   const said = readMessages(query.data.messages);
   if (said.length === 0) {
     return <State title="No conversation was recorded"><p>Calls of models with their messages make one; the spans are in the waterfall.</p></State>;

@@ -79,7 +79,7 @@ export function MakeItem(props: MakeProps) {
   const span = useQuery({ ...spanQuery(props.traceId, props.spanId ?? ""), enabled: props.spanId !== undefined });
   if (props.spanId === undefined) return <MakeForm {...props} recorded={(props.answer?.length ?? 0) >= CUT_TRACE ? null : (props.answer ?? "")} />;
   if (span.isPending) return <Loading />;
-  if (span.isError) return <Failure error={span.error} retry={() => void span.refetch()} />;
+  if (span.isLoadingError) return <Failure error={span.error} retry={() => void span.refetch()} />;
   const output = span.data.outputText ?? "";
   return <MakeForm {...props} recorded={output.length >= CUT_SPAN ? null : output} />;
 }

@@ -24,9 +24,9 @@ export function ExperimentPage() {
     onChange: () => void queries.invalidateQueries({ queryKey: ["runs", experimentId] }),
     onTold: setIsTold,
   });
-  if (trends.isPending || runs.isPending) return <Loading />;
-  if (trends.isError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
-  if (runs.isError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  if (trends.isLoadingError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
+  if (runs.isLoadingError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  if (trends.data === undefined || runs.data === undefined) return <Loading />;
   const { experimentName, projectName } = trends.data;
   return (
     <>

@@ -12,7 +12,7 @@ export function ProjectPage() {
   const { name } = route.useParams();
   const experiments = useQuery(experimentsQuery(name));
   if (experiments.isPending) return <Loading />;
-  if (experiments.isError) return <Failure error={experiments.error} retry={() => void experiments.refetch()} />;
+  if (experiments.isLoadingError) return <Failure error={experiments.error} retry={() => void experiments.refetch()} />;
   return (
     <>
       <Crumbs title={name} />

@@ -44,10 +44,10 @@ export function RulesPage() {
           </div>
           <section>
             {project === undefined ? <State title="Whose rules?"><p>Rules belong to a project. Choose one above.</p></State>
-              : projects.isError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+              : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
               : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
               : rules.isPending ? <Loading />
-              : rules.isError ? <Failure error={rules.error} retry={() => void rules.refetch()} />
+              : rules.isLoadingError ? <Failure error={rules.error} retry={() => void rules.refetch()} />
               : rule !== undefined && rules.data.every((one) => one.id !== rule) ? <State title="This rule is not here" actions={<button type="button" className="btn" onClick={() => open(undefined)}>Show all rules</button>}><p>It may have been deleted.</p></State>
               : <RuleTable rules={rules.data} project={project} />}
           </section>
@@ -158,7 +158,7 @@ function OneRule({ rule, project, onEdit, onDeleted }: OneRuleProps) {
       </div>
       <NotSaved write={write} />
       <NotSaved write={remove} />
-      {stats.isPending ? <Loading /> : stats.isError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
+      {stats.isPending ? <Loading /> : stats.isLoadingError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
       <section>
         <div className="sec"><h2>What it matches</h2><span className="label">held against the stored traces of the last week; nothing is scored</span></div>
         <RulePreview project={rule.projectId} body={bodyOf(rule)} />

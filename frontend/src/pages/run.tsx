@@ -39,13 +39,13 @@ export function RunPage() {
   const version = useSteady(run.data === undefined ? "" : versionOf(run.data), isReading, !goesOn);
   const answer = useQuery({ ...outlineQuery(runId, version, "", goesOn), enabled: version !== "" });
   const outline = useMemo(() => (answer.data === undefined ? null : readOutline(answer.data)), [answer.data]);
-  if (run.isPending) return <Loading />;
-  if (run.isError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  if (run.isLoadingError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  if (run.data === undefined) return <Loading />;
   return (
     <>
       <Head run={run.data} onJudge={() => setIsJudging(true)} />
-      {answer.isError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
-      {outline === null ? !answer.isError && <Loading /> : (
+      {answer.isLoadingError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
+      {outline === null ? !answer.isLoadingError && <Loading /> : (
         <Body run={run.data} outline={outline} version={version} isJudging={isJudging} onJudged={() => setIsJudging(false)} />
       )}
     </>
@@ -75,7 +75,11 @@ function Head({ run, onJudge }: { run: Run; onJudge: () => void }) {
           <p className="facts">
             <span>{plural(run.totalItems, "item")}</span>
             {typeof model === "string" && <span>{shown(model)}</span>}
-            {run.datasetName != null && <span>{`${shown(run.datasetName)} v${run.datasetVersion ?? "?"}`}</span>}
+            {run.datasetName != null && (
+              <Link className="link" to="/datasets/$name" params={{ name: run.datasetName }} search={run.datasetVersion == null ? {} : { version: run.datasetVersion }}>
+                {`${shown(run.datasetName)} v${run.datasetVersion ?? "?"}`}
+              </Link>
+            )}
             {run.gitBranch != null && (
               <span>{shown(run.gitBranch)} <span className="mono">{run.gitSha?.slice(0, 7)}</span></span>
             )}
@@ -92,6 +96,7 @@ function Head({ run, onJudge }: { run: Run; onJudge: () => void }) {
           >
             Compare with baseline
           </Link>
+          <Link className="btn" to="/review-queue" search={{ runId: run.id }}>Review items</Link>
           <RunActions run={run} onJudge={onJudge} />
         </div>
       </div>

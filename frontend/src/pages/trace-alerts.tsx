@@ -34,10 +34,10 @@ export function TraceAlertsPage() {
           </div>
           <section>
             {project === undefined ? <State title="Whose alerts?"><p>Alerts belong to a project. Choose one above.</p></State>
-              : projects.isError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+              : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
               : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
               : alerts.isPending ? <Loading />
-              : alerts.isError ? <Failure error={alerts.error} retry={() => void alerts.refetch()} />
+              : alerts.isLoadingError ? <Failure error={alerts.error} retry={() => void alerts.refetch()} />
               : alert !== undefined ? <State title="This alert is not here" actions={<Link className="btn" to="/trace-alerts" search={{ project }}>Show all alerts</Link>}><p>It may have been deleted.</p></State>
               : <AlertTable alerts={alerts.data} project={project} />}
           </section>
@@ -217,7 +217,7 @@ function Decisions({ alert }: { alert: TraceAlert }) {
   return (
     <div>
       <div className="sec"><h2>What was decided when</h2></div>
-      {firings.isPending ? <Loading /> : firings.isError ? <Failure error={firings.error} retry={() => void firings.refetch()} /> : (
+      {firings.isPending ? <Loading /> : firings.isLoadingError ? <Failure error={firings.error} retry={() => void firings.refetch()} /> : (
         <ol className="decided">
           {decisionsOf(alert, firings.data).map((one, index) => (
             <li key={index}>
@@ -265,7 +265,7 @@ function BackTesting({ alert }: { alert: TraceAlert }) {
     <section>
       <div className="sec"><h2>Back-test</h2><span className="label">on what it would have fired in the last 30 days; nothing is stored, nobody is told</span></div>
       {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Run the back-test</button>
-        : query.isPending ? <Loading /> : query.isError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
+        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
           <>
             <p className="sentence">
               It would have fired {plural(query.data.firingCount, "time")} on {plural(query.data.observationCount, "trace")}.

@@ -20,7 +20,7 @@ export function TracePage() {
   const { traceId } = route.useParams();
   const trace = useQuery(traceQuery(traceId));
   if (trace.isPending) return <Loading />;
-  if (trace.isError) return <Failure error={trace.error} retry={() => void trace.refetch()} />;
+  if (trace.isLoadingError) return <Failure error={trace.error} retry={() => void trace.refetch()} />;
   return <Body trace={trace.data} />;
 }
 
