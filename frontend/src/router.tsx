@@ -1,12 +1,11 @@
 /** The addresses of the pages. Every state of a page is in its address, so that a link shows the same. */
-import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
+import { createRoute, createRouter } from "@tanstack/react-router";
 import { lazy } from "react";
-import { Failure, Loading, State } from "./components/bits";
-import { Shell } from "./components/shell";
+import { Failure, Loading } from "./components/bits";
 import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
-
-const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound });
+import { rootRoute } from "./root-route";
+import { settingsRoutes } from "./settings-routes";
 
 const text = (value: unknown): string | undefined => {
   const string = typeof value === "number" ? String(value) : value;
@@ -135,16 +134,8 @@ function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T
   return Object.fromEntries(kept) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }
 
-function NotFound() {
-  return (
-    <State title="There is no such page">
-      <p>The address may be cut off. The projects are at the home page.</p>
-    </State>
-  );
-}
-
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, loginRoute, reviewRoute, projectRoute, experimentRoute, runRoute, compareRoute]),
+  routeTree: rootRoute.addChildren([homeRoute, loginRoute, reviewRoute, projectRoute, experimentRoute, runRoute, compareRoute, ...settingsRoutes]),
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,

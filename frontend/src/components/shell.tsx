@@ -16,6 +16,13 @@ const MOST_PROJECTS = 12;
 /** The groups of the menu: a page that is new gets its line here. */
 const GROUPS: readonly (readonly [string, readonly MenuLink[]])[] = [
   ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }, { label: "Review queue", to: "/review-queue" }]],
+  ["Settings", [
+    { label: "LLM connections", to: "/llm-connections" },
+    { label: "API keys", to: "/api-keys" },
+    { label: "Audit log", to: "/audit-log" },
+    { label: "Server settings", to: "/settings" },
+    { label: "Validity", to: "/validity" },
+  ]],
 ];
 
 interface MenuLink {
