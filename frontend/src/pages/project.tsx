@@ -21,6 +21,10 @@ export function ProjectPage() {
           <h1>{shown(name)}</h1>
           <p className="facts"><span>{plural(experiments.data.length, "experiment")}</span></p>
         </div>
+        <div className="actions">
+          <Link className="btn" to="/projects/$name/alerts" params={{ name }}>Alert webhooks</Link>
+          <Link className="btn" to="/projects/$name/settings" params={{ name }}>Settings</Link>
+        </div>
       </div>
       <section>
         <div className="sec"><h2>Experiments</h2></div>
