@@ -99,7 +99,7 @@ export function toField(moment: string | undefined): string {
 export function sayValue(value: string | number | boolean | readonly string[] | null): string {
   if (value === null || value === "") return "not set";
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (typeof value === "number") return value.toLocaleString("en-US", { maximumFractionDigits: 6 }).replace("-", "−");
+  if (typeof value === "number") return value.toLocaleString("en-US", { maximumFractionDigits: 6, useGrouping: Math.abs(value) >= 100_000 }).replace("-", "−");
   if (typeof value === "string") return value;
   return value.length === 0 ? "none" : value.join(", ");
 }
