@@ -124,5 +124,11 @@ export const membersQuery = (name: string) =>
     queryFn: ({ signal }) => get<Member[]>(`${projectPath(name)}/members`, {}, signal),
   });
 
+/** The people who have signed in; those who sign in later are not known yet. */
+export const usersQuery = queryOptions({
+  queryKey: ["users"],
+  queryFn: ({ signal }) => get<Schemas["UserAnswer"][]>("/users", { limit: 500 }, signal),
+});
+
 export const saveMember = (name: string, id: string, role: string) => change<Member>("PUT", `${projectPath(name)}/members/${id}`, { role });
 export const removeMember = (name: string, id: string) => change<void>("DELETE", `${projectPath(name)}/members/${id}`);
