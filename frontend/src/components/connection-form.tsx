@@ -107,7 +107,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
             </Field>
           ))}
         </div>
-        <p className="label">Empty: not limited, and priced by the list of the server where that knows the model. Budgets in dollars need a price.</p>
+        <p className="label">Empty: not limited, and priced by the list of the server where that knows the model. A price needs both; budgets in dollars need a price.</p>
       </details>
       {result !== null && <TestResult result={result} />}
       <NotSaved write={test} again="Test again" />

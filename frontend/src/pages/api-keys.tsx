@@ -72,7 +72,7 @@ export function KeysPage() {
                 {ORDERS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
               </select>
             </div>
-            <div className="panel gap">
+            {!(rows.length === 0 && created !== null) && <div className="panel gap">
               {rows.length === 0 ? (
                 search === "" ? <State title="There is no key yet"><p>Create one with the role admin first, then one with the role editor for each CI job.</p></State>
                   : <State title={`No key matches “${shown(search)}”`}><p>The names of keys are searched.</p></State>
@@ -82,7 +82,7 @@ export function KeysPage() {
                   <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} isOwn={one.id === session.data?.id} onNewText={setCreated} />)}</tbody>
                 </table>
               )}
-            </div>
+            </div>}
             <div className="bar"><More query={keys} what="keys" /></div>
           </>
         )}

@@ -36,9 +36,9 @@ const PARTS: readonly (readonly [string, string, ReactNode])[] = [
     <>
       <p>It fails a run where the pass rate or an evaluator got significantly worse, where the run has no items, and where the run itself failed.</p>
       <ul>
-        <li>An unchanged system fails at most 5 times in 100; in simulations of the defaults of the library 0.8 to 2.0 times.</li>
+        <li>An unchanged system fails in at most 5 of 100 comparisons; in simulations of the library’s defaults in 0.8 to 2.0.</li>
         <li>A real regression is found as often as was predicted for so many items, or at most 5 points less often.</li>
-        <li>Without a baseline there is nothing to regress from: the verdict says “no baseline” and is not a pass.</li>
+        <li>Without a baseline there is nothing to regress from: the verdict says “no baseline”, and stops a build only where that is asked for.</li>
       </ul>
     </>
   )],
@@ -56,7 +56,7 @@ const PARTS: readonly (readonly [string, string, ReactNode])[] = [
     <>
       <p>An alert on a change gathers evidence with each observation and fires when that is enough. You may look at any time; looking often causes no false alarms.</p>
       <ul>
-        <li>All change alerts of a project together raise as many false alarms in a year as its settings say: one, unless they say otherwise.</li>
+        <li>All change alerts of a project together raise at most as many false alarms in a year as its settings say: one, unless they say otherwise.</li>
         <li>With 500 verdicts a day, a drop of 5 points from 90 % is found in about two days.</li>
         <li>An alert on a threshold fires as chance has it, and says how often that is.</li>
       </ul>

@@ -119,7 +119,15 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
     keys,
     notice: (answer) => ({ text: answer.enabled ? "The webhook is called again" : "The webhook is not called any more" }),
   });
-  const removal = useWrite({ what: "The removal of the webhook", send: (_: null) => deleteWebhook(projectId, id), keys, notice: () => ({ text: "The webhook is deleted" }) });
+  const removal = useWrite({
+    what: "The removal of the webhook",
+    send: (_: null) => deleteWebhook(projectId, id),
+    keys: () => [["webhooks", projectId]], // its log is gone with it
+    notice: () => ({ text: "The webhook is deleted" }),
+    onSaved: () => {
+      if (isShown) onLog();
+    },
+  });
   return (
     <>
       <tr className={isShown ? "on" : undefined}>
