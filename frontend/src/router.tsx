@@ -6,6 +6,7 @@ import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
 import { rootRoute } from "./root-route";
 import { traceRoutes } from "./trace-routes";
+import { settingsRoutes } from "./settings-routes";
 
 const text = (value: unknown): string | undefined => {
   const string = typeof value === "number" ? String(value) : value;
@@ -172,7 +173,7 @@ function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T
 export const router = createRouter({
   routeTree: rootRoute.addChildren([
     homeRoute, loginRoute, reviewRoute, datasetsRoute, datasetRoute, datasetDiffRoute, projectRoute, experimentRoute, runRoute,
-    compareRoute, ...traceRoutes,
+    compareRoute, ...traceRoutes, ...settingsRoutes,
   ]),
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,

@@ -18,6 +18,13 @@ const MOST_PROJECTS = 12;
 const GROUPS: readonly (readonly [string, readonly MenuLink[]])[] = [
   ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }, { label: "Review queue", to: "/review-queue" }, { label: "Datasets", to: "/datasets" }]],
   ["Observability", [{ label: "Traces", to: "/traces" }, { label: "Sessions", to: "/sessions" }, { label: "Trace eval rules", to: "/trace-eval-rules" }, { label: "Alerts", to: "/trace-alerts" }]],
+  ["Settings", [
+    { label: "LLM connections", to: "/llm-connections" },
+    { label: "API keys", to: "/api-keys" },
+    { label: "Audit log", to: "/audit-log" },
+    { label: "Server settings", to: "/settings" },
+    { label: "Validity", to: "/validity" },
+  ]],
 ];
 
 interface MenuLink {

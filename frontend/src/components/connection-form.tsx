@@ -1,0 +1,159 @@
+/** A connection to a model: what it is, with which key, and whether it answers as it is typed. */
+import { type FormEvent, useId, useState } from "react";
+import { type Connection, type ConnectionTest, saveConnection, tryConnection } from "../api/settings";
+import { useWrite } from "../api/write";
+import { duration, plural, shown } from "../lib/format";
+import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
+import { NotSaved } from "./notices";
+import { Field } from "./settings-bits";
+
+const PROBLEMS: Readonly<Record<string, string>> = {
+  ADDRESS_REFUSED: "the server sends nothing there",
+  NAME_NOT_RESOLVED: "there is no host of this name",
+  UNREACHABLE: "nobody listens there",
+  TLS: "the certificate is not trusted",
+  TIMEOUT: "no answer came in time",
+  KEY_REFUSED: "the key was refused",
+  NOT_FOUND: "the path or the model is not there",
+  RATE_LIMITED: "too many requests, or no money left",
+  WRONG_PROTOCOL: "the other protocol answers",
+  REFUSED: "the request was refused",
+  SERVER_ERROR: "the endpoint failed",
+  REDIRECTED: "it redirects, which is not followed",
+  NOT_JSON: "the answer is not JSON",
+  NO_ANSWER: "the reply holds no answer",
+  TOO_LARGE: "the reply is too large",
+  KEY_LOST: "the stored key cannot be decrypted",
+  REFERENCE_UNUSABLE: "the variable is not set, or not for this host",
+  UNUSABLE: "what is stored makes no request",
+};
+
+export function TestResult({ result, onClose }: { result: ConnectionTest; onClose?: () => void }) {
+  const cause = result.problem === null ? null : (PROBLEMS[result.problem] ?? result.problem);
+  const tokens = (result.tokensIn ?? 0) + (result.tokensOut ?? 0);
+  return (
+    <div className={result.ok ? "callout info split" : "callout warn split"} role="status">
+      <span>
+        <b>{result.ok ? "✓ The model answers." : `✗ The test failed${cause === null ? "" : `: ${cause}`}.`}</b> {shown(result.message)}
+        {result.latencyMs !== null && ` It took ${duration(result.latencyMs)}`}
+        {result.latencyMs !== null && tokens > 0 && ` and ${plural(tokens, "token")}`}
+        {result.latencyMs !== null && "."}
+        {result.statusCode !== null && !result.ok && ` The endpoint answered ${result.statusCode}.`}
+      </span>
+      {onClose !== undefined && <button type="button" className="btn bare" onClick={onClose}>Dismiss</button>}
+    </div>
+  );
+}
+
+export function ConnectionForm({ connection, onClose }: { connection: Connection | null; onClose: () => void }) {
+  const [draft, setDraft] = useState<ConnectionDraft>(() => draftOf(connection));
+  const [result, setResult] = useState<ConnectionTest | null>(null);
+  const change = (next: Partial<ConnectionDraft>) => {
+    setDraft({ ...draft, ...next });
+    setResult(null);
+  };
+  const isKeyMissing = needsKeyAgain(connection, draft);
+  const save = useWrite({
+    what: "The connection",
+    send: (_: null) => saveConnection(connection?.id ?? null, bodyOf(draft)),
+    keys: () => [["llm-connections"]],
+    notice: (answer) => ({ text: `${answer.name} is saved` }),
+    onSaved: onClose,
+  });
+  const test = useWrite({
+    what: "The result of the test",
+    send: (_: null) => tryConnection(connection?.id ?? null, bodyOf(draft)),
+    onSaved: setResult,
+    onFailed: () => setResult(null),
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    if (!isKeyMissing) save.save(null);
+  };
+  const tryDraft = (event: React.MouseEvent<HTMLButtonElement>) => {
+    if (event.currentTarget.form?.reportValidity() && !isKeyMissing) test.save(null);
+  };
+  return (
+    <form className="panel pad set-form" aria-label={connection === null ? "New connection" : "Change connection"} onSubmit={submit}>
+      <h2>{connection === null ? "New connection" : `Change ${shown(connection.name)}`}</h2>
+      <div className="set-fields">
+        <Field label="Name">
+          {(id) => <input id={id} className="field" required autoFocus dir="auto" value={draft.name} onChange={({ target }) => change({ name: target.value })} />}
+        </Field>
+        <Field label="Model" hint="As its provider spells it.">
+          {(id, hint) => <input id={id} className="field mono" required aria-describedby={hint} spellCheck={false} value={draft.model} onChange={({ target }) => change({ model: target.value })} />}
+        </Field>
+        <Field label="Address" hint="The root of the API, such as https://api.openai.com/v1." isWide>
+          {(id, hint) => <input id={id} className="field mono" type="url" required maxLength={512} aria-describedby={hint} spellCheck={false} value={draft.baseUrl} onChange={({ target }) => change({ baseUrl: target.value })} />}
+        </Field>
+        <Field label="Protocol" hint="Most self-hosted servers and proxies speak Chat Completions.">
+          {(id, hint) => (
+            <select id={id} className="field" aria-describedby={hint} value={draft.protocol} onChange={({ target }) => change({ protocol: target.value as Connection["protocol"] })}>
+              <option value="RESPONSES">Responses</option>
+              <option value="CHAT_COMPLETIONS">Chat Completions</option>
+            </select>
+          )}
+        </Field>
+      </div>
+      <CredentialFields connection={connection} draft={draft} isMissing={isKeyMissing} onChange={change} />
+      <details open={NUMBER_NAMES.some((name) => draft.numbers[name] !== "")}>
+        <summary>Prices and limits</summary>
+        <div className="set-fields">
+          {NUMBER_NAMES.map((name) => (
+            <Field key={name} label={NUMBERS[name]}>
+              {(id) => (
+                <input id={id} className="field" type="number" min={0} step="any" value={draft.numbers[name]} onChange={({ target }) => change({ numbers: { ...draft.numbers, [name]: target.value } })} />
+              )}
+            </Field>
+          ))}
+        </div>
+        <p className="label">Empty: not limited, and priced by the list of the server where that knows the model. A price needs both; budgets in dollars need a price.</p>
+      </details>
+      {result !== null && <TestResult result={result} />}
+      <NotSaved write={test} again="Test again" />
+      <NotSaved write={save} again="Save again" />
+      <div className="actions">
+        <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
+        <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>
+        <button type="button" className="btn bare" onClick={onClose}>Cancel</button>
+        {isKeyMissing && <span className="label">Give the key for {shown(hostOf(draft.baseUrl))} first.</span>}
+      </div>
+    </form>
+  );
+}
+
+interface CredentialProps {
+  readonly connection: Connection | null;
+  readonly draft: ConnectionDraft;
+  readonly isMissing: boolean;
+  readonly onChange: (next: Partial<ConnectionDraft>) => void;
+}
+
+function CredentialFields({ connection, draft, isMissing, onChange }: CredentialProps) {
+  const group = useId();
+  const pick = (credential: ConnectionDraft["credential"], text: string, note: string) => (
+    <label className="pick">
+      <input type="radio" name={group} checked={draft.credential === credential} onChange={() => onChange({ credential })} />
+      <span>{text}<span className="label">{note}</span></span>
+    </label>
+  );
+  return (
+    <fieldset>
+      <legend>Key</legend>
+      {connection !== null && pick("stored", "Keep the one that is stored", connection.credentialRef === null ? "It is not shown." : `The variable ${shown(connection.credentialRef)}.`)}
+      {pick("key", connection === null ? "A key, kept on the server" : "Another key, kept on the server", "Encrypted; needs DOKIMOS_ENCRYPTION_KEY on the server.")}
+      {draft.credential === "key" && (
+        <input className="field mono" type="password" aria-label="API key of the model" autoComplete="off" required value={draft.apiKey} onChange={({ target }) => onChange({ apiKey: target.value })} />
+      )}
+      {pick("variable", "An environment variable of the server", "Read at each use; its name ends with _API_KEY or begins with DOKIMOS_CRED_.")}
+      {draft.credential === "variable" && (
+        <input className="field mono" aria-label="Environment variable" placeholder="OPENAI_API_KEY" required spellCheck={false} value={draft.variable} onChange={({ target }) => onChange({ variable: target.value })} />
+      )}
+      {isMissing && connection !== null && (
+        <p className="callout warn" role="alert">
+          <b>! Give the key again.</b> The stored one is for {shown(hostOf(connection.baseUrl))} and goes to no other host.
+        </p>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,145 @@
+/** A new key: what it may do, and its text, which is shown once. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { projectsQuery } from "../api/queries";
+import { signIn } from "../api/session";
+import { type CreatedKey, type KeyBody, createKey } from "../api/settings";
+import { useWrite } from "../api/write";
+import { shown } from "../lib/format";
+import { toMoment } from "../lib/settings";
+import { NotSaved } from "./notices";
+import { Field } from "./settings-bits";
+
+type Role = KeyBody["role"];
+type ProjectRole = "VIEWER" | "EDITOR" | "ADMIN";
+
+interface Props {
+  /** Whether the server is open, so that this key closes it. */
+  readonly isFirst: boolean;
+  readonly mayChooseTenant: boolean;
+  readonly onCreated: (key: CreatedKey) => void;
+  readonly onClose: () => void;
+}
+
+export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props) {
+  const projects = useQuery(projectsQuery);
+  const [name, setName] = useState(isFirst ? "admin" : "");
+  const [role, setRole] = useState<Role>(isFirst ? "ADMIN" : "EDITOR");
+  const [project, setProject] = useState("");
+  const [projectRole, setProjectRole] = useState<ProjectRole>("EDITOR");
+  const [tenant, setTenant] = useState("");
+  const [expires, setExpires] = useState("");
+  const [limit, setLimit] = useState("");
+  const creation = useWrite({
+    what: "The key",
+    send: (body: Partial<KeyBody>) => createKey(body),
+    keys: () => [["api-keys"], ["session"]],
+    onSaved: onCreated,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    creation.save({
+      name: name.trim(),
+      role,
+      ...(project.trim() === "" ? {} : { projects: [{ project: project.trim(), role: projectRole }] }),
+      ...(tenant.trim() === "" ? {} : { tenantId: tenant.trim() }),
+      ...(expires === "" ? {} : { expiresAt: toMoment(expires) }),
+      ...(limit === "" ? {} : { requestsPerMinute: Number(limit) }),
+    });
+  };
+  return (
+    <form className="panel pad set-form" aria-label="New key" onSubmit={submit}>
+      <h2>New key</h2>
+      {isFirst && (
+        <p className="callout warn">
+          <b>! The first key closes the server:</b> from then on, changing something needs a key. Make the first one an admin, and keep its text.
+        </p>
+      )}
+      <div className="set-fields">
+        <Field label="Name" hint="Who or what uses it.">
+          {(id, hint) => <input id={id} className="field" required autoFocus dir="auto" aria-describedby={hint} value={name} onChange={({ target }) => setName(target.value)} />}
+        </Field>
+        <Field label="Role" hint="What it may do in all projects; see below.">
+          {(id, hint) => (
+            <select id={id} className="field" aria-describedby={hint} value={role} onChange={({ target }) => setRole(target.value as Role)}>
+              <option value="NONE">none</option>
+              <option value="VIEWER">viewer</option>
+              <option value="EDITOR">editor</option>
+              <option value="ADMIN">admin</option>
+            </select>
+          )}
+        </Field>
+        <Field label="Expires" hint="In your zone. Empty: never.">
+          {(id, hint) => <input id={id} className="field" type="datetime-local" aria-describedby={hint} value={expires} onChange={({ target }) => setExpires(target.value)} />}
+        </Field>
+        <Field label="Requests in a minute" hint="Empty: as the server limits; 0: any number.">
+          {(id, hint) => <input id={id} className="field" type="number" min={0} step={1} aria-describedby={hint} value={limit} onChange={({ target }) => setLimit(target.value)} />}
+        </Field>
+        <Field label="Role in one project" hint={role === "NONE" ? "All that a key with the role none sees." : "Where it may do more than elsewhere."}>
+          {(id, hint) => (
+            <>
+              <input id={id} className="field" list={`${id}-projects`} placeholder="Project" required={role === "NONE"} aria-describedby={hint} value={project} onChange={({ target }) => setProject(target.value)} />
+              <datalist id={`${id}-projects`}>{projects.data?.map((one) => <option key={one.id} value={one.name} />)}</datalist>
+            </>
+          )}
+        </Field>
+        {project.trim() !== "" && (
+          <Field label="Role there">
+            {(id) => (
+              <select id={id} className="field" value={projectRole} onChange={({ target }) => setProjectRole(target.value as ProjectRole)}>
+                <option value="VIEWER">viewer</option>
+                <option value="EDITOR">editor</option>
+                <option value="ADMIN">admin</option>
+              </select>
+            )}
+          </Field>
+        )}
+        {mayChooseTenant && (
+          <Field label="Tenant" hint="Empty: none; it sees the rows of all.">
+            {(id, hint) => <input id={id} className="field" aria-describedby={hint} value={tenant} onChange={({ target }) => setTenant(target.value)} />}
+          </Field>
+        )}
+      </div>
+      <NotSaved write={creation} again="Create again" />
+      <div className="actions">
+        <button type="submit" className="btn main" disabled={creation.isSaving}>{creation.isSaving ? "Creating…" : "Create key"}</button>
+        <button type="button" className="btn bare" onClick={onClose}>Cancel</button>
+      </div>
+    </form>
+  );
+}
+
+export function NewKey({ created, maySignIn, onClose }: { created: CreatedKey; maySignIn: boolean; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [said, setSaid] = useState<string | null>(null);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(created.key);
+      setSaid("Copied.");
+    } catch {
+      setSaid("The browser does not allow copying here: select the text and copy it.");
+    }
+  };
+  const enter = async () => {
+    try {
+      await signIn(queries, created.key);
+      setSaid(`You are signed in with ${created.apiKey.name}.`);
+    } catch (error) {
+      setSaid(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <div className="panel pad new-key" role="region" aria-label="Text of the key">
+      <h2>{shown(created.apiKey.name)}: copy its text now</h2>
+      <p className="label">It is shown this once. The server keeps only a hash of it, so nobody can read it again.</p>
+      <div className="bar">
+        <output tabIndex={0}>{created.key}</output>
+        <button type="button" className="btn main" autoFocus onClick={() => void copy()}>Copy</button>
+        {maySignIn && <button type="button" className="btn" onClick={() => void enter()}>Sign in with it</button>}
+        <button type="button" className="btn bare" onClick={onClose}>I have kept it</button>
+      </div>
+      {created.warning !== null && <p className="callout warn"><b>!</b> {shown(created.warning)}</p>}
+      <p className="label" role="status">{said === null ? "" : shown(said)}</p>
+    </div>
+  );
+}

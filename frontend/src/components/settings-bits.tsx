@@ -1,0 +1,92 @@
+/** Small parts of the pages of settings: fields, a confirmation in place, what a role may do. */
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import type { Session } from "../api/session";
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: ReactNode;
+  readonly isWide?: boolean;
+  /** Gets the id of the field and that of what describes it. */
+  readonly children: (id: string, hint: string | undefined) => ReactNode;
+}
+
+export function Field({ label, hint, isWide = false, children }: FieldProps) {
+  const id = useId();
+  const hasHint = hint !== undefined && hint !== null && hint !== false;
+  return (
+    <div className={isWide ? "set-field wide" : "set-field"}>
+      <label htmlFor={id}>{label}</label>
+      {children(id, hasHint ? `${id}-hint` : undefined)}
+      {hasHint && <p className="label" id={`${id}-hint`}>{hint}</p>}
+    </div>
+  );
+}
+
+interface ConfirmProps {
+  readonly label: string;
+  /** What is lost, in a sentence. */
+  readonly question: string;
+  readonly action: string;
+  readonly isBusy?: boolean;
+  readonly onConfirm: () => void;
+}
+
+/** A button that asks in its place before it does what cannot be undone. */
+export function Confirm({ label, question, action, isBusy = false, onConfirm }: ConfirmProps) {
+  const [isAsking, setIsAsking] = useState(false);
+  const first = useRef<HTMLButtonElement>(null);
+  const keep = useRef<HTMLButtonElement>(null);
+  const wasAsking = useRef(false);
+  useEffect(() => {
+    if (isAsking) keep.current?.focus();
+    else if (wasAsking.current) first.current?.focus();
+    wasAsking.current = isAsking;
+  }, [isAsking]);
+  if (!isAsking) {
+    return <button ref={first} type="button" className="btn" disabled={isBusy} onClick={() => setIsAsking(true)}>{label}</button>;
+  }
+  return (
+    <span
+      className="confirm"
+      role="group"
+      aria-label={question}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") setIsAsking(false);
+      }}
+    >
+      <span>{question}</span>
+      <button
+        type="button"
+        className="btn danger"
+        disabled={isBusy}
+        onClick={() => {
+          setIsAsking(false);
+          onConfirm();
+        }}
+      >
+        {action}
+      </button>
+      <button ref={keep} type="button" className="btn bare" onClick={() => setIsAsking(false)}>Keep</button>
+    </span>
+  );
+}
+
+/** Why nothing can be changed on a page that somebody may read. */
+export function RoleNeeded({ session, role, what }: { session: Session | undefined; role: string; what: string }) {
+  if (session === undefined) return null;
+  return (
+    <p className="callout">
+      {what} needs the role {role}. {session.isAuthenticated ? `Yours is ${session.role.toLowerCase()}` : "Nobody is signed in"}, so you may
+      look, not change.
+    </p>
+  );
+}
+
+export function More({ query, what }: { query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown }; what: string }) {
+  if (!query.hasNextPage) return null;
+  return (
+    <button type="button" className="btn" disabled={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+      {query.isFetchingNextPage ? "Loading…" : `Show more ${what}`}
+    </button>
+  );
+}

@@ -1,0 +1,95 @@
+/** A webhook: where it is called, whether what is sent is signed, and in which form it comes. */
+import { type FormEvent, useState } from "react";
+import { type Webhook, type WebhookBody, saveWebhook } from "../api/settings";
+import { useWrite } from "../api/write";
+import { NotSaved } from "./notices";
+import { Field } from "./settings-bits";
+
+const FACTS = [
+  "message", "projectName", "experimentId", "experimentName", "runId", "baselineRunId", "baselinePassRate", "candidatePassRate", "passRateDelta",
+  "regressedCaseCount", "reason", "regressedEvaluators", "link", "type", "alertId", "alertName", "metric", "firedAt", "since",
+] as const;
+type Fact = (typeof FACTS)[number];
+type Row = readonly [string, Fact];
+
+interface Props {
+  readonly project: string;
+  readonly webhook: Webhook | null;
+  readonly onClose: () => void;
+}
+
+export function WebhookForm({ project, webhook, onClose }: Props) {
+  const [url, setUrl] = useState(webhook?.url ?? "");
+  const [secret, setSecret] = useState("");
+  const [isOn, setIsOn] = useState(webhook?.enabled ?? true);
+  const [format, setFormat] = useState<Webhook["format"]>(webhook?.format ?? "dokimos");
+  const [rows, setRows] = useState<readonly Row[]>(() => readFields(webhook));
+  const save = useWrite({
+    what: "The webhook",
+    send: (body: Partial<WebhookBody>) => saveWebhook(project, webhook?.id ?? null, body),
+    keys: () => [["webhooks", project]],
+    notice: (answer) => ({ text: answer.enabled ? "The webhook is saved" : "The webhook is saved, and disabled" }),
+    onSaved: onClose,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const fields = Object.fromEntries(rows.filter(([key]) => key.trim() !== "").map(([key, fact]) => [key.trim(), fact]));
+    save.save({
+      url: url.trim(),
+      enabled: isOn,
+      format,
+      ...(secret.trim() === "" ? {} : { secret }),
+      ...(format === "generic" ? { fields } : {}),
+    });
+  };
+  const setRow = (index: number, row: Row) => setRows(rows.map((one, place) => (place === index ? row : one)));
+  return (
+    <form className="panel pad set-form" aria-label={webhook === null ? "New webhook" : "Change webhook"} onSubmit={submit}>
+      <h2>{webhook === null ? "New webhook" : "Change the webhook"}</h2>
+      <div className="set-fields">
+        <Field label="Address" hint="Public addresses only, unless the server allows others by name." isWide>
+          {(id, hint) => <input id={id} className="field mono" type="url" required autoFocus maxLength={2_048} placeholder="https://hooks.example.com/dokimos" aria-describedby={hint} spellCheck={false} value={url} onChange={({ target }) => setUrl(target.value)} />}
+        </Field>
+        <Field label="Secret" hint={webhook?.hasSecret ? "One is set. Empty keeps it; it is never shown." : "Signs what is sent. Empty: it is not signed."}>
+          {(id, hint) => <input id={id} className="field mono" type="password" autoComplete="off" aria-describedby={hint} value={secret} onChange={({ target }) => setSecret(target.value)} />}
+        </Field>
+        <Field label="Form" hint="What the receiver reads.">
+          {(id, hint) => (
+            <select id={id} className="field" aria-describedby={hint} value={format} onChange={({ target }) => setFormat(target.value as Webhook["format"])}>
+              <option value="dokimos">JSON of dokimos</option>
+              <option value="slack">Slack</option>
+              <option value="generic">Fields of your own</option>
+            </select>
+          )}
+        </Field>
+      </div>
+      {format === "generic" && (
+        <fieldset>
+          <legend>Fields</legend>
+          <p className="label">Each key of the JSON, and what it holds; “message” is a sentence with all of it.</p>
+          {rows.map(([key, fact], index) => (
+            <div key={index} className="bar field-row">
+              <input className="field" aria-label={`Key ${index + 1}`} placeholder="content" required={index === 0} value={key} onChange={({ target }) => setRow(index, [target.value, fact])} />
+              <select className="field" aria-label={`What key ${index + 1} holds`} value={fact} onChange={({ target }) => setRow(index, [key, target.value as Fact])}>
+                {FACTS.map((one) => <option key={one} value={one}>{one}</option>)}
+              </select>
+              {rows.length > 1 && <button type="button" className="btn bare" aria-label={`Remove key ${index + 1}`} onClick={() => setRows(rows.filter((_, place) => place !== index))}>✕</button>}
+            </div>
+          ))}
+          <div><button type="button" className="btn" onClick={() => setRows([...rows, ["", "message"]])}>Add field</button></div>
+        </fieldset>
+      )}
+      <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => setIsOn(target.checked)} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
+      <NotSaved write={save} again="Save again" />
+      <div className="actions">
+        <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
+        <button type="button" className="btn bare" onClick={onClose}>Cancel</button>
+      </div>
+    </form>
+  );
+}
+
+function readFields(webhook: Webhook | null): readonly Row[] {
+  const own = Object.entries(webhook?.fields ?? {}) as [string, Fact][];
+  return own.length === 0 ? [["text", "message"]] : own;
+}

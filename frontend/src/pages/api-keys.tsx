@@ -1,0 +1,155 @@
+/** API keys: who may do what with which key, and the text of a new one, once. */
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+import { sessionQuery } from "../api/session";
+import { type ApiKey, type CreatedKey, deleteKey, enableKey, keysQuery, rotateKey } from "../api/settings";
+import { useWrite } from "../api/write";
+import { Failure, Loading, SearchField, State, Time } from "../components/bits";
+import { KeyForm, NewKey } from "../components/key-form";
+import { NotSaved } from "../components/notices";
+import { Confirm, More } from "../components/settings-bits";
+import { Crumbs } from "../components/shell";
+import { shown } from "../lib/format";
+import "../styles/settings.css";
+
+const route = getRouteApi("/api-keys");
+const ORDERS = [["createdAt", "Oldest first"], ["name", "By name"], ["lastUsedAt", "By last use"], ["expiresAt", "By expiry"]] as const;
+const OVERLAP_HOURS = 24;
+const ROLES = [
+  ["None", "nothing but what its roles in single projects allow"],
+  ["Viewer", "read"],
+  ["Editor", "read and write: report runs, end them, delete them"],
+  ["Admin", "everything, also manage keys"],
+] as const;
+
+export function KeysPage() {
+  const { search = "", sort = "createdAt", make } = route.useSearch();
+  const navigate = route.useNavigate();
+  const session = useQuery(sessionQuery);
+  const keys = useInfiniteQuery(keysQuery(search, sort));
+  const [created, setCreated] = useState<CreatedKey | null>(null);
+  const change = (next: { search?: string | undefined; sort?: string | undefined; make?: string | undefined }) => {
+    const kept = Object.entries({ ...(search === "" ? {} : { search }), ...(sort === "createdAt" ? {} : { sort }), ...(make === undefined ? {} : { make }), ...next });
+    void navigate({ search: Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== "")), replace: true, resetScroll: false });
+  };
+  const rows = keys.data?.pages.flat() ?? [];
+  const isOpen = session.data?.needsKey === false;
+  const isMaking = make !== undefined;
+  return (
+    <div className="set-page">
+      <Crumbs title="API keys" />
+      <div className="head">
+        <div>
+          <h1>API keys</h1>
+          <p className="facts"><span>what programs sign in with, and browsers where there is no provider</span></p>
+        </div>
+        {keys.isSuccess && !isMaking && created === null && (
+          <div className="actions">
+            <button type="button" className="btn main" onClick={() => change({ make: "yes" })}>Create key</button>
+          </div>
+        )}
+      </div>
+      {created !== null && <NewKey created={created} maySignIn={session.data?.isAuthenticated === false} onClose={() => setCreated(null)} />}
+      {isMaking && keys.isSuccess && (
+        <KeyForm
+          isFirst={isOpen}
+          mayChooseTenant={session.data?.tenantId == null}
+          onCreated={(key) => { setCreated(key); change({ make: undefined }); }}
+          onClose={() => change({ make: undefined })}
+        />
+      )}
+      {keys.isPending ? <Loading />
+        : keys.isLoadingError ? <Failure error={keys.error} retry={() => void keys.refetch()} />
+        : (
+          <>
+            {isOpen && created === null && !isMaking && (
+              <p className="callout warn"><b>! This server is open:</b> whoever reaches it may read, write and create keys. The first key closes it.</p>
+            )}
+            <div className="bar">
+              <SearchField label="Search keys" placeholder="Search by name" text={search} onSearch={(text) => change({ search: text })} />
+              <select className="field" aria-label="Order" value={sort} onChange={({ target }) => change({ sort: target.value === "createdAt" ? undefined : target.value })}>
+                {ORDERS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
+              </select>
+            </div>
+            {!(rows.length === 0 && created !== null) && <div className="panel gap">
+              {rows.length === 0 ? (
+                search === "" ? <State title="There is no key yet"><p>Create one with the role admin first, then one with the role editor for each CI job.</p></State>
+                  : <State title={`No key matches “${shown(search)}”`}><p>The names of keys are searched.</p></State>
+              ) : (
+                <table className="stack-s">
+                  <thead><tr><th>Key</th><th>Role</th><th>State</th><th className="num">Last used</th><th className="num">Actions</th></tr></thead>
+                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} isOwn={one.id === session.data?.id} onNewText={setCreated} />)}</tbody>
+                </table>
+              )}
+            </div>}
+            <div className="bar"><More query={keys} what="keys" /></div>
+          </>
+        )}
+      <section>
+        <div className="sec"><h2>What the roles may do</h2></div>
+        <dl className="legend-roles">
+          {ROLES.map(([role, text]) => [<dt key={role}>{role}</dt>, <dd key={`${role} may`}>{text}</dd>])}
+        </dl>
+      </section>
+    </div>
+  );
+}
+
+function KeyRow({ apiKey, isOwn, onNewText }: { apiKey: ApiKey; isOwn: boolean; onNewText: (key: CreatedKey) => void }) {
+  const keys = () => [["api-keys"], ["session"]];
+  const state = useWrite({
+    what: "The state of the key",
+    send: (isOn: boolean) => enableKey(apiKey.id, isOn),
+    keys,
+    notice: (answer) => ({ text: answer.enabled ? `${answer.name} is accepted again` : `${answer.name} is refused from now on` }),
+  });
+  const rotation = useWrite({ what: "The new text of the key", send: (_: null) => rotateKey(apiKey.id, OVERLAP_HOURS), keys, onSaved: onNewText });
+  const removal = useWrite({ what: "The removal of the key", send: (_: null) => deleteKey(apiKey.id), keys, notice: () => ({ text: `${apiKey.name} is deleted` }) });
+  const name = shown(apiKey.name);
+  const isBusy = state.isSaving || rotation.isSaving || removal.isSaving;
+  return (
+    <>
+      <tr>
+        <th scope="row">
+          {name}{isOwn && <span className="tag">yours</span>}
+          <span className="sub">
+            made <Time value={apiKey.createdAt} />{apiKey.createdBy !== null && ` by ${shown(apiKey.createdBy)}`}
+            {apiKey.tenantId !== null && ` · tenant ${shown(apiKey.tenantId)}`}
+            {apiKey.requestsPerMinute !== null && ` · ${apiKey.requestsPerMinute === 0 ? "no limit" : `${apiKey.requestsPerMinute} requests a minute`}`}
+          </span>
+        </th>
+        <td>{apiKey.role.toLowerCase()}</td>
+        <td><KeyState apiKey={apiKey} /></td>
+        <td className="num">{apiKey.lastUsedAt === null ? "never used" : <><span className="only-stacked">used </span><Time value={apiKey.lastUsedAt} /></>}</td>
+        <td>
+          <div className="row-actions">
+            {apiKey.enabled
+              ? <Confirm label="Disable" action="Disable" question={`Refuse ${name} from now on?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => state.save(false)} />
+              : <button type="button" className="btn" disabled={isBusy} onClick={() => state.save(true)}>Enable</button>}
+            <Confirm label="Rotate" action="Make a new text" question={`The text of now is accepted for ${OVERLAP_HOURS} hours more.`} isBusy={isBusy} onConfirm={() => rotation.save(null)} />
+            <Confirm label="Delete" action="Delete" question={`Delete ${name} for good?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => removal.save(null)} />
+          </div>
+        </td>
+      </tr>
+      {[state, rotation, removal].some((write) => write.failure !== null) && (
+        <tr><td colSpan={5}><NotSaved write={state} /><NotSaved write={rotation} /><NotSaved write={removal} /></td></tr>
+      )}
+    </>
+  );
+}
+
+function KeyState({ apiKey }: { apiKey: ApiKey }) {
+  const { enabled, expiresAt, expiresSoon, previousExpiresAt } = apiKey;
+  const isExpired = expiresAt !== null && Date.parse(expiresAt) <= Date.now();
+  return (
+    <>
+      {!enabled ? <span className="sign none">– disabled</span>
+        : isExpired ? <span className="sign fail">✗ expired</span>
+        : expiresSoon ? <span className="sign error">! expires soon</span>
+        : <span className="sign pass">✓ accepted</span>}
+      <span className="sub">{expiresAt === null ? "never expires" : <>{isExpired ? "since" : "until"} <Time value={expiresAt} /></>}</span>
+      {previousExpiresAt !== null && Date.parse(previousExpiresAt) > Date.now() && <span className="sub">former text until <Time value={previousExpiresAt} /></span>}
+    </>
+  );
+}

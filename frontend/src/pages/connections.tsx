@@ -1,0 +1,141 @@
+/** LLM connections: the models that judge and rules ask, whether they answer, and what is wrong where they do not. */
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+import { sessionQuery } from "../api/session";
+import { type Connection, type ConnectionTest, connectionQuery, connectionsQuery, deleteConnection, hasRole, tryConnection } from "../api/settings";
+import { useWrite } from "../api/write";
+import { Failure, Loading, SearchField, State } from "../components/bits";
+import { ConnectionForm, TestResult } from "../components/connection-form";
+import { NotSaved } from "../components/notices";
+import { Confirm, RoleNeeded } from "../components/settings-bits";
+import { Crumbs } from "../components/shell";
+import { plural, shown } from "../lib/format";
+import { hostOf } from "../lib/settings";
+import "../styles/settings.css";
+
+const route = getRouteApi("/llm-connections");
+export const PROTOCOLS: Record<Connection["protocol"], string> = { RESPONSES: "Responses", CHAT_COMPLETIONS: "Chat Completions" };
+
+export function ConnectionsPage() {
+  const { search = "", edit } = route.useSearch();
+  const navigate = route.useNavigate();
+  const session = useQuery(sessionQuery);
+  const connections = useQuery(connectionsQuery(search));
+  const mayChange = hasRole(session.data, "EDITOR");
+  const show = (next: string | undefined) =>
+    void navigate({ search: (old) => ({ ...(old.search === undefined ? {} : { search: old.search }), ...(next === undefined ? {} : { edit: next }) }), resetScroll: false });
+  return (
+    <div className="set-page">
+      <Crumbs title="LLM connections" />
+      <div className="head">
+        <div>
+          <h1>LLM connections</h1>
+          <p className="facts">
+            <span>the models that judge on this server</span>
+            {connections.data !== undefined && <span>{plural(connections.data.length, "connection")}{search && " found"}</span>}
+          </p>
+        </div>
+        {mayChange && edit === undefined && (
+          <div className="actions"><button type="button" className="btn main" onClick={() => show("new")}>Add connection</button></div>
+        )}
+      </div>
+      {!mayChange && <RoleNeeded session={session.data} role="editor" what="Adding, changing and testing connections" />}
+      {edit === "new" && <ConnectionForm connection={null} onClose={() => show(undefined)} />}
+      {edit !== undefined && edit !== "new" && <EditConnection key={edit} id={edit} onClose={() => show(undefined)} />}
+      <div className="bar">
+        <SearchField
+          label="Search connections"
+          placeholder="Search by name, model or address"
+          text={search}
+          onSearch={(text) => void navigate({ search: (old) => ({ ...(old.edit === undefined ? {} : { edit: old.edit }), ...(text === "" ? {} : { search: text }) }), replace: true, resetScroll: false })}
+        />
+      </div>
+      {connections.isPending ? <Loading />
+        : connections.isLoadingError ? <Failure error={connections.error} retry={() => void connections.refetch()} />
+        : connections.data.length === 0 ? <Empty search={search} />
+        : (
+          <div className="panel gap">
+            <table className="stack-s">
+              <thead><tr><th>Connection</th><th>Model</th><th>Key</th><th>Price</th><th className="num">Actions</th></tr></thead>
+              <tbody>
+                {connections.data.map((one) => <ConnectionRow key={one.id} connection={one} mayChange={mayChange} onEdit={() => show(one.id)} />)}
+              </tbody>
+            </table>
+          </div>
+        )}
+    </div>
+  );
+}
+
+function Empty({ search }: { search: string }) {
+  if (search !== "") return <div className="panel gap"><State title={`No connection matches “${shown(search)}”`}><p>Names, models and addresses are searched.</p></State></div>;
+  return (
+    <div className="panel gap">
+      <State title="No model is connected">
+        <p>A connection names a model, its address and one key. Judge jobs and rules of online evaluation ask their model through it; evaluators without a model need none.</p>
+      </State>
+    </div>
+  );
+}
+
+function EditConnection({ id, onClose }: { id: string; onClose: () => void }) {
+  const connection = useQuery(connectionQuery(id));
+  if (connection.isPending) return <Loading />;
+  if (connection.isLoadingError) return <Failure error={connection.error} retry={() => void connection.refetch()} />;
+  return <ConnectionForm connection={connection.data} onClose={onClose} />;
+}
+
+function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connection; mayChange: boolean; onEdit: () => void }) {
+  const [result, setResult] = useState<ConnectionTest | null>(null);
+  const test = useWrite({
+    what: "The result of the test",
+    send: (_: null) => tryConnection(connection.id),
+    onSaved: setResult,
+    onFailed: () => setResult(null),
+  });
+  const removal = useWrite({
+    what: "The removal of the connection",
+    send: (_: null) => deleteConnection(connection.id),
+    keys: () => [["llm-connections"]],
+    notice: () => ({ text: `${connection.name} is deleted` }),
+  });
+  return (
+    <>
+      <tr>
+        <th scope="row">
+          {shown(connection.name)}
+          <span className="sub">{shown(hostOf(connection.baseUrl))}</span>
+          {connection.problem !== null && <span className="error">! {shown(connection.problem)}</span>}
+        </th>
+        <td>{shown(connection.model)}<span className="sub">{PROTOCOLS[connection.protocol]}</span></td>
+        <td>{connection.hasInlineKey ? "stored" : connection.credentialRef === null ? "none" : <span className="mono">{shown(connection.credentialRef)}</span>}</td>
+        <td>{sayPrice(connection)}</td>
+        <td>
+          {mayChange && (
+            <div className="row-actions">
+              <button type="button" className="btn" disabled={test.isSaving} onClick={() => test.save(null)}>{test.isSaving ? "Testing…" : "Test connection"}</button>
+              <button type="button" className="btn" onClick={onEdit}>Edit</button>
+              <Confirm label="Delete" action="Delete" question={`Delete ${shown(connection.name)} and its jobs? Their scores stay.`} isBusy={removal.isSaving} onConfirm={() => removal.save(null)} />
+            </div>
+          )}
+        </td>
+      </tr>
+      {(result !== null || test.failure !== null || removal.failure !== null) && (
+        <tr>
+          <td colSpan={5}>
+            {result !== null && <TestResult result={result} onClose={() => setResult(null)} />}
+            <NotSaved write={test} again="Test again" />
+            <NotSaved write={removal} again="Delete again" />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function sayPrice({ inputPricePerMillion: input, outputPricePerMillion: output }: Connection): string {
+  if (input === null && output === null) return "not set";
+  const say = (price: number | null) => (price === null ? "–" : `$${price}`);
+  return `${say(input)} in, ${say(output)} out`;
+}

@@ -1,0 +1,76 @@
+/** The addresses of the pages with which a server is set up and watched over. */
+import { createRoute } from "@tanstack/react-router";
+import { lazy } from "react";
+import { rootRoute } from "./root-route";
+
+/** The texts with these names that an address holds; the router reads digits alone as a number, `true` as a truth. */
+function readTexts<N extends string>(search: Record<string, unknown>, names: readonly N[]): { readonly [name in N]?: string } {
+  const found: { [name in N]?: string } = {};
+  for (const name of names) {
+    const value = search[name];
+    if ((typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean") found[name] = String(value);
+  }
+  return found;
+}
+
+/** `edit`: the id of the connection whose form is open, or `new`. */
+export type ConnectionsSearch = { readonly [name in "search" | "edit"]?: string };
+
+export const connectionsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/llm-connections",
+  validateSearch: (search: Record<string, unknown>): ConnectionsSearch => readTexts(search, ["search", "edit"]),
+  component: lazy(() => import("./pages/connections").then((page) => ({ default: page.ConnectionsPage }))),
+});
+
+/** `make`: whether the form for a new key is open. */
+export type KeysSearch = { readonly [name in "search" | "sort" | "make"]?: string };
+
+export const keysRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/api-keys",
+  validateSearch: (search: Record<string, unknown>): KeysSearch => readTexts(search, ["search", "sort", "make"]),
+  component: lazy(() => import("./pages/api-keys").then((page) => ({ default: page.KeysPage }))),
+});
+
+/** `edit`: the id of the webhook whose form is open, or `new`. `log`: that of the one whose deliveries are shown. */
+export type WebhooksSearch = { readonly [name in "edit" | "log" | "status"]?: string };
+
+export const webhooksRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/projects/$name/alerts",
+  validateSearch: (search: Record<string, unknown>): WebhooksSearch => readTexts(search, ["edit", "log", "status"]),
+  component: lazy(() => import("./pages/webhooks").then((page) => ({ default: page.WebhooksPage }))),
+});
+
+export const AUDIT_FILTERS = ["principal", "action", "target", "project", "outcome", "from", "to", "search"] as const;
+
+export type AuditSearch = { readonly [name in (typeof AUDIT_FILTERS)[number]]?: string };
+
+export const auditRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/audit-log",
+  validateSearch: (search: Record<string, unknown>): AuditSearch => readTexts(search, AUDIT_FILTERS),
+  component: lazy(() => import("./pages/audit-log").then((page) => ({ default: page.AuditPage }))),
+});
+
+export const serverSettingsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/settings",
+  validateSearch: (search: Record<string, unknown>): { readonly search?: string; readonly all?: string } => readTexts(search, ["search", "all"]),
+  component: lazy(() => import("./pages/server-settings").then((page) => ({ default: page.ServerSettingsPage }))),
+});
+
+export const projectSettingsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/projects/$name/settings",
+  component: lazy(() => import("./pages/project-settings").then((page) => ({ default: page.ProjectSettingsPage }))),
+});
+
+export const validityRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/validity",
+  component: lazy(() => import("./pages/validity").then((page) => ({ default: page.ValidityPage }))),
+});
+
+export const settingsRoutes = [connectionsRoute, keysRoute, webhooksRoute, auditRoute, serverSettingsRoute, projectSettingsRoute, validityRoute] as const;
