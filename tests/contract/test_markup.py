@@ -40,7 +40,7 @@ def modules():
 
 
 def scripts():
-    """All scripts that run in a page; of the web interface what is written here, without tests and libraries."""
+    """All scripts that run in a page; of the web interface the sources, without tests and libraries."""
     built = SOURCES / "server" / "static"
     written = [path for path in SOURCES.rglob("*.js") if not path.is_relative_to(built)]
     interface = [*FRONTEND.rglob("*.ts"), *FRONTEND.rglob("*.tsx")]
