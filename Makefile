@@ -84,6 +84,7 @@ bench-server: $(VENV)/.dev  ## Measure the server, with five million items in it
 	@$(BIN)/python benchmarks/server_datasets.py --rows 100000 1000000
 	@$(BIN)/python benchmarks/server_start.py
 	@$(BIN)/python benchmarks/server_pages.py --items 5000000
+	@$(BIN)/python benchmarks/web_pages.py --items 100000
 	@$(BIN)/python benchmarks/server_backup.py --items 5000000
 	@$(BIN)/python benchmarks/install_budget.py server
 

@@ -8,6 +8,7 @@ import { router } from "./router";
 import "./styles/tokens.css";
 import "./styles/ui.css";
 import "./styles/account.css";
+import "./styles/traces.css";
 
 applyTheme();
 
@@ -15,6 +16,7 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
+      networkMode: "always", // a browser may think that it is offline while this machine's server answers
       // What the server refuses it refuses again; it may be away for a moment.
       retry: (failures, error) => !(error instanceof ApiError && error.status < 500) && failures < 2,
     },

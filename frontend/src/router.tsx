@@ -6,6 +6,7 @@ import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
 import { rootRoute } from "./root-route";
 import { settingsRoutes } from "./settings-routes";
+import { traceRoutes } from "./trace-routes";
 
 const text = (value: unknown): string | undefined => {
   const string = typeof value === "number" ? String(value) : value;
@@ -128,6 +129,41 @@ export const reviewRoute = createRoute({
   component: lazy(() => import("./pages/review").then((page) => ({ default: page.ReviewPage }))),
 });
 
+const whole = (value: unknown): number | undefined => (Number.isInteger(Number(value)) && Number(value) > 0 ? Number(value) : undefined);
+
+export const datasetsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/datasets",
+  validateSearch: (search: Record<string, unknown>): { search?: string; project?: string } =>
+    optional({ search: text(search["search"]), project: text(search["project"]) }),
+  component: lazy(() => import("./pages/datasets").then((page) => ({ default: page.DatasetsPage }))),
+});
+
+export const datasetRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/datasets/$name",
+  validateSearch: (search: Record<string, unknown>): { version?: number; search?: string; upload?: boolean } =>
+    optional({
+      version: whole(search["version"]),
+      search: text(search["search"]),
+      upload: search["upload"] === true ? true : undefined,
+    }),
+  component: lazy(() => import("./pages/dataset").then((page) => ({ default: page.DatasetPage }))),
+});
+
+export const datasetDiffRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/datasets/$name/diff",
+  validateSearch: (search: Record<string, unknown>): { from?: number; to?: number; status?: string; page?: number } =>
+    optional({
+      from: whole(search["from"]),
+      to: whole(search["to"]),
+      status: oneOf(search["status"], "ADDED", "CHANGED", "REMOVED"),
+      page: whole(search["page"]),
+    }),
+  component: lazy(() => import("./pages/dataset-diff").then((page) => ({ default: page.DatasetDiffPage }))),
+});
+
 /** Without what is undefined, which must not stand in the address. */
 function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const kept = Object.entries(search).filter(([, value]) => value !== undefined);
@@ -135,7 +171,10 @@ function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T
 }
 
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, loginRoute, reviewRoute, projectRoute, experimentRoute, runRoute, compareRoute, ...settingsRoutes]),
+  routeTree: rootRoute.addChildren([
+    homeRoute, loginRoute, reviewRoute, datasetsRoute, datasetRoute, datasetDiffRoute, projectRoute, experimentRoute, runRoute,
+    compareRoute, ...traceRoutes, ...settingsRoutes,
+  ]),
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,

@@ -40,10 +40,11 @@ def modules():
 
 
 def scripts():
-    """All scripts; of the web interface what is written here, and not the bundle with its libraries."""
+    """All scripts that run in a page; of the web interface what is written here, without tests and libraries."""
     built = SOURCES / "server" / "static"
     written = [path for path in SOURCES.rglob("*.js") if not path.is_relative_to(built)]
-    return sorted([*written, *FRONTEND.rglob("*.ts"), *FRONTEND.rglob("*.tsx")])
+    interface = [*FRONTEND.rglob("*.ts"), *FRONTEND.rglob("*.tsx")]
+    return sorted([*written, *(path for path in interface if not path.name.endswith(".test.ts"))])
 
 
 def texts_of(tree):

@@ -67,12 +67,15 @@ def visit(chromium, server, addresses):
     """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
     opened = []
 
-    def open_page(address, *, width=1280, scheme="light"):
+    def open_page(address, *, width=1280, scheme="light", settles=True):
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page = noting_page(context, server)
+        page.asked = []
+        page.on("request", lambda asked: page.asked.append(asked.url))
         opened.append(page)
         page.goto(server + address.format(**addresses))
-        page.wait_for_load_state("networkidle")
+        if settles:
+            page.wait_for_load_state("networkidle")
         return page
 
     yield open_page
@@ -149,6 +152,80 @@ def test_an_item_opens_by_keyboard_and_closes_back_to_its_row(visit):
     assert page.evaluate("document.activeElement.className") == "row"
 
 
+def test_an_item_is_annotated_and_promoted_from_its_drawer(visit):
+    page = visit("{run}?item=61.0")
+    drawer = page.locator(".drawer")
+    drawer.get_by_role("button", name="✗ Incorrect").click()
+    page.get_by_text("Marked as incorrect").wait_for()
+    assert drawer.get_by_role("button", name="✗ Incorrect").get_attribute("aria-pressed") == "true"
+
+    page.get_by_role("button", name="Undo").click()
+
+    page.wait_for_selector(".drawer .chip[aria-pressed=false] >> text=✗ Incorrect")
+    drawer.get_by_role("button", name="Promote").click()
+    drawer.get_by_label("Dataset", exact=True).fill("from the drawer")
+    drawer.get_by_role("button", name="Make the dataset and promote").click()
+    page.get_by_text("In from the drawer since version 1").wait_for()
+
+
+def test_a_run_is_described_and_pinned_as_baseline(visit):
+    page = visit("{worst}")
+    page.get_by_text("Open item").last.click()
+    page.locator(".drawer").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Tags").fill("bad, <b>")
+    page.get_by_label("Notes").fill(HOSTILE)
+    page.get_by_role("button", name="Save description").click()
+
+    page.locator(".facts .tag", has_text="<b>").wait_for()
+    assert "window.pwned=1" in page.locator(".notes").inner_text()
+    page.get_by_role("button", name="Pin as baseline").click()
+    page.get_by_role("button", name="Unpin as baseline").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Pin as baseline").wait_for()
+
+
+def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server):
+    def send(method, path, body):
+        request = urllib.request.Request(f"{server}/api/v1{path}", json.dumps(body).encode(), method=method)
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def add(ordinal, *results, **fields):
+        item = {
+            "ordinal": ordinal,
+            "inputs": {"q": "?"},
+            "actualOutputs": {},
+            "evalResults": results,
+            **fields,
+        }
+        send("POST", f"/runs/{run}/items", {"items": [item]})
+
+    passed = {"name": "exact", "score": 1.0, "threshold": 0.5, "success": True}
+    failed = passed | {"score": 0.0, "success": False}
+    run = send("POST", "/projects/live/runs", {"experimentName": "going on", "plannedItems": 3})["runId"]
+    page = visit(f"/runs/{run}", settles=False)
+    page.get_by_text("The run has begun").wait_for()
+    add(0, passed)
+    page.get_by_text("Running: 1/3 items").wait_for()
+    page.locator(".rows .row", has_text="✓ pass").wait_for()
+    add(1, failed)
+    page.locator(".rows .row", has_text="✗ fail").wait_for()
+    traceback = {"dokimos": {"errorDetail": {"traceback": "in line 8 of evals.py"}}}
+    add(2, error="ValueError: no", metadata=traceback)
+
+    send("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+
+    page.get_by_text("✗ 50.0 % passed").wait_for()
+    assert "1 item errored and is left out of this rate" in page.locator(".sentence").inner_text()
+    page.locator(".rows .row", has_text="! error").click()
+    page.get_by_text("Traceback", exact=True).click()
+    page.get_by_text("in line 8 of evals.py").first.wait_for()
+    assert f"{server}/api/v1/events?run={run}" in page.asked
+
+
 def test_a_comparison_says_in_one_sentence_what_changed_and_shows_it_side_by_side(visit):
     page = visit("{diff}")
 
@@ -191,6 +268,7 @@ def test_further_runs_are_compared_with_the_same_baseline(visit):
     page = visit("{three}")
 
     verdicts = page.locator("table", has_text="Verdict").locator("tbody tr")
+    verdicts.nth(1).wait_for()
     assert [row.split("\t")[-1] for row in verdicts.all_inner_texts()] == ["– no clear change", "✗ regressed"]
     assert page.get_by_role("button", name="✗ Newly failed 31").count() == 1
     page.get_by_role("button", name="Remove Candidate 1").click()
@@ -209,8 +287,10 @@ def test_what_is_not_there_says_what_to_do(visit):
 
 def test_a_page_that_cannot_be_loaded_says_so_and_comes_back(visit):
     page = visit("/")
+    link = page.get_by_role("link", name="a/b").first
+    link.wait_for()
     page.context.set_offline(True)
-    page.get_by_role("link", name="a/b").first.click()
+    link.click()
     page.get_by_text("A part of this page could not be loaded").wait_for(timeout=60_000)
 
     page.context.set_offline(False)
@@ -218,6 +298,25 @@ def test_a_page_that_cannot_be_loaded_says_so_and_comes_back(visit):
 
     page.get_by_role("heading", name="Experiments").wait_for(timeout=60_000)
     assert page.locator("main .state").count() == 0
-    page.complaints[:] = [
-        text for text in page.complaints if "DISCONNECTED" not in text and "imported module" not in text
-    ]
+    forget_lost_connections(page)
+
+
+def test_what_was_read_stays_in_sight_when_the_server_goes_away(visit):
+    page = visit("{run}")
+    page.locator(".rows .row").first.wait_for()
+    page.context.set_offline(True)
+    # As somebody comes back to the tab, again and again: what has just been read is not read anew.
+    page.evaluate("setInterval(() => window.dispatchEvent(new Event('visibilitychange')), 500)")
+    page.get_by_text("! Not up to date. The server does not answer").wait_for(timeout=60_000)
+    assert page.locator(".rows .row").count() > 5
+
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+
+    page.get_by_text("! Not up to date").wait_for(state="detached")
+    forget_lost_connections(page)
+
+
+def forget_lost_connections(page):
+    expected = ("DISCONNECTED", "imported module")
+    page.complaints[:] = [text for text in page.complaints if not any(word in text for word in expected)]

@@ -67,18 +67,19 @@ def test_keys_judge_comment_label_and_undo(visit, server):
     page.keyboard.press("c")
     page.keyboard.type("too 1 short")
     page.keyboard.press("Enter")
-    page.keyboard.press("2")
-    card.get_by_text("question 1").wait_for()
-    page.keyboard.press("1")
-    card.get_by_text("question 2").wait_for()
-    page.keyboard.press("u")
-    card.get_by_text("question 1").wait_for()
+    for key, path, shown in (
+        ("2", "**/review", "question 1"),
+        ("1", "**/review", "question 2"),
+        ("u", "**/undo", "question 1"),
+    ):
+        with page.expect_response(path):
+            page.keyboard.press(key)
+        card.get_by_text(shown).wait_for()
     page.get_by_text("1 done here").wait_for()
     page.keyboard.press("j")
     card.get_by_text("question 2").wait_for()
     page.keyboard.press("?")
     page.get_by_role("region", name="Keys").wait_for()
-    page.wait_for_load_state("networkidle")
 
     (review,) = read_reviews(server, first)
     assert (review["verdict"], review["note"]) == ("INCORRECT", "too 1 short")
@@ -140,3 +141,54 @@ def test_a_verdict_that_the_server_cannot_take_is_told_and_sent_again(visit, ser
         problem.get_by_role("button", name="Send again").click()
     assert read_reviews(server, item)[0]["verdict"] == "INCORRECT"
     page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
+
+
+def press_until_focused(page, locator):
+    """Go on with the tab key to what is meant, as somebody without a mouse does."""
+    locator.wait_for()
+    for _ in range(200):
+        if locator.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError("The tab key does not lead there.")
+
+
+def test_the_way_from_a_failed_run_to_a_case_of_a_dataset_needs_no_mouse(visit, server):
+    run = push_run(server, "loop")
+    page = visit(f"/runs/{run}")
+
+    press_until_focused(page, page.locator(".rows .row").first)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.locator(".drawer").get_by_text("Exact Match", exact=True).wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".drawer").wait_for(state="detached")
+    press_until_focused(page, page.get_by_role("link", name="Review items"))
+    page.keyboard.press("Enter")
+    card = page.get_by_role("region", name="Item to review")
+    card.get_by_text("1 of 5").wait_for()
+    page.keyboard.press("e")
+    page.locator("#corrected-output:focus").wait_for()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("yes, within 30 days")
+    page.keyboard.press("Control+Enter")
+    page.keyboard.press("p")
+    page.locator("#promote-dataset:focus").wait_for()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("regressions")
+    page.keyboard.press("Enter")
+    page.get_by_text("In regressions since version 1").wait_for()
+    with page.expect_response("**/review"):
+        page.keyboard.press("2")
+    card.get_by_text("2 of 5").wait_for()
+    press_until_focused(page, page.get_by_role("link", name="Datasets"))
+    page.keyboard.press("Enter")
+    press_until_focused(page, page.get_by_role("link", name="regressions"))
+    page.keyboard.press("Enter")
+
+    page.locator(".row.case").get_by_text("yes, within 30 days").wait_for()
+    (item,) = server.call("GET", "/datasets/regressions/versions/latest/items")[1]["content"]
+    assert item["source"]["runId"] == run
+    (review,) = server.call("GET", f"/runs/{run}/items/{item['source']['itemResultId']}/reviews")[1]
+    assert review["verdict"] == "INCORRECT"
+    assert review["overriddenExpectedOutput"] == item["expectedOutputs"]

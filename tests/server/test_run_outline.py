@@ -71,6 +71,21 @@ def test_an_outline_of_what_a_search_or_a_filter_finds_has_those_items_alone(api
     assert outline(api, run, search="nothing")["outcomes"] == ""
 
 
+def test_evaluators_stand_in_the_order_of_their_first_scores_and_the_last_of_several_scores_counts(api):
+    run = start(api)
+    items = [
+        item(0, INFORMS, {**PASSED, "score": 0.1 + 0.2}),
+        item(1, {"name": "a", "score": 1e300, "success": True}, FAILED, INFORMS, PASSED),
+    ]
+    assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+
+    assert outline(api, run)["evaluators"] == [
+        {"evaluatorName": "tone", "scores": [0.75, 0.75], "outcomes": "ii"},
+        {"evaluatorName": "exact", "scores": [0.1 + 0.2, 1.0], "outcomes": "pp"},
+        {"evaluatorName": "a", "scores": [None, 1e300], "outcomes": "-p"},
+    ]
+
+
 def test_an_outline_of_an_empty_run_is_empty_and_of_none_is_not_found(api):
     assert outline(api, start(api))["evaluators"] == []
     missing = api.get("/api/v1/runs/00000000-0000-7000-8000-000000000000/outline")

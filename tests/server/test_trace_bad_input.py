@@ -252,8 +252,8 @@ def test_a_span_that_the_database_refuses_costs_no_other(api, monkeypatch):
     """Whatever nobody has thought of: here a text that is not one for PostgreSQL, nor for SQLite."""
     from dokimos.server._services.traces import new_spans
 
-    monkeypatch.setattr(new_spans, "clean", lambda text: "\ud800\0" if text == "bad" else text)
-    spans = [span(number, {"input": "bad" if number in (3, 8) else "good"}) for number in range(1, 12)]
+    monkeypatch.setattr(new_spans, "clean", lambda text: "\ud800\0" if text == "b\u00e4d" else text)
+    spans = [span(number, {"input": "b\u00e4d" if number in (3, 8) else "good"}) for number in range(1, 12)]
     answer = post(api, export(*spans)).json()
     assert (answer["acceptedSpans"], answer["rejectedSpans"]) == (9, 2)
     assert answer["rejectedReasons"] == {"a value that the database does not take": 2}

@@ -18,7 +18,7 @@ from dokimos.server._db.trace_tables import (
     TRACE_SOURCES,
     TRACES,
 )
-from dokimos.server._services.traces.new_spans import hash_attribute
+from dokimos.server._services.traces.attribute_hashes import hash_attribute
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_texts import match_expression, text_table

@@ -1,6 +1,6 @@
 /** What the pages of datasets ask for and change. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { apiPath, change, get, send } from "./client";
+import { ApiError, apiPath, change, get, send } from "./client";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -67,16 +67,61 @@ export type ItemChange = Schemas["ItemChangeBody"];
 
 export interface Edit {
   readonly name: string;
-  readonly version: number;
-  readonly latest: number;
+  /** The version that is changed, and the latest one that is known; null where there is none yet. */
+  readonly version: number | null;
+  readonly latest: number | null;
   readonly description: string;
   readonly changes: readonly ItemChange[];
 }
 
 /** Makes a new version; refused with 409 where somebody has made another one since `latest` was read. */
-export const editVersion = ({ name, version, latest, description, changes }: Edit) =>
-  change<DatasetVersion>("POST", `${datasetPath(name)}/versions/${version}/edits`, {
-    description: description || null,
-    changes,
-    expectedLatestVersion: latest,
+export async function editVersion({ name, version, latest, description, changes }: Edit): Promise<DatasetVersion> {
+  const path = `${datasetPath(name)}/versions`;
+  const said = description || null;
+  if (version === null) {
+    const now = await get<Dataset>(datasetPath(name), { limit: 1 });
+    if (now.latestVersion !== null) throw new ApiError(409, `Version ${now.latestVersion} came first.`);
+    return change<DatasetVersion>("POST", path, { description: said, items: changes.map(({ op: _, ...item }) => item) });
+  }
+  return change<DatasetVersion>("POST", `${path}/${version}/edits`, { description: said, changes, expectedLatestVersion: latest });
+}
+
+/** The names of the datasets of a project: those that its runs use, or that it was given. */
+export const projectDatasetsQuery = (project: string | undefined) =>
+  queryOptions({
+    queryKey: ["project-datasets", project],
+    queryFn: async ({ signal }) => {
+      const path = `/projects/${encodeURIComponent(project ?? "")}/datasets`;
+      const rows = await get<Schemas["ProjectDatasetAnswer"][]>(path, { limit: 500 }, signal);
+      return rows.map((row) => row.name);
+    },
+    enabled: project !== undefined,
   });
+
+const MOST_PROJECTS = 40;
+const MOST_EXPERIMENTS = 30;
+export const RUNS_LOOKED_AT = 100;
+
+/** The newest runs that used a dataset, in all projects that have it. */
+export const usersOfDatasetQuery = (name: string, isWanted: boolean) =>
+  queryOptions({
+    queryKey: ["dataset-users", name],
+    enabled: isWanted,
+    queryFn: async ({ signal }) => {
+      const projects = (await get<Schemas["ProjectAnswer"][]>("/projects", {}, signal)).slice(0, MOST_PROJECTS);
+      const uses = await Promise.all(projects.map(async (project) => {
+        const path = `/projects/${encodeURIComponent(project.name)}`;
+        const known = await get<Schemas["ProjectDatasetAnswer"][]>(`${path}/datasets`, { search: name }, signal);
+        return known.some((one) => one.name === name) ? get<Schemas["ExperimentAnswer"][]>(`${path}/experiments`, {}, signal) : [];
+      }));
+      const runs = await Promise.all(uses.flat().slice(0, MOST_EXPERIMENTS).map(async (experiment) => {
+        const listed = await get<Schemas["RunSummary"][]>(`/experiments/${experiment.id}/runs`, { limit: RUNS_LOOKED_AT }, signal);
+        return listed.filter((run) => run.datasetName === name).map((run) => ({ run, experiment }));
+      }));
+      return runs.flat().sort((a, b) => b.run.startedAt.localeCompare(a.run.startedAt));
+    },
+    staleTime: 60_000,
+  });
+
+export const exportAddress = (name: string, version: number, format: string) =>
+  apiPath(`${datasetPath(name)}/versions/${version}/export`, { format });

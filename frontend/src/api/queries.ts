@@ -19,6 +19,9 @@ export type Trends = Schemas["TrendsAnswer"];
 export type Verdict = Schemas["ExperimentVerdict"];
 
 const LIVE_MS = 2_000;
+/** Where the server tells of changes: in case that something was missed. */
+const TOLD_MS = 30_000;
+const SHORT_MS = 10_000;
 const LIVE_STATUSES: readonly string[] = ["PENDING", "RUNNING", "EVALUATING"];
 
 export const isLive = (status: string | undefined): boolean => LIVE_STATUSES.includes(status ?? "");
@@ -41,28 +44,29 @@ export const trendsQuery = (experiment: string) =>
     queryFn: ({ signal }) => get<Trends>(`/experiments/${experiment}/trends`, { limit: 30 }, signal),
   });
 
-export const runsQuery = (experiment: string, search = "") =>
+export const runsQuery = (experiment: string, search = "", isTold = false) =>
   queryOptions({
     queryKey: ["runs", experiment, search],
     queryFn: ({ signal }) => get<RunSummary[]>(`/experiments/${experiment}/runs`, { limit: 200, search }, signal),
     placeholderData: keepPreviousData,
-    refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? LIVE_MS : false),
+    refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? (isTold ? TOLD_MS : LIVE_MS) : false),
   });
 
-export const runQuery = (run: string) =>
+export const runQuery = (run: string, isTold = false) =>
   queryOptions({
     queryKey: ["run", run],
     queryFn: ({ signal }) => get<Run>(`/runs/${run}`, { size: 1 }, signal),
-    refetchInterval: (query) => (isLive(query.state.data?.status) ? LIVE_MS : false),
+    refetchInterval: (query) => (isLive(query.state.data?.status) ? (isTold ? TOLD_MS : LIVE_MS) : false),
   });
 
 /** The outcome of every item; asked for again whenever the run says that it has more. */
-export const outlineQuery = (run: string, version: string, search = "") =>
+export const outlineQuery = (run: string, version: string, search = "", goesOn = false) =>
   queryOptions({
     queryKey: ["outline", run, search, version],
     queryFn: ({ signal }) => get<OutlineAnswer>(`/runs/${run}/outline`, { search }, signal),
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
+    ...(goesOn ? { gcTime: SHORT_MS } : {}),
   });
 
 export const itemsQuery = (run: string, ordinals: readonly number[], version: string) =>

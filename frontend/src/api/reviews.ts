@@ -52,11 +52,14 @@ export const queueQuery = (filter: QueueFilter) =>
     refetchOnReconnect: false,
   });
 
-const itemPath = (item: QueueItem) => `/runs/${item.runId}/items/${item.itemId}`;
+/** An item of a run, wherever it is reviewed. */
+export type ItemPlace = Pick<QueueItem, "runId" | "itemId">;
 
-export const readReviews = (item: QueueItem, signal?: AbortSignal) => get<Review[]>(`${itemPath(item)}/reviews`, {}, signal);
+const itemPath = (item: ItemPlace) => `/runs/${item.runId}/items/${item.itemId}`;
 
-export const reviewsQuery = (item: QueueItem) =>
+export const readReviews = (item: ItemPlace, signal?: AbortSignal) => get<Review[]>(`${itemPath(item)}/reviews`, {}, signal);
+
+export const reviewsQuery = (item: ItemPlace) =>
   queryOptions({
     queryKey: ["reviews", item.itemId],
     queryFn: ({ signal }) => readReviews(item, signal),
@@ -77,9 +80,9 @@ export const alignmentQuery = (run: string) =>
     staleTime: 30_000,
   });
 
-export const giveReview = (item: QueueItem, body: ReviewBody) => change<Review>("PUT", `${itemPath(item)}/review`, body);
+export const giveReview = (item: ItemPlace, body: ReviewBody) => change<Review>("PUT", `${itemPath(item)}/review`, body);
 
-export const undoReview = (item: QueueItem) => change<{ review: Review | null }>("POST", `${itemPath(item)}/review/undo`);
+export const undoReview = (item: ItemPlace) => change<{ review: Review | null }>("POST", `${itemPath(item)}/review/undo`);
 
 export const claimItems = (filter: QueueFilter, count: number) => {
   const { sort, ...chosen } = toQuery(filter);

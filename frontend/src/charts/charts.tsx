@@ -81,6 +81,7 @@ export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (positi
           <path className="f-fail" d={cells(columns, row.outcomes, "f", left, step, line * 15, 12)} />
           <path className="f-soft" d={cells(columns, row.outcomes, "p", left, step, line * 15 + 5, 7)} />
           <path className="f-none" d={cells(columns, row.outcomes, "i", left, step, line * 15 + 9, 3)} />
+          <path className="f-error" d={errorCells(columns, row.outcomes, outline, left, step, line * 15)} />
         </g>
       ))}
       <rect
@@ -102,7 +103,7 @@ export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (positi
 function cells(
   columns: readonly (readonly number[])[],
   outcomes: string,
-  wanted: "p" | "f" | "i",
+  wanted: "p" | "f" | "i" | "e",
   left: number,
   step: number,
   y: number,
@@ -118,11 +119,28 @@ function cells(
   return path;
 }
 
+/** Columns whose items have no score of an evaluator and errored. */
+function errorCells(
+  columns: readonly (readonly number[])[],
+  outcomes: string,
+  outline: Outline,
+  left: number,
+  step: number,
+  y: number,
+): string {
+  const letters = Array.from(outcomes, (letter, position) =>
+    letter === "-" && outline.outcomes[position] === "error" ? "e" : letter,
+  ).join("");
+  return cells(columns, letters, "e", left, step, y, 12);
+}
+
 function worst(positions: readonly number[], outcomes: string): string {
   let found = "-";
   for (const position of positions) {
     const letter = outcomes[position] ?? "-";
     if (letter === "f") return "f";
+    if (letter === "e") found = "e";
+    if (found === "e") continue;
     if (letter === "p" || (letter === "i" && found === "-")) found = letter;
   }
   return found;

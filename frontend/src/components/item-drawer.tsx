@@ -3,9 +3,14 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { type EvalResult, type Item, type Run, itemsQuery } from "../api/queries";
 import { cost, count, duration, score, shown, textOf } from "../lib/format";
-import { chunksOf, conversationOf, nameOf, outcomeOfResult, toolCallsOf } from "../lib/items";
+import { giveReview, undoReview } from "../api/reviews";
+import { mayWrite, sessionQuery } from "../api/session";
+import { useWrite } from "../api/write";
+import { chunksOf, commandOf, conversationOf, errorsOf, nameOf, outcomeOfResult, toolCallsOf } from "../lib/items";
 import { compareWords } from "../lib/words";
 import { Failure, Loading, Sign, State, Text } from "./bits";
+import { NotSaved } from "./notices";
+import { PromoteForm } from "./promote-form";
 
 interface Props {
   readonly run: Run;
@@ -49,7 +54,7 @@ export function ItemDrawer({ run, place, version, onClose }: Props) {
         )}
         {item !== undefined && <ItemBody item={item} />}
       </div>
-      {item !== undefined && <Foot item={item} />}
+      {item !== undefined && <Foot run={run} item={item} version={version} />}
     </aside>
   );
 }
@@ -67,12 +72,18 @@ function ItemBody({ item }: { item: Item }) {
   const chunks = chunksOf(item);
   return (
     <>
-      {item.error !== null && (
-        <>
-          <h3>Error</h3>
-          <Text>{item.error}</Text>
-        </>
-      )}
+      {errorsOf(item).map((one, index) => (
+        <div key={index}>
+          <h3>{one.evaluator === null ? "Error" : `Error of ${shown(one.evaluator)}`}</h3>
+          <Text>{one.text}</Text>
+          {one.traceback !== null && (
+            <details>
+              <summary>Traceback</summary>
+              <Text>{one.traceback}</Text>
+            </details>
+          )}
+        </div>
+      ))}
       <h3>Input</h3>
       <Text>{textOf(item.input)}</Text>
       <Answers item={item} />
@@ -117,12 +128,6 @@ function ItemBody({ item }: { item: Item }) {
       )}
       <h3>Evaluators</h3>
       <div>{item.evalResults.map((result) => <Judged key={result.id} result={result} />)}</div>
-      {item.judgeErrors.map((one) => (
-        <div className="judged" key={one.jobId + one.evaluatorName}>
-          <div className="line"><Sign outcome="error" word={false} /><b>{shown(one.evaluatorName)}</b></div>
-          <p>{shown(one.message)}</p>
-        </div>
-      ))}
       <h3>Facts</h3>
       <p className="facts">
         <span>{duration(item.latencyMs)}</span>
@@ -130,6 +135,7 @@ function ItemBody({ item }: { item: Item }) {
         {item.tokensIn !== null && <span>{count(item.tokensIn)} tokens in, {count(item.tokensOut ?? 0)} out</span>}
         <span>item {item.ordinal}, repetition {item.repetition}</span>
       </p>
+      {item.annotation?.note != null && <><h3>Note of a reviewer</h3><Text>{item.annotation.note}</Text></>}
       <details>
         <summary>Everything as JSON</summary>
         <Text>{JSON.stringify(item, null, 2)}</Text>
@@ -141,13 +147,14 @@ function ItemBody({ item }: { item: Item }) {
 /** What came beside what was expected, with the words that differ marked. */
 function Answers({ item }: { item: Item }) {
   const expected = textOf(item.expectedOutput?.["output"] ?? item.expectedOutput);
-  const got = textOf(item.actualOutput["output"] ?? item.actualOutput);
-  const words = expected === "" ? null : compareWords(expected, got);
+  const cameNothing = Object.keys(item.actualOutput).length === 0;
+  const got = cameNothing ? "" : textOf(item.actualOutput["output"] ?? item.actualOutput);
+  const words = expected === "" || cameNothing ? null : compareWords(expected, got);
   if (words === null) {
     return (
       <>
         <h3>Got</h3>
-        <Text>{got}</Text>
+        {cameNothing ? <p className="muted">nothing came</p> : <Text>{got}</Text>}
         {expected !== "" && <h3>Expected</h3>}
         {expected !== "" && <Text>{expected}</Text>}
       </>
@@ -193,17 +200,65 @@ function Judged({ result }: { result: EvalResult }) {
   );
 }
 
-function Foot({ item }: { item: Item }) {
+function Foot({ run, item, version }: { run: Run; item: Item; version: string }) {
+  const session = useQuery(sessionQuery);
+  const [isPromoting, setIsPromoting] = useState(false);
   const testCase = JSON.stringify({
     id: nameOf(item),
     inputs: item.input,
     ...(item.expectedOutput === null ? {} : { expectedOutputs: item.expectedOutput }),
   });
+  const command = commandOf(item, run.provenance);
   return (
     <div className="drawer-foot">
+      {mayWrite(session.data) && <Annotate run={run} item={item} version={version} />}
+      {mayWrite(session.data) && <button type="button" className="btn" aria-expanded={isPromoting} onClick={() => setIsPromoting(!isPromoting)}>Promote</button>}
       <CopyButton text={testCase}>Copy as test case</CopyButton>
+      {command !== null && <CopyButton text={command}>Copy as command</CopyButton>}
       <CopyButton text={location.href}>Copy link</CopyButton>
+      {isPromoting && <PromoteForm itemId={item.id} expected={null} onClose={() => setIsPromoting(false)} />}
     </div>
+  );
+}
+
+const VERDICTS = [["CORRECT", "✓ Correct"], ["INCORRECT", "✗ Incorrect"], ["UNSURE", "? Unsure"]] as const;
+
+/** A person's verdict on the item; the review queue has the same, with corrections and labels. */
+function Annotate({ run, item, version }: { run: Run; item: Item; version: string }) {
+  const place = { runId: run.id, itemId: item.id };
+  const items = itemsQuery(run.id, [item.ordinal], version).queryKey;
+  const keys = () => [items, ["alignment", run.id], ["corrected", run.id], ["reviews", item.id]];
+  const undo = useWrite({ what: "The verdict", send: () => undoReview(place), keys });
+  const write = useWrite({
+    what: "The verdict",
+    send: (verdict: (typeof VERDICTS)[number][0]) => giveReview(place, {
+      verdict,
+      overriddenExpectedOutput: item.annotation?.overriddenExpectedOutput ?? null,
+      note: item.annotation?.note ?? null,
+      labels: null,
+    }),
+    keys,
+    notice: (_, verdict) => ({ text: `Marked as ${verdict.toLowerCase()}`, undo: () => undo.save(undefined) }),
+  });
+  return (
+    <>
+      <span className="actions" role="group" aria-label="A person's verdict">
+        {VERDICTS.map(([verdict, label]) => (
+          <button
+            key={verdict}
+            type="button"
+            className="chip"
+            aria-pressed={item.annotation?.verdict === verdict}
+            disabled={write.isSaving}
+            onClick={() => write.save(verdict)}
+          >
+            {label}
+          </button>
+        ))}
+      </span>
+      <NotSaved write={write} />
+      <NotSaved write={undo} />
+    </>
   );
 }
 

@@ -12,6 +12,8 @@ interface Props {
   readonly labels: readonly Label[];
   readonly fault: string | null;
   readonly isPromoting: boolean;
+  /** Whether who is signed in may review; the page says why not. */
+  readonly isAllowed: boolean;
   readonly commentField: Ref<HTMLInputElement>;
   readonly expectedField: Ref<HTMLTextAreaElement>;
   readonly onDraft: (draft: Draft) => void;
@@ -39,6 +41,7 @@ export function ReviewForm(props: Props) {
             key={one.verdict}
             type="button"
             className={`vote ${one.style}`}
+            disabled={!props.isAllowed}
             aria-pressed={verdict === one.verdict}
             onClick={() => props.onVerdict(one.verdict)}
           >
@@ -82,7 +85,15 @@ export function ReviewForm(props: Props) {
           onKeyDown={leave}
         />
         <button type="button" className="btn" onClick={props.onCorrect}>Correct expected<kbd>e</kbd></button>
-        <button type="button" className={props.isPromoting ? "btn" : "btn main"} aria-expanded={props.isPromoting} onClick={props.onPromote}>Promote<kbd>p</kbd></button>
+        <button
+          type="button"
+          className={props.isPromoting ? "btn" : "btn main"}
+          disabled={!props.isAllowed}
+          aria-expanded={props.isPromoting}
+          onClick={props.onPromote}
+        >
+          Promote<kbd>p</kbd>
+        </button>
       </div>
     </>
   );

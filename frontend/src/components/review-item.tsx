@@ -40,12 +40,16 @@ export function ItemToReview({ item, place, total }: { item: QueueItem; place: n
   );
 }
 
+// Longer texts are cut where they are shown, which marks in them would not be.
+const MOST_MARKED = 50_000;
+
 /** Output and expected side by side, with the words that differ marked. */
 function Answers({ item }: { item: QueueItem }) {
   const expected = readable(item.expectedOutput);
   const got = readable(item.actualOutput);
   const isEmpty = item.error !== null && Object.keys(item.actualOutput).length === 0;
-  const words = expected === "" || isEmpty ? null : compareWords(expected, got);
+  const isLong = expected.length + got.length > MOST_MARKED;
+  const words = expected === "" || isEmpty || isLong ? null : compareWords(expected, got);
   return (
     <div className="pair">
       <div>

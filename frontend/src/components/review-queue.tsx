@@ -42,15 +42,16 @@ export function QueueList({ items, current, total, verdictOf, onShow }: ListProp
   );
 }
 
-export function Progress({ decisions, total }: { decisions: Decisions; total: number }) {
+export function Progress({ decisions, left }: { decisions: Decisions; left: number }) {
   const given = [...decisions.verdicts.values()];
   const number = (verdict: Verdict) => given.filter((one) => one === verdict).length;
   const correct = number("CORRECT");
   const incorrect = number("INCORRECT");
   const unsure = number("UNSURE");
   const done = correct + incorrect + unsure;
+  const total = done + left;
   const unit = 1000 / Math.max(total, 1);
-  const minutes = estimateMinutes(decisions.decidedAt, total - done);
+  const minutes = estimateMinutes(decisions.decidedAt, left);
   return (
     <>
       <svg className="outcomes" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">

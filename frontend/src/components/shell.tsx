@@ -5,6 +5,7 @@ import { Fragment, type ReactNode, createContext, useContext, useEffect, useStat
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { shown } from "../lib/format";
+import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
@@ -15,7 +16,8 @@ const MOST_PROJECTS = 12;
 
 /** The groups of the menu: a page that is new gets its line here. */
 const GROUPS: readonly (readonly [string, readonly MenuLink[]])[] = [
-  ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }, { label: "Review queue", to: "/review-queue" }]],
+  ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }, { label: "Review queue", to: "/review-queue" }, { label: "Datasets", to: "/datasets" }]],
+  ["Observability", [{ label: "Traces", to: "/traces" }, { label: "Sessions", to: "/sessions" }, { label: "Trace eval rules", to: "/trace-eval-rules" }, { label: "Alerts", to: "/trace-alerts" }]],
   ["Settings", [
     { label: "LLM connections", to: "/llm-connections" },
     { label: "API keys", to: "/api-keys" },
@@ -61,6 +63,7 @@ export function Shell() {
           </header>
           <main id="main" tabIndex={-1}>
             <NewVersion />
+            <Stale />
             {path !== "/login" && <SignInNeeded />}
             <Outlet />
           </main>

@@ -40,12 +40,18 @@ export function duration(ms: number | null | undefined): string {
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const DAY_OF_YEAR = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const SECONDS = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** A time in the viewer's zone, `22 Nov, 22:14`; the year where it is not this one. */
 export function time(value: string, now = new Date()): string {
   const date = new Date(value);
   const day = date.getFullYear() === now.getFullYear() ? DAY : DAY_OF_YEAR;
   return `${day.format(date)}, ${CLOCK.format(date)}`;
+}
+
+/** The time of day of a moment, in milliseconds since 1970: `22:14:05`. */
+export function clock(moment: number): string {
+  return SECONDS.format(new Date(moment));
 }
 
 export function utc(value: string): string {

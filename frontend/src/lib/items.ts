@@ -4,9 +4,58 @@ import { score, textOf } from "./format";
 
 /** The id that the dataset gives an item, or its place in the run. */
 export function nameOf(item: Item): string {
-  const own = item.metadata?.["dokimos"];
-  const id = typeof own === "object" && own !== null ? (own as Record<string, unknown>)["id"] : undefined;
+  const id = ownOf(item)["id"];
   return typeof id === "string" || typeof id === "number" ? String(id) : `#${item.ordinal}`;
+}
+
+/** What our client says of an item in its metadata, for which the wire has no field. */
+function ownOf(item: Item): Record<string, unknown> {
+  return record(item.metadata?.["dokimos"]);
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+}
+
+export interface ItemError {
+  /** The evaluator that failed; null where the application did. */
+  readonly evaluator: string | null;
+  readonly text: string;
+  /** Where it happened, where that is known. */
+  readonly traceback: string | null;
+}
+
+/** Everything that went wrong with an item: the application's error, and those of evaluators. */
+export function errorsOf(item: Item): ItemError[] {
+  const own = ownOf(item);
+  const details = record(own["errorDetails"]);
+  const evaluators = Object.entries(record(own["errors"])).map(
+    ([evaluator, text]): ItemError => ({ evaluator, text: textOf(text), traceback: tracebackOf(details[evaluator]) }),
+  );
+  const judges = item.judgeErrors.map((one): ItemError => ({ evaluator: one.evaluatorName, text: one.message, traceback: null }));
+  // The error of an item whose evaluators alone failed says what they say.
+  const isOfTask = item.error !== null && evaluators.length === 0;
+  const task: ItemError[] = isOfTask ? [{ evaluator: null, text: item.error ?? "", traceback: tracebackOf(own["errorDetail"]) }] : [];
+  return [...task, ...evaluators, ...judges];
+}
+
+function tracebackOf(detail: unknown): string | null {
+  const text = record(detail)["traceback"];
+  return typeof text === "string" && text !== "" ? text : null;
+}
+
+/** The command that runs this one item again; null where nobody knows how it was run. */
+export function commandOf(item: Item, provenance: Readonly<Record<string, unknown>> | null): string | null {
+  const id = ownOf(item)["id"];
+  const command = provenance?.["command"];
+  if (typeof id !== "string" || !Array.isArray(command)) return null;
+  const [program, verb, ...rest] = command.map(String);
+  if (program?.split(/[\\/]/).at(-1)?.replace(/\.exe$/i, "") !== "dokimos" || verb !== "run") return null;
+  return ["dokimos", "run", ...rest, "--filter", `id:${id}`].map(quote).join(" ");
+}
+
+function quote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Why an item did not pass, in one line: its error, or the reason of the first evaluator that is not content. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countOutcomes, histogram, quantile, readOutline, select, wilson } from "./outline";
+import { countOutcomes, findWorst, histogram, quantile, readOutline, select, wilson } from "./outline";
 
 const outline = readOutline({
   ordinals: [0, 1, 2, 3, 3],
@@ -59,5 +59,24 @@ describe("figures", () => {
     expect(wilson(27, 46)?.map((end) => end.toFixed(3))).toEqual(["0.443", "0.717"]);
     expect(wilson(0, 10)?.map((end) => end.toFixed(3))).toEqual(["0.000", "0.278"]);
     expect(wilson(0, 0)).toBeNull();
+  });
+});
+
+describe("findWorst", () => {
+  const outlineOf = (outcomes: string) =>
+    readOutline({
+      ordinals: [...outcomes].map((_, index) => index),
+      repetitions: [...outcomes].map(() => 0),
+      outcomes,
+      latenciesMs: [],
+      evaluators: [],
+      excludedEvaluators: [],
+    });
+
+  it("has one errored item among many failed ones, and no item that passed", () => {
+    expect(findWorst(outlineOf("pffffe"), 3)).toEqual([1, 2, 5]);
+    expect(findWorst(outlineOf("pfeeep"), 3)).toEqual([1, 2, 3]);
+    expect(findWorst(outlineOf("ppuu"), 3)).toEqual([]);
+    expect(findWorst(outlineOf(""), 3)).toEqual([]);
   });
 });

@@ -93,6 +93,14 @@ function comparePositions(outline: Outline, order: Order): (a: number, b: number
     a - b;
 }
 
+/** The items to look at first: the worst, with one that errored among them where there is one. */
+export function findWorst(outline: Outline, most: number): number[] {
+  const order = select(outline, { outcome: null, failedEvaluator: null, order: "worst" });
+  const failed = order.filter((position) => outline.outcomes[position] === "fail");
+  const errored = order.filter((position) => outline.outcomes[position] === "error");
+  return [...failed.slice(0, most - Math.min(1, errored.length)), ...errored].slice(0, most);
+}
+
 /** How many evaluators are not content with each item. */
 function failuresOf(outline: Outline): Float64Array {
   const failures = new Float64Array(outline.size);

@@ -5,6 +5,7 @@ import { type QueueItem, type Review, type ReviewBody, giveReview, readReviews, 
 import { sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
 import { describeFailure } from "./failures";
+import { notice } from "./notices";
 import { type Verdict, findUnseen } from "./review";
 
 /** Somebody has said something about the item since it was shown. */
@@ -17,6 +18,7 @@ class UnseenReview extends Error {
 interface Decision {
   readonly item: QueueItem;
   readonly body: ReviewBody;
+  /** What was decided about it in this sitting before. */
   readonly before: Verdict | null;
   /** Whether to save it whatever others have said meanwhile. */
   readonly isForced: boolean;
@@ -73,6 +75,7 @@ export function useDecisions(): Decisions {
     },
     onFailed: (error, decision) => {
       show(decision.item.itemId, decision.before);
+      notice.set(null); // it says that the verdict is given, and its "Undo" would take back another one
       trail.current = trail.current.filter((one) => one !== decision);
       const theirs = error instanceof UnseenReview ? error.theirs : null;
       const problem = { decision, theirs, text: describeFailure(error, "The verdict", role) };
@@ -101,7 +104,7 @@ export function useDecisions(): Decisions {
     decidedAt,
     problems,
     decide: (item, body) => {
-      const before = verdicts.get(item.itemId) ?? item.currentVerdict;
+      const before = verdicts.get(item.itemId) ?? null;
       start({ item, body, before, isForced: false });
     },
     resend: ({ decision }) => start({ ...decision, isForced: true }),

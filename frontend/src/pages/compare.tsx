@@ -26,9 +26,9 @@ export function ComparePage() {
   const chosen = useQuery({ ...baselineQuery(experimentId, runId), enabled: search.baselineRunId === undefined });
   const baseline = search.baselineRunId ?? chosen.data?.baselineRunId ?? undefined;
   const candidates = [...new Set([runId, ...(search.also ?? [])])].filter((id) => id !== baseline);
-  if (trends.isPending || runs.isPending) return <Loading />;
-  if (trends.isError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
-  if (runs.isError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  if (trends.isLoadingError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
+  if (runs.isLoadingError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  if (trends.data === undefined || runs.data === undefined) return <Loading />;
   return (
     <>
       <Crumbs title="Compare">
@@ -47,7 +47,7 @@ export function ComparePage() {
           <p>{chosen.data?.reason ?? "An earlier run that succeeded, or one that is pinned as baseline, would be taken."}</p>
         </State>
       )}
-      {chosen.isError && baseline === undefined && <Failure error={chosen.error} retry={() => void chosen.refetch()} />}
+      {chosen.isLoadingError && baseline === undefined && <Failure error={chosen.error} retry={() => void chosen.refetch()} />}
       {baseline !== undefined && candidates.length > 0 && (
         <Comparison key={[baseline, ...candidates].join()} experimentId={experimentId} baseline={baseline} candidates={candidates} />
       )}
@@ -128,7 +128,7 @@ function Comparison({ experimentId, baseline, candidates }: ComparisonProps) {
   const summaries = diffs.flatMap((one) => one.data ?? []);
   const described = runs.flatMap((one) => one.data ?? []);
   const by = pairedBy(summaries);
-  const isWhole = all.every((one) => one.isSuccess);
+  const isWhole = all.every((one) => one.data !== undefined);
   const answers = [...outlines, ...attributes].map((one) => one.data);
   const pairing = useMemo(() => {
     if (!isWhole) return null;
@@ -139,7 +139,7 @@ function Comparison({ experimentId, baseline, candidates }: ComparisonProps) {
     return pairRuns(sides, by, lowerIsBetter(summaries));
     // The answers themselves stay the same until they are read again.
   }, [isWhole, by, ...answers]);
-  const failed = all.find((one) => one.isError);
+  const failed = all.find((one) => one.isLoadingError);
   if (failed !== undefined) return <Failure error={failed.error} retry={() => all.forEach((one) => one.isError && void one.refetch())} />;
   if (pairing === null) return <Loading />;
   const [summary] = summaries;

@@ -1,7 +1,9 @@
 /** An experiment: how its pass rate went, and its runs. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { type RunSummary, runsQuery, trendsQuery } from "../api/queries";
+import { useState } from "react";
+import { useChanges } from "../api/live";
+import { type RunSummary, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
@@ -14,11 +16,17 @@ export function ExperimentPage() {
   const { search = "" } = route.useSearch();
   const navigate = route.useNavigate();
   const trends = useQuery(trendsQuery(experimentId));
-  const all = useQuery(runsQuery(experimentId));
-  const runs = useQuery(runsQuery(experimentId, search));
-  if (trends.isPending || runs.isPending) return <Loading />;
-  if (trends.isError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
-  if (runs.isError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  const queries = useQueryClient();
+  const [isTold, setIsTold] = useState(false);
+  const all = useQuery(runsQuery(experimentId, "", isTold));
+  const runs = useQuery(runsQuery(experimentId, search, isTold));
+  useChanges({ experiment: experimentId }, all.data?.some((run) => isLive(run.status)) === true, {
+    onChange: () => void queries.invalidateQueries({ queryKey: ["runs", experimentId] }),
+    onTold: setIsTold,
+  });
+  if (trends.isLoadingError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
+  if (runs.isLoadingError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
+  if (trends.data === undefined || runs.data === undefined) return <Loading />;
   const { experimentName, projectName } = trends.data;
   return (
     <>

@@ -16,7 +16,7 @@ const WORDS: Record<string, readonly [string, string]> = {
 export function HomePage() {
   const projects = useQuery(projectsQuery);
   if (projects.isPending) return <Loading />;
-  if (projects.isError) return <Failure error={projects.error} retry={() => void projects.refetch()} />;
+  if (projects.isLoadingError) return <Failure error={projects.error} retry={() => void projects.refetch()} />;
   return (
     <>
       <Crumbs title="Home" />

@@ -12,7 +12,7 @@ export function ProjectPage() {
   const { name } = route.useParams();
   const experiments = useQuery(experimentsQuery(name));
   if (experiments.isPending) return <Loading />;
-  if (experiments.isError) return <Failure error={experiments.error} retry={() => void experiments.refetch()} />;
+  if (experiments.isLoadingError) return <Failure error={experiments.error} retry={() => void experiments.refetch()} />;
   return (
     <>
       <Crumbs title={name} />
@@ -22,6 +22,8 @@ export function ProjectPage() {
           <p className="facts"><span>{plural(experiments.data.length, "experiment")}</span></p>
         </div>
         <div className="actions">
+          <Link className="btn" to="/projects/$name/dashboard" params={{ name }}>Dashboard</Link>
+          <Link className="btn" to="/traces" search={{ project: name }}>Traces</Link>
           <Link className="btn" to="/projects/$name/alerts" params={{ name }}>Alert webhooks</Link>
           <Link className="btn" to="/projects/$name/settings" params={{ name }}>Settings</Link>
         </div>

@@ -32,8 +32,10 @@ export function ReviewPage() {
   const items = uniqueItems(queue.data?.pages.flatMap((page) => page.content) ?? []);
   const ids = items.map((item) => item.itemId);
   const verdictOf = (item: QueueItem) => decisions.verdicts.get(item.itemId) ?? null;
+  const me = useQuery(sessionQuery).data?.id;
   const waiting = items.filter((item) => verdictOf(item) === null);
-  const current = items.find((item) => item.itemId === wanted) ?? waiting[0] ?? items[0] ?? null;
+  const current = items.find((item) => item.itemId === wanted) ?? waiting.find((item) => isFree(item, me)) ?? waiting[0] ?? items[0] ?? null;
+  const done = [...decisions.verdicts.values()].filter((verdict) => verdict !== null).length;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = queue;
   const isNearEnd = hasNextPage && !isFetchingNextPage && !isFetchNextPageError && waiting.length < READ_AHEAD;
   useEffect(() => {
@@ -44,6 +46,7 @@ export function ReviewPage() {
     void navigate({ search: Object.fromEntries(kept), replace: true, resetScroll: false });
   };
   const total = Math.max(queue.data?.pages[0]?.totalElements ?? 0, items.length);
+  const left = Math.max(total - items.filter((item) => verdictOf(item) !== null).length, 0);
   return (
     <>
       <Crumbs title="Review queue" />
@@ -52,7 +55,7 @@ export function ReviewPage() {
           <h1>Review queue</h1>
           <p className="facts">
             <span>
-              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(Math.max(total - decisions.decidedAt.length, 0))} wait, {count(decisions.decidedAt.length)} done here
+              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(left)} wait, {count(done)} done here
             </span>
             {filter.order !== "oldest" && <span>most informative first, some drawn at random</span>}
           </p>
@@ -71,7 +74,7 @@ export function ReviewPage() {
         <Empty filter={filter} onClear={() => void navigate({ search: {} })} onLook={() => void queue.refetch()} />
       ) : (
         <>
-          <Progress decisions={decisions} total={total} />
+          <Progress decisions={decisions} left={left} />
           <section className="review">
             <QueueList items={items} current={current.itemId} verdictOf={verdictOf} total={total} onShow={(id) => change({ item: id })} />
             <Reviewing
@@ -114,8 +117,9 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   const commentField = useRef<HTMLInputElement>(null);
   const expectedField = useRef<HTMLTextAreaElement>(null);
   const draft = typed ?? readDraft(item, mine);
-  const isOpen = (id: string) => (decisions.verdicts.get(id) ?? null) === null;
-  const next = items.find((one) => one.itemId === findNextOpen(ids, item.itemId, isOpen));
+  const open = new Set(items.filter((one) => (decisions.verdicts.get(one.itemId) ?? null) === null && isFree(one, session.data?.id)).map((one) => one.itemId));
+  const next = items.find((one) => one.itemId === findNextOpen(ids, item.itemId, (id) => open.has(id)));
+  const isAllowed = mayWrite(session.data);
   useEffect(() => {
     if (next !== undefined) void queries.prefetchQuery(reviewsQuery(next));
   }, [next, queries]);
@@ -140,7 +144,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     else onShow(undone.itemId);
   };
   const decide = (verdict: Verdict) => {
-    if (!send(verdict)) return;
+    if (!isAllowed || !send(verdict)) return;
     notify(`Marked ${sayVerdict(verdict)}`, undo);
     if (next !== undefined) onShow(next.itemId);
   };
@@ -167,7 +171,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     3: () => decide("UNSURE"),
     e: correct,
     c: () => commentField.current?.focus(),
-    p: () => setIsPromoting(true),
+    p: () => setIsPromoting(isAllowed),
     u: undo,
     "?": () => setIsHelpOpen(!isHelpOpen),
     Escape: close,
@@ -176,8 +180,8 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   return (
     <div>
       {isHelpOpen && <KeysPanel onClose={close} />}
-      {next === undefined && <AllDone onAgain={onAgain} />}
-      {!mayWrite(session.data) && (
+      {next === undefined && <AllDone isDone={given !== null} onAgain={onAgain} />}
+      {!isAllowed && (
         <p className="callout">Verdicts need the role editor. Yours is {session.data?.role.toLowerCase()}, so you may look, not change.</p>
       )}
       <div className="panel rcard" aria-label="Item to review" role="region">
@@ -190,6 +194,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
           labels={labels.data ?? []}
           fault={fault}
           isPromoting={isPromoting}
+          isAllowed={isAllowed}
           commentField={commentField}
           expectedField={expectedField}
           onDraft={change}
@@ -214,17 +219,17 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   );
 }
 
-function AllDone({ onAgain }: { onAgain: () => void }) {
+function AllDone({ isDone, onAgain }: { isDone: boolean; onAgain: () => void }) {
   return (
     <div className="callout info split" role="status">
-      <span><b>This is the last one that waits here.</b> Others may have come meanwhile.</span>
+      <span><b>{isDone ? "Nothing else waits here." : "This is the last one that waits here."}</b> Others may have come meanwhile.</span>
       <button type="button" className="btn" onClick={onAgain}>Look again</button>
     </div>
   );
 }
 
 function Empty({ filter, onClear, onLook }: { filter: QueueFilter; onClear: () => void; onLook: () => void }) {
-  const isFiltered = Object.keys(filter).length > 0;
+  const isFiltered = Object.keys(filter).some((name) => name !== "order");
   return (
     <div className="panel review-empty">
       <State
@@ -235,6 +240,11 @@ function Empty({ filter, onClear, onLook }: { filter: QueueFilter; onClear: () =
       </State>
     </div>
   );
+}
+
+/** Whether nobody else has claimed an item. */
+function isFree(item: QueueItem, me: string | undefined): boolean {
+  return item.claim === null || item.claim.reviewer === me;
 }
 
 /** Pages of a queue that moved meanwhile may have the same item twice. */

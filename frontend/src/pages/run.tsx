@@ -1,34 +1,53 @@
 /** A run: the verdict, then what to look at first, then evaluators and every item. */
-import { useQuery } from "@tanstack/react-query";
+import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
+import { useChanges, useSteady } from "../api/live";
+import { jobsQuery, isOpenJob } from "../api/judging";
 import { type Run, isLive, itemsQuery, outlineQuery, runQuery } from "../api/queries";
 import { HeatMap, OutcomeBar, RateBar } from "../charts/charts";
 import { Failure, Loading, Sign, State, Time } from "../components/bits";
 import { EvaluatorTable } from "../components/evaluator-table";
+import { HumanCheck } from "../components/human-check";
 import { ItemDrawer } from "../components/item-drawer";
 import { ItemList } from "../components/item-list";
+import { JudgeJobs } from "../components/judge-jobs";
+import { RunActions } from "../components/run-actions";
 import { Crumbs } from "../components/shell";
-import { cost, count, cut, duration, plural, rate, shown } from "../lib/format";
+import { cost, count, cut, duration, plural, rate, shown, textOf } from "../lib/format";
 import { nameOf, reasonOf } from "../lib/items";
-import { type Counts, type Outline, countOutcomes, placeOf, quantile, readOutline, select, wilson } from "../lib/outline";
+import { type Counts, type Outline, countOutcomes, findWorst, placeOf, quantile, readOutline, wilson } from "../lib/outline";
 
 const route = getRouteApi("/runs/$runId");
 const FIRST = 3;
 
 export function RunPage() {
   const { runId } = route.useParams();
-  const run = useQuery(runQuery(runId));
-  const version = run.data === undefined ? "" : versionOf(run.data);
-  const answer = useQuery({ ...outlineQuery(runId, version), enabled: run.isSuccess });
+  const queries = useQueryClient();
+  const [isJudging, setIsJudging] = useState(false);
+  const jobs = useQuery(jobsQuery(runId));
+  const [isTold, setIsTold] = useState(false);
+  const run = useQuery(runQuery(runId, isTold));
+  const goesOn = isLive(run.data?.status) || jobs.data?.some(isOpenJob) === true;
+  useChanges({ run: runId }, goesOn, {
+    onChange: () => {
+      for (const key of [["run", runId], ["jobs", runId]]) void queries.invalidateQueries({ queryKey: key });
+    },
+    onTold: setIsTold,
+  });
+  const isReading = useIsFetching({ queryKey: ["outline", runId, ""] }) > 0;
+  const version = useSteady(run.data === undefined ? "" : versionOf(run.data), isReading, !goesOn);
+  const answer = useQuery({ ...outlineQuery(runId, version, "", goesOn), enabled: version !== "" });
   const outline = useMemo(() => (answer.data === undefined ? null : readOutline(answer.data)), [answer.data]);
-  if (run.isPending) return <Loading />;
-  if (run.isError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  if (run.isLoadingError) return <Failure error={run.error} retry={() => void run.refetch()} />;
+  if (run.data === undefined) return <Loading />;
   return (
     <>
-      <Head run={run.data} />
-      {answer.isError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
-      {outline === null ? !answer.isError && <Loading /> : <Body run={run.data} outline={outline} version={version} />}
+      <Head run={run.data} onJudge={() => setIsJudging(true)} />
+      {answer.isLoadingError && <Failure error={answer.error} retry={() => void answer.refetch()} />}
+      {outline === null ? !answer.isLoadingError && <Loading /> : (
+        <Body run={run.data} outline={outline} version={version} isJudging={isJudging} onJudged={() => setIsJudging(false)} />
+      )}
     </>
   );
 }
@@ -38,7 +57,7 @@ function versionOf(run: Run): string {
   return [run.status, run.totalItems, run.passedItems, run.judgedCount, run.erroredCount].join(".");
 }
 
-function Head({ run }: { run: Run }) {
+function Head({ run, onJudge }: { run: Run; onJudge: () => void }) {
   const model = run.config?.["model"];
   return (
     <>
@@ -56,7 +75,11 @@ function Head({ run }: { run: Run }) {
           <p className="facts">
             <span>{plural(run.totalItems, "item")}</span>
             {typeof model === "string" && <span>{shown(model)}</span>}
-            {run.datasetName != null && <span>{`${shown(run.datasetName)} v${run.datasetVersion ?? "?"}`}</span>}
+            {run.datasetName != null && (
+              <Link className="link" to="/datasets/$name" params={{ name: run.datasetName }} search={run.datasetVersion == null ? {} : { version: run.datasetVersion }}>
+                {`${shown(run.datasetName)} v${run.datasetVersion ?? "?"}`}
+              </Link>
+            )}
             {run.gitBranch != null && (
               <span>{shown(run.gitBranch)} <span className="mono">{run.gitSha?.slice(0, 7)}</span></span>
             )}
@@ -73,13 +96,24 @@ function Head({ run }: { run: Run }) {
           >
             Compare with baseline
           </Link>
+          <Link className="btn" to="/review-queue" search={{ runId: run.id }}>Review items</Link>
+          <RunActions run={run} onJudge={onJudge} />
         </div>
       </div>
+      {run.notes != null && <p className="sentence muted notes">{shown(run.notes)}</p>}
     </>
   );
 }
 
-function Body({ run, outline, version }: { run: Run; outline: Outline; version: string }) {
+interface BodyProps {
+  readonly run: Run;
+  readonly outline: Outline;
+  readonly version: string;
+  readonly isJudging: boolean;
+  readonly onJudged: () => void;
+}
+
+function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
   const navigate = route.useNavigate();
   const search = route.useSearch();
   const counts = useMemo(() => countOutcomes(outline.outcomes), [outline]);
@@ -105,13 +139,15 @@ function Body({ run, outline, version }: { run: Run; outline: Outline; version: 
       </p>
       <Cards run={run} outline={outline} counts={counts} />
       <LookFirst run={run} outline={outline} version={version} onOpen={open} />
+      <JudgeJobs run={run} isAdding={isJudging} onClose={onJudged} />
       <EvaluatorTable run={run} outline={outline} />
+      <HumanCheck run={run} />
       {outline.columns.length > 0 && (
         <section className="hide-s">
           <div className="sec">
             <h2>Items by evaluators</h2>
             <span className="legend right">
-              <span className="fail">full: ✗ fail</span><span>half: ✓ pass</span><span>gap: not applied</span>
+              <span className="fail">full: ✗ fail</span><span className="error">full: ! error</span><span>half: ✓ pass</span><span>gap: not applied</span>
             </span>
           </div>
           <div className="panel pad">
@@ -120,6 +156,7 @@ function Body({ run, outline, version }: { run: Run; outline: Outline; version: 
         </section>
       )}
       <ItemList run={run} outline={outline} counts={counts} version={version} onOpen={open} />
+      <HowItWasRun run={run} />
       {search.item !== undefined && (
         <ItemDrawer run={run} place={search.item} version={version} onClose={() => open(undefined)} />
       )}
@@ -134,12 +171,11 @@ function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
     return (
       <p className="verdict" role="status">
         Running: {count(run.totalItems)}{planned !== null && `/${count(planned)}`} items{" "}
-        <span className="of">{rate(judged ? counts.pass / judged : null)} passed so far</span>
+        <span className="of">{rate(judged ? run.passedItems / judged : null)} passed so far</span>
       </p>
     );
   }
   const ended = run.status === "SUCCESS" ? null : run.status.toLowerCase();
-  const decided = counts.pass + counts.fail + counts.error;
   return (
     <>
       <p className="verdict">
@@ -151,26 +187,58 @@ function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
       {ended !== null && (
         <p className="callout warn"><b>The run is {ended}.</b> {run.statusReason}</p>
       )}
-      {counts.error > 0 && (
-        <p className="sentence muted">
-          {plural(counts.error, "item")} errored and {counts.error === 1 ? "is" : "are"} left out of this rate. Comparisons, the gate
-          and the terminal count {counts.error === 1 ? "it" : "them"} as not passed: {rate(counts.pass / decided)} ({count(counts.pass)}/{count(decided)}).
-        </p>
-      )}
+      {counts.error > 0 && <ErrorsSentence counts={counts} judged={judged} />}
     </>
   );
 }
 
+/** The command, versions and configuration behind the run. */
+function HowItWasRun({ run }: { run: Run }) {
+  const facts = Object.entries({ ...run.provenance, ...(run.config === null ? {} : { config: run.config }) }).filter(([, value]) => value !== null);
+  if (facts.length === 0) return null;
+  return (
+    <section>
+      <details>
+        <summary>How it was run</summary>
+        <dl className="pairs">
+          {facts.map(([name, value]) => (
+            <div key={name}>
+              <dt>{shown(name)}</dt>
+              <dd className="mono">{shown(Array.isArray(value) ? value.map(String).join(" ") : textOf(value))}</dd>
+            </div>
+          ))}
+        </dl>
+      </details>
+    </section>
+  );
+}
+
+/** Which errors are in the rate, and what the rate is where all of them are. */
+function ErrorsSentence({ counts, judged }: { counts: Counts; judged: number }) {
+  const decided = counts.pass + counts.fail + counts.error;
+  const leftOut = Math.max(0, decided - judged);
+  const counted = counts.error - leftOut;
+  const isAre = leftOut === 1 ? "is" : "are";
+  return (
+    <p className="sentence muted">
+      {plural(counts.error, "item")} errored
+      {leftOut > 0 && (counted > 0 ? `; ${count(leftOut)} ${isAre} left out of this rate` : ` and ${isAre} left out of this rate`)}
+      {counted > 0 && `; ${count(counted)} that another evaluator judged ${counted === 1 ? "counts" : "count"} as not passed`}.
+      {leftOut > 0 && ` Comparisons, the gate and the terminal count what errored as not passed: ${rate(counts.pass / decided)} (${count(counts.pass)}/${count(decided)}).`}
+    </p>
+  );
+}
+
 function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: Counts }) {
-  const judged = run.judgedCount;
-  const interval = wilson(counts.pass, judged);
+  const { passedItems: passed, judgedCount: judged } = run;
+  const interval = wilson(passed, judged);
   const isPartlyPriced = run.pricedItemCount < run.tokenizedItemCount;
   return (
     <div className="cards">
       <div className="card">
         <h3>Pass rate</h3>
-        <div className="value">{rate(judged ? counts.pass / judged : null)}</div>
-        <RateBar passed={counts.pass} judged={judged} />
+        <div className="value">{rate(judged ? passed / judged : null)}</div>
+        <RateBar passed={passed} judged={judged} />
         <p className="note">
           n = {count(judged)}
           {interval !== null && ` · 95 % between ${(interval[0] * 100).toFixed(1)} and ${(interval[1] * 100).toFixed(1)}`}
@@ -206,13 +274,7 @@ interface LookFirstProps {
 }
 
 function LookFirst({ run, outline, version, onOpen }: LookFirstProps) {
-  const worst = useMemo(
-    () =>
-      select(outline, { outcome: null, failedEvaluator: null, order: "worst" })
-        .slice(0, FIRST)
-        .filter((position) => outline.outcomes[position] === "fail" || outline.outcomes[position] === "error"),
-    [outline],
-  );
+  const worst = useMemo(() => findWorst(outline, FIRST), [outline]);
   const items = useQuery(itemsQuery(run.id, [...new Set(worst.map((p) => outline.ordinals[p] ?? 0))], version));
   if (worst.length === 0) return null;
   return (

@@ -132,17 +132,17 @@ def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span |
     """Parse a span; return why it is none where it is not. What is wrong with it costs no other span."""
     try:
         span = parsers.parse_span(data)
-        trace_id, span_id, name = _identity(span.trace_id), _identity(span.span_id), span.name
-        reason = find_reason(trace_id, span_id, name)
-        if reason is not None:
-            return reason
+        trace_id, span_id, name = span.trace_id.hex(), span.span_id.hex(), span.name
+        parent_id = span.parent_span_id.hex()
+        if not (trace_id.strip("0") and span_id.strip("0") and name.strip()):
+            return find_reason(trace_id.strip("0"), span_id.strip("0"), name) or _DAMAGED
         kind, events, links = span.kind, span.events, span.links
         status = span.status
         opened = open_span(origin)
         opened.trace_id = trace_id
         opened.span_id = span_id
         opened.name = name
-        opened.parent_id = _identity(span.parent_span_id) or None
+        opened.parent_id = parent_id if parent_id.strip("0") else None
         opened.kind = _KINDS[kind] if 0 <= kind < len(_KINDS) else None
         opened.start_ns = span.start_time_unix_nano or None
         opened.end_ns = span.end_time_unix_nano or None

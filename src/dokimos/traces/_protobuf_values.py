@@ -23,6 +23,8 @@ _INTEGER: Final = 0x18
 _DOUBLE: Final = 0x21
 _ARRAY: Final = 0x2A
 _MAP: Final = 0x32
+_MAX_KEY_END: Final = 0x81
+"""Longer keys, whose length takes two bytes, are rare."""
 _WITH_LENGTH: Final = frozenset((_STRING, _ARRAY, _MAP))
 _parse_double: Final = Struct("<d").unpack
 
@@ -37,12 +39,23 @@ def parse_attributes(pairs: Iterable[bytes], depth: int = 0) -> dict[str, Any]:
 
     Content nested deeper than `MAX_DEPTH` is ignored. Raises an error of protobuf for other bytes.
     """
-    attributes = {}
+    attributes: dict[str, Any] = {}
     find = _known.get
     for pair in pairs:
-        # A long one is not among them, and to look it up would take longer than to parse it.
-        known = find(pair) if len(pair) <= _MAX_KNOWN_LENGTH else None
-        key, attributes[key] = known or _parse_pair(pair, depth)
+        size = len(pair)
+        if size <= _MAX_KNOWN_LENGTH:
+            key, attributes[key] = find(pair) or _parse_pair(pair, depth)
+            continue
+        # Long ones are not among them. Most are texts, which are parsed here: a call for each costs a tenth.
+        end = pair[1] + 2
+        header = _encode_text_header(size - end)
+        if header and end <= _MAX_KEY_END and pair[0] == _KEY and pair.startswith(header, end):
+            try:
+                attributes[pair[2:end].decode()] = pair[end + len(header) :].decode()
+                continue
+            except UnicodeDecodeError:  # protobuf says so in its own way
+                pass
+        key, attributes[key] = _parse_pair(pair, depth)
     return attributes
 
 
@@ -87,14 +100,12 @@ def _parse_canonical_pair(data: bytes, depth: int) -> tuple[str, Any] | None:
     """Parse a pair that has a key and a value, in this order; None for any other."""
     try:
         end = data[1] + 2
-        # Longer keys, whose length takes two bytes, are rare.
-        if data[0] != _KEY or end > 0x81 or data[end] != _VALUE:
+        if data[0] != _KEY or end > _MAX_KEY_END or data[end] != _VALUE:
             return None
-        start = end + 1
-        header = _encode_text_header(len(data) - start)
-        if header and data.startswith(header, start):
-            return data[2:end].decode(), data[start + len(header) :].decode()
-        value = _find_content(data, start)
+        header = _encode_text_header(len(data) - end)
+        if header and data.startswith(header, end):
+            return data[2:end].decode(), data[end + len(header) :].decode()
+        value = _find_content(data, end + 1)
         return None if value is None else (data[2:end].decode(), parse_value(value, depth))
     except (IndexError, UnicodeDecodeError):
         return None
@@ -102,13 +113,14 @@ def _parse_canonical_pair(data: bytes, depth: int) -> tuple[str, Any] | None:
 
 @lru_cache(maxsize=4096)
 def _encode_text_header(size: int) -> bytes:
-    """Return what comes before a text that is a value: the length of the value, a type, that of the text.
+    """Return what comes before a text that is the value of a pair: two tags, each with a length.
 
     `size` is that of all of it; b"" for one that nothing of the kind has, as lengths grow by a byte.
     """
-    value_size = _subtract_length(size)
+    value_size = _subtract_length(size - 1)
     text_size = _subtract_length(value_size - 1)
-    header = _encode_length(value_size) + bytes((_STRING,)) + _encode_length(text_size)
+    tags = bytes((_VALUE,)), bytes((_STRING,))
+    header = tags[0] + _encode_length(value_size) + tags[1] + _encode_length(text_size)
     return header if text_size >= 0 and len(header) + text_size == size else b""
 
 

@@ -43,7 +43,8 @@ class MessageCache:
                 return self._elements
             added = parse_if_container(f"[{rest[1:]}") if rest[:1] == "," else None
             if added and type(added) is list:
-                return self._keep(value, [*self._elements, *added])
+                self._head, self._elements = value.rstrip(_JSON_SPACE)[:-1], [*self._elements, *added]
+                return self._elements
         content = parse_if_container(value)
         return self._keep(value, content) if content and type(content) is list else content
 

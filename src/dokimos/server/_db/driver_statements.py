@@ -7,7 +7,7 @@ others use SQLAlchemy as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -80,6 +80,14 @@ def execute_many(connection: Connection, text: str, rows: Sequence[Sequence[obje
     _execute(connection, text, rows if isinstance(rows, list) else list(rows)).close()
 
 
+def execute_each(connection: Connection, statements: Iterable[tuple[str, list[Any]]]) -> None:
+    """Run statements one after the other, each once for each of its rows of values."""
+    cursor = connection.connection.cursor()
+    for text, rows in statements:
+        _run(connection, cursor, text, rows)
+    cursor.close()
+
+
 def first_row(connection: Connection, text: str, values: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
     """Run a statement and return its first row as the driver returns it, or None without rows."""
     cursor = _execute(connection, text, values)
@@ -105,6 +113,13 @@ def _execute(connection: Connection, text: str, values: tuple[object, ...] | lis
     The errors of the driver are raised as SQLAlchemy's.
     """
     cursor = connection.connection.cursor()
+    _run(connection, cursor, text, values)
+    return cursor
+
+
+def _run(
+    connection: Connection, cursor: DBAPICursor, text: str, values: tuple[object, ...] | list[Any]
+) -> None:
     try:
         if isinstance(values, list):
             cursor.executemany(text, values)
@@ -118,4 +133,3 @@ def _execute(connection: Connection, text: str, values: tuple[object, ...] | lis
         if is_lost:
             connection.invalidate(error)
         raise DBAPIError.instance(text, None, error, driver.Error, True, is_lost) from error
-    return cursor

@@ -14,7 +14,8 @@ from dokimos.server._db.clock import to_microseconds
 from dokimos.server._db.database import Database
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage
-from dokimos.server._services.traces.new_spans import MAX_HASHED_LENGTH, MAX_ID, clean
+from dokimos.server._services.traces.attribute_hashes import MAX_HASHED_LENGTH
+from dokimos.server._services.traces.new_spans import MAX_ID, clean
 from dokimos.server._services.traces.trace_filter import BY_START, TRACE_ORDERS, TraceFilter, TraceStatus
 from dokimos.server._services.traces.trace_scores import ScoreFilter, ScoreResult
 from dokimos.server._services.traces.trace_texts import split_words

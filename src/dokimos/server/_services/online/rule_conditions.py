@@ -14,7 +14,7 @@ from typing import Any, Final
 from dokimos._core.patterns import search_within_limit
 from dokimos.errors import EvaluationError
 from dokimos.server._services.errors import InvalidRequestError
-from dokimos.server._services.traces.new_spans import write_value
+from dokimos.server._services.traces.attribute_hashes import write_value
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_DEPTH: Final = 5

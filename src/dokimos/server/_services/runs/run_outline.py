@@ -6,7 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Executable,
+    case,
+    false,
+    func,
+    literal_column,
+    null,
+    nulls_first,
+    select,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
 from dokimos.server._services.accounts.principal import Principal
@@ -15,7 +29,13 @@ from dokimos.server._services.runs.runs import find_described_run
 
 MOST_SCORES: Final = 2_000_000
 """Of a run with more scores, the last evaluators are left out: some 20 MB of JSON are enough for a page."""
-_ROWS_AT_ONCE: Final = 5_000
+_ORDER: Final = (ITEMS.c.ordinal, ITEMS.c.repetition)
+_ITEM_OUTCOME: Final = case(
+    (ITEMS.c.error.is_not(None), "e"), (ITEMS.c.judged.is_(false()), "u"), (ITEMS.c.passed, "p"), else_="f"
+)
+_SCORE_OUTCOME: Final = case(
+    (EVALUATIONS.c.judged.is_(false()), "i"), (EVALUATIONS.c.success, "p"), else_="f"
+)
 
 
 @dataclass(slots=True)
@@ -35,11 +55,11 @@ class ScoreColumn:
 class RunOutline:
     """The items of a run in the order of their ordinals, as columns."""
 
-    ordinals: list[int] = field(default_factory=list)
-    repetitions: list[int] = field(default_factory=list)
-    outcomes: list[str] = field(default_factory=list)
+    ordinals: Sequence[int] = ()
+    repetitions: Sequence[int] = ()
+    outcomes: Sequence[str] = ()
     """`p` for passed, `f` for failed, `e` for errored, `u` for not judged."""
-    latencies_ms: list[int | None] = field(default_factory=list)
+    latencies_ms: Sequence[int | None] = ()
     columns: dict[str, ScoreColumn] = field(default_factory=dict)
     excluded: set[str] = field(default_factory=set)
     """Evaluators that are not among the columns, since there would be too many scores."""
@@ -48,58 +68,110 @@ class RunOutline:
 def read_outline(connection: Connection, principal: Principal, run_id: str, chosen: ItemFilter) -> RunOutline:
     """Return the outcome and the scores of the items of a run, of all or of those that a filter leaves.
 
+    Rows are read as the driver returns them: a run of 100,000 items has some 500,000 scores, and an object
+    for each takes longer than the database does (`benchmarks/server_pages.py`).
+
     Raises:
         NotFoundError: The caller sees no such run.
     """
     find_described_run(connection, principal, run_id)
-    outline = RunOutline()
-    positions: dict[str, int] = {}
-    order = (ITEMS.c.ordinal, ITEMS.c.repetition)
-    is_errored = ITEMS.c.error.is_not(None).label("is_errored")
-    columns = (ITEMS.c.id, *order, ITEMS.c.passed, ITEMS.c.judged, is_errored, ITEMS.c.latency_ms)
-    for item in connection.execute(filter_items(select(*columns), run_id, chosen).order_by(*order)):
-        positions[item.id] = len(positions)
-        outline.ordinals.append(item.ordinal)
-        outline.repetitions.append(item.repetition)
-        outline.outcomes.append(_outcome_of_item(item))
-        outline.latencies_ms.append(item.latency_ms)
-    scores = filter_items(
-        select(
-            EVALUATIONS.c.item_id,
-            EVALUATIONS.c.evaluator,
-            EVALUATIONS.c.score,
-            EVALUATIONS.c.success,
-            EVALUATIONS.c.judged,
-        ).join(ITEMS, ITEMS.c.id == EVALUATIONS.c.item_id),
-        run_id,
-        chosen,
-    ).order_by(*order, EVALUATIONS.c.position)
-    rows = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(scores)
-    for part in rows.partitions(_ROWS_AT_ONCE):
-        _add_scores(outline, part, positions)
+    read = _read_arrays if connection.dialect.name == "postgresql" else _read_rows
+    return read(connection, run_id, chosen)
+
+
+def _read_rows(connection: Connection, run_id: str, chosen: ItemFilter) -> RunOutline:
+    """Return the outline from a row for each item and each score, in a thread of the readers of SQLite."""
+    query = select(ITEMS.c.id, *_ORDER, _ITEM_OUTCOME, ITEMS.c.latency_ms)
+    items = _fetch(connection, filter_items(query, run_id, chosen).order_by(*_ORDER))
+    if not items:
+        return RunOutline()
+    ids, ordinals, repetitions, outcomes, latencies = zip(*items, strict=True)
+    outline = RunOutline(ordinals, repetitions, outcomes, latencies)
+    positions = dict(zip(ids, range(len(ids)), strict=True))
+    scores = select(EVALUATIONS.c.item_id, EVALUATIONS.c.evaluator, EVALUATIONS.c.score, _SCORE_OUTCOME)
+    scores = filter_items(scores.join(ITEMS, ITEMS.c.id == EVALUATIONS.c.item_id), run_id, chosen)
+    for item_id, evaluator, score, outcome in _fetch(
+        connection, scores.order_by(*_ORDER, EVALUATIONS.c.position)
+    ):
+        column = outline.columns.get(evaluator) or _add_column(outline, evaluator)
+        if column is not None:
+            position = positions[item_id]
+            column.scores[position] = score
+            column.outcomes[position] = outcome
     return outline
 
 
-def _add_scores(outline: RunOutline, rows: Sequence[Row[Any]], positions: dict[str, int]) -> None:
-    size = len(positions)
-    for row in rows:
-        evaluator = row.evaluator
-        position = positions.get(row.item_id)
-        column = outline.columns.get(evaluator)
-        if position is None:  # stored after the items were read
+def _read_arrays(connection: Connection, run_id: str, chosen: ItemFilter) -> RunOutline:
+    """Return the outline from an array for each of its columns.
+
+    PostgreSQL makes them: rows would be read on the event loop, and hold up other requests. It is one
+    statement, since the next one could see other items.
+    """
+    outline = RunOutline()
+    for evaluator, positions, outcomes, scores, repetitions, latencies, _ in _fetch(
+        connection, _arrays(run_id, chosen)
+    ):
+        if evaluator is None:  # the first row: the items
+            outline = RunOutline(positions or (), repetitions or (), outcomes or "", latencies or ())
             continue
+        column = _add_column(outline, evaluator)
         if column is None:
-            if (len(outline.columns) + 1) * size > MOST_SCORES and outline.columns:
-                outline.excluded.add(evaluator)
-                continue
-            column = outline.columns[evaluator] = ScoreColumn(evaluator, [None] * size, ["-"] * size)
-        column.scores[position] = row.score
-        column.outcomes[position] = "i" if row.judged is False else "p" if row.success else "f"
+            continue
+        if positions == list(range(len(outline.ordinals))):  # one score for each item, as usual
+            column.scores, column.outcomes = scores, list(outcomes)
+            continue
+        for position, score, outcome in zip(positions, scores, outcomes, strict=True):
+            column.scores[position] = score
+            column.outcomes[position] = outcome
+    return outline
 
 
-def _outcome_of_item(item: Row[Any]) -> str:
-    if item.is_errored:
-        return "e"
-    if not item.judged:
-        return "u"
-    return "p" if item.passed else "f"
+def _arrays(run_id: str, chosen: ItemFilter) -> CompoundSelect[Any]:
+    """A row of arrays with the items, and one for each evaluator, in the order in which they appear."""
+
+    def in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.array_agg(aggregate_order_by(value, *order))
+
+    position = (func.row_number().over(order_by=_ORDER) - 1).label("position")
+    columns = (ITEMS.c.id, *_ORDER, ITEMS.c.latency_ms, _ITEM_OUTCOME.label("outcome"), position)
+    items = filter_items(select(*columns), run_id, chosen).cte("items_of_run")
+    order: tuple[ColumnElement[Any], ...] = (items.c.position,)
+    heads = select(
+        null().label("evaluator"),
+        in_order(items.c.ordinal),
+        func.string_agg(items.c.outcome, aggregate_order_by(literal_column("''"), *order)),
+        null(),
+        in_order(items.c.repetition),
+        in_order(items.c.latency_ms),
+        null().label("first"),
+    )
+    order = (items.c.position, EVALUATIONS.c.position)
+    scores = select(
+        EVALUATIONS.c.evaluator,
+        in_order(items.c.position),
+        func.string_agg(_SCORE_OUTCOME, aggregate_order_by(literal_column("''"), *order)),
+        in_order(EVALUATIONS.c.score),
+        null(),
+        null(),
+        func.min(array(order)),
+    )
+    scores = scores.join_from(EVALUATIONS, items, items.c.id == EVALUATIONS.c.item_id)
+    scores = scores.group_by(EVALUATIONS.c.evaluator)
+    return union_all(heads, scores).order_by(nulls_first(literal_column("first")))
+
+
+def _add_column(outline: RunOutline, evaluator: str) -> ScoreColumn | None:
+    """Return a column for an evaluator; None where there would be too many scores."""
+    size = len(outline.ordinals)
+    if (len(outline.columns) + 1) * size > MOST_SCORES and outline.columns:
+        outline.excluded.add(evaluator)
+        return None
+    column = outline.columns[evaluator] = ScoreColumn(evaluator, [None] * size, ["-"] * size)
+    return column
+
+
+def _fetch(connection: Connection, query: Executable) -> Sequence[tuple[Any, ...]]:
+    """Return rows as the driver has them."""
+    cursor = connection.execute(query).cursor
+    assert cursor is not None
+    return cursor.fetchall()

@@ -14,7 +14,7 @@ from dokimos.server._db.clock import DAY
 from dokimos.server._db.columns import Id
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
-from dokimos.server._services.traces.new_spans import hash_attribute
+from dokimos.server._services.traces.attribute_hashes import hash_attribute
 from dokimos.server._services.traces.trace_texts import has_full_text_search, match_expression, text_table
 
 _RARE: Final = 2000

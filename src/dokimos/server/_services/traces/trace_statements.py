@@ -101,16 +101,21 @@ WHOLE_SPANS: Final = select(
 ).join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
 """Spans with their sources: all that is needed to read them."""
 SPAN_COLUMNS: Final = tuple(column.name for column in SPANS.c if column.name != "row")
+_SHARED: Final = ("day", "received_at", "trace", "project_id", "source", "encoding", "body", '"row"')
 
 
-def _write_insert(more: str, values: Sequence[str]) -> str:
-    columns = ", ".join((*SPAN_COLUMNS, more))
-    return f"INSERT INTO spans ({columns}) VALUES ({', '.join(values)})"
+def _write_insert(columns: Sequence[str], values: Sequence[str]) -> str:
+    return f"INSERT INTO spans ({', '.join(columns)}) VALUES ({', '.join(values)})"
 
 
-INSERT_SQLITE: Final = _write_insert('"row"', ["?"] * (len(SPAN_COLUMNS) + 1))
+def write_sqlite_insert(columns: Sequence[str]) -> str:
+    """Return the statement for spans with values in some columns, which come before those that all have."""
+    all_columns = (*columns, *_SHARED)
+    return _write_insert(all_columns, "?" * len(all_columns))
+
+
 INSERT_POSTGRESQL: Final = _write_insert(
-    "search, attribute_hashes",
+    (*SPAN_COLUMNS, "search", "attribute_hashes"),
     [
         *(f"${place}" for place in range(1, len(SPAN_COLUMNS) + 1)),
         f"to_tsvector('simple', ${len(SPAN_COLUMNS) + 1})",

@@ -57,6 +57,19 @@ class ModelUsage(Usage):
     call_count: int = 0
     error_count: int = 0
 
+    def add_call(
+        self, tokens_in: int | None, tokens_out: int | None, cost_usd: float | None, *, is_error: bool
+    ) -> None:
+        """Add one call of the model."""
+        if tokens_in is not None:
+            self.tokens_in = tokens_in + (self.tokens_in or 0)
+        if tokens_out is not None:
+            self.tokens_out = tokens_out + (self.tokens_out or 0)
+        if cost_usd is not None:
+            self.cost_nano_usd = round(cost_usd * NANO) + (self.cost_nano_usd or 0)
+        self.call_count += 1
+        self.error_count += is_error
+
     def add_calls(self, other: ModelUsage) -> None:
         """Add other calls of the model."""
         self.add(other)
@@ -137,10 +150,13 @@ class TraceSummary:
         if root is None or rank < root.rank:
             texts = [span.name, span.status, _cut(span.input_text), _cut(span.output_text)]
             choices["root"] = Choice(rank, texts)
-        rank = (0, start, span_id)
-        for name, value in (("session", span.session_id), ("user", span.user_id), ("project", project)):
-            if value is not None:
-                self._choose(name, rank, value)
+        session, user = span.session_id, span.user_id
+        if session is not None:
+            self._choose("session", (0, start, span_id), session)
+        if user is not None:
+            self._choose("user", (0, start, span_id), user)
+        if project is not None:
+            self._choose("project", (0, start, span_id), project)
 
     def merge(self, other: TraceSummary) -> None:
         """Add the spans of another summary, none of which are among these."""
@@ -187,10 +203,16 @@ class TraceSummary:
         return summary
 
     def _add_usage(self, span: NewSpan, is_error: bool) -> None:
-        if span.role == "model":
-            own = ModelUsage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd), 1, int(is_error))
-            self._add_calls((span.model or "")[:_MAX_NAME], own)
-        elif span.role == "agent":
+        role = span.role
+        if role == "model":
+            name = span.model or ""
+            model = self.models.get(name)
+            if model is None:  # a new one, or one whose name is cut
+                own = ModelUsage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd), 1, int(is_error))
+                self._add_calls(name[:_MAX_NAME], own)
+                return
+            model.add_call(span.tokens_in, span.tokens_out, span.cost_usd, is_error=is_error)
+        elif role == "agent":
             self.agents.keep_larger(Usage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd)))
 
     def _add_calls(self, name: str, usage: ModelUsage) -> None:

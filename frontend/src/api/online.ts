@@ -1,0 +1,93 @@
+/** What the pages of rules and alerts ask the server for. */
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { change, get } from "./client";
+import { projectsQuery } from "./queries";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type Rule = Schemas["RuleAnswer"];
+export type RuleStats = Schemas["RuleStatsAnswer"];
+export type DryRun = Schemas["DryRunAnswer"];
+export type BackFill = Schemas["BackFillAnswer"];
+export type TraceAlert = Schemas["TraceAlertAnswer"];
+export type Firing = Schemas["FiringAnswer"];
+export type BackTest = Schemas["BackTestAnswer"];
+export type Mean = Schemas["MeanAnswer"];
+
+const LIVE_MS = 10_000;
+
+/** The id of a project, which routes about rules and alerts need; undefined until it is known or where there is none. */
+export function useProjectId(name: string | undefined) {
+  const projects = useQuery(projectsQuery);
+  return { id: projects.data?.find((one) => one.name === name)?.id, projects };
+}
+
+export const rulesQuery = (project: string) =>
+  queryOptions({
+    queryKey: ["trace-eval-rules", project],
+    queryFn: ({ signal }) => get<Rule[]>(`/projects/${project}/trace-eval-rules`, {}, signal),
+  });
+
+export const ruleStatsQuery = (project: string, rule: string, from: string | null = null, period = "") =>
+  queryOptions({
+    queryKey: ["trace-eval-rules", project, "stats", rule, period],
+    queryFn: ({ signal }) => get<RuleStats>(`/projects/${project}/trace-eval-rules/${rule}/stats`, { from }, signal),
+    staleTime: 30_000,
+  });
+
+export const backFillsQuery = (project: string, rule: string) =>
+  queryOptions({
+    queryKey: ["back-fills", project, rule],
+    queryFn: ({ signal }) => get<BackFill[]>(`/projects/${project}/trace-eval-rules/${rule}/back-fills`, {}, signal),
+    refetchInterval: (query) => (query.state.data?.some((one) => one.status === "PENDING") ? LIVE_MS : false),
+  });
+
+/** The fields of a rule as they are sent, without those that the server adds. */
+export function bodyOf(rule: Rule): Record<string, unknown> {
+  const { id: _id, projectId: _project, createdAt: _created, updatedAt: _updated, ...fields } = rule;
+  return withoutNulls(fields);
+}
+
+export function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+/** What a rule would match of the last week, and what that would cost; nothing is scored. */
+export const dryRunQuery = (rule: Rule) =>
+  queryOptions({
+    queryKey: ["dry-run", rule.id, rule.updatedAt],
+    queryFn: () => change<DryRun>("POST", `/projects/${rule.projectId}/trace-eval-rules/dry-run`, bodyOf(rule)),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export const alertsQuery = (project: string) =>
+  queryOptions({
+    queryKey: ["trace-alerts", project],
+    queryFn: ({ signal }) => get<TraceAlert[]>(`/projects/${project}/trace-alerts`, {}, signal),
+    refetchInterval: LIVE_MS,
+  });
+
+export const firingsQuery = (project: string, alert: string) =>
+  queryOptions({
+    queryKey: ["trace-alerts", project, "firings", alert],
+    queryFn: ({ signal }) => get<Firing[]>(`/projects/${project}/trace-alerts/${alert}/firings`, {}, signal),
+    refetchInterval: LIVE_MS,
+  });
+
+export const backTestQuery = (alert: TraceAlert) =>
+  queryOptions({
+    queryKey: ["back-test", alert.id, alert.updatedAt],
+    queryFn: ({ signal }) => get<BackTest>(`/projects/${alert.projectId}/trace-alerts/${alert.id}/back-test`, {}, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+/** The fields of an alert as they are sent. */
+export function alertBodyOf(alert: TraceAlert): Record<string, unknown> {
+  const names = ["name", "enabled", "kind", "metric", "ruleId", "filter", "direction", "over", "reference", "baseline", "tolerance", "importance", "limit", "window"] as const;
+  const body: Record<string, unknown> = {};
+  for (const name of names) body[name] = alert[name];
+  for (const name of ["filter", "baseline", "window"]) {
+    if (body[name] !== null) body[name] = withoutNulls(body[name] as Record<string, unknown>);
+  }
+  return withoutNulls(body);
+}

@@ -1,0 +1,72 @@
+/** What people change of a run: its name, notes and tags, and whether it is the baseline. */
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { describeRun, pinBaseline } from "../api/judging";
+import type { Run } from "../api/queries";
+import { mayWrite, sessionQuery } from "../api/session";
+import { type Write, useWrite } from "../api/write";
+import { NotSaved } from "./notices";
+
+export function RunActions({ run, onJudge }: { run: Run; onJudge: () => void }) {
+  const session = useQuery(sessionQuery);
+  const [isEditing, setIsEditing] = useState(false);
+  const keys = () => [["run", run.id], ["runs", run.experimentId], ["baseline", run.experimentId]];
+  const pin: Write<string | null, unknown> = useWrite<string | null, unknown>({
+    what: "The baseline",
+    send: pinBaseline(run.experimentId),
+    keys,
+    notice: (_, id) =>
+      id === null
+        ? { text: "No run is pinned; the latest that succeeded is the baseline", undo: () => pin.save(run.id) }
+        : { text: "Runs are compared with this one from now on", undo: () => pin.save(null) },
+  });
+  if (!mayWrite(session.data)) return null;
+  return (
+    <>
+      <button type="button" className="btn" onClick={() => setIsEditing(!isEditing)} aria-expanded={isEditing}>Edit</button>
+      {run.status === "SUCCESS" && (
+        <button type="button" className="btn" disabled={pin.isSaving} onClick={() => pin.save(run.isBaseline ? null : run.id)}>
+          {run.isBaseline ? "Unpin as baseline" : "Pin as baseline"}
+        </button>
+      )}
+      <button type="button" className="btn" onClick={onJudge}>Run LLM judge</button>
+      <NotSaved write={pin} />
+      {isEditing && <DescriptionForm run={run} onClose={() => setIsEditing(false)} />}
+    </>
+  );
+}
+
+function DescriptionForm({ run, onClose }: { run: Run; onClose: () => void }) {
+  const [name, setName] = useState(run.name ?? "");
+  const [notes, setNotes] = useState(run.notes ?? "");
+  const [tags, setTags] = useState((run.tags ?? []).join(", "));
+  const write = useWrite({
+    what: "The description of the run",
+    send: describeRun(run.id),
+    keys: () => [["run", run.id], ["runs", run.experimentId]],
+    onSaved: onClose,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    write.save({ name, notes, tags: tags.split(",").map((one) => one.trim()).filter(Boolean) });
+  };
+  return (
+    <form
+      className="panel pad form"
+      aria-label="Describe the run"
+      onSubmit={submit}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") onClose();
+      }}
+    >
+      <label>Name <input className="field" value={name} autoFocus onChange={(event) => setName(event.target.value)} /></label>
+      <label>Tags <input className="field" value={tags} placeholder="separated by commas" onChange={(event) => setTags(event.target.value)} /></label>
+      <label className="wide">Notes <textarea className="field" rows={3} value={notes} onChange={(event) => setNotes(event.target.value)} /></label>
+      <div className="actions wide">
+        <button type="submit" className="btn main" disabled={write.isSaving}>Save description</button>
+        <button type="button" className="btn bare" onClick={onClose}>Close<kbd>esc</kbd></button>
+      </div>
+      <NotSaved write={write} />
+    </form>
+  );
+}

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { readMessages } from "../components/talk";
+import { readTexts } from "../trace-routes";
+import { type EvalJob, type SpanSummary, startOf } from "../api/traces";
+import { buildTree, chooseRows, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
+
+const START = 1_795_385_321_930_417_205n;
+
+function span(spanId: string, parentSpanId: string | null, startNano: bigint, more: Partial<SpanSummary> = {}): SpanSummary {
+  return {
+    id: spanId, spanId, parentSpanId, name: spanId, kind: null, statusCode: null, role: "step", error: null,
+    startTimeUnixNano: Number(startNano), endTimeUnixNano: null, startTimeUnixNanoText: String(startNano),
+    endTimeUnixNanoText: null, durationMs: 1, tokensIn: null, tokensOut: null, costUsd: null, firstChunkMs: null,
+    model: null, inputText: null, outputText: null, ...more,
+  };
+}
+
+const names = (tree: ReturnType<typeof buildTree>, places: readonly number[]) => places.map((place) => tree.rows[place]?.span.spanId);
+
+describe("buildTree", () => {
+  it("puts spans below their parents and keeps nanoseconds apart that a number does not", () => {
+    const tree = buildTree([span("root", null, START), span("b", "root", START + 100n), span("b1", "b", START + 101n), span("c", "root", START + 300n)]);
+
+    expect(tree.rows.map((row) => [row.span.spanId, row.depth, row.below])).toEqual([["root", 0, 3], ["b", 1, 1], ["b1", 2, 0], ["c", 1, 0]]);
+    expect(tree.rows.map((row) => row.offset)).toEqual([0, 0.0001, 0.000101, 0.0003]);
+  });
+
+  it("shows spans whose parent is missing, and those that are each other's parents", () => {
+    const tree = buildTree([span("lost", "nowhere", START), span("x", "y", START), span("y", "x", START)]);
+
+    expect(tree.rows.map((row) => [row.span.spanId, row.depth, row.isOrphan])).toEqual([["lost", 0, true], ["x", 0, true], ["y", 1, false]]);
+  });
+
+  it("takes a trace that is as deep as it has spans", () => {
+    const spans = Array.from({ length: 30_000 }, (_, index) => span(`s${index}`, index === 0 ? null : `s${index - 1}`, START));
+
+    expect(buildTree(spans).rows.at(-1)?.depth).toBe(29_999);
+  });
+});
+
+describe("chooseRows", () => {
+  const tree = buildTree([
+    span("root", null, START),
+    span("tool", "root", START, { error: "timed out" }),
+    span("http", "tool", START, { inputText: "GET /orders" }),
+    span("model", "root", START),
+  ]);
+  const all = { collapsed: new Set<string>(), search: "", onlyFailing: false };
+
+  it("leaves out what is below a collapsed span", () => {
+    expect(names(tree, chooseRows(tree, { ...all, collapsed: new Set(["tool"]) }).shown)).toEqual(["root", "tool", "model"]);
+  });
+
+  it("shows what is found with all that is above it, and counts only what is found", () => {
+    const chosen = chooseRows(tree, { ...all, search: "orders get" });
+
+    expect(names(tree, chosen.shown)).toEqual(["root", "tool", "http"]);
+    expect(chosen.found).toBe(1);
+    expect(names(tree, chooseRows(tree, { ...all, onlyFailing: true }).shown)).toEqual(["root", "tool"]);
+  });
+});
+
+describe("retrievedChunks", () => {
+  it("reads a list in JSON and numbered attributes", () => {
+    expect(retrievedChunks({ "gen_ai.retrieval.documents": '[{"id":"a","content":"text","score":0.5}]' })).toEqual([{ id: "a", text: "text", score: 0.5 }]);
+    expect(retrievedChunks({ "retrieval.documents.1.document.content": "second", "retrieval.documents.0.document.id": "z" })).toEqual([
+      { id: "z", text: "", score: null },
+      { id: "2", text: "second", score: null },
+    ]);
+    expect(retrievedChunks({ "gen_ai.retrieval.documents": "not JSON" })).toEqual([]);
+  });
+});
+
+describe("results of rules", () => {
+  const job = (more: Partial<EvalJob>): EvalJob => ({
+    id: "j", spanId: "s", ruleId: "r", evaluatorName: "e", status: "SUCCEEDED", score: 1, success: null, reason: null,
+    attemptCount: 1, lastError: null, completedAt: null, ...more,
+  });
+
+  it("takes an error for no score, and a job that is tried again for neither", () => {
+    expect(outcomeOfJob(job({ success: false, score: 0 }))).toBe("fail");
+    expect(outcomeOfJob(job({ status: "FAILED", score: null, lastError: "429" }))).toBe("error");
+    expect(outcomeOfJob(job({ status: "PENDING", score: null, lastError: "429" }))).toBe("none");
+    expect([job({}), job({ status: "PENDING", score: null }), job({ status: "FAILED", score: null })].map(isWaiting)).toEqual([false, true, false]);
+  });
+});
+
+describe("readMessages", () => {
+  it("keeps calls of tools and the texts of parts", () => {
+    const calls = [{ function: { name: "get_order", arguments: '{"id": 1}' } }];
+
+    expect(readMessages([{ role: "assistant", content: null, tool_calls: calls }, { role: "tool", content: [{ type: "text", text: "none" }, "more"] }])).toEqual([
+      { who: "assistant", text: "", calls: [{ name: "get_order", arguments: '{"id": 1}' }] },
+      { who: "tool", text: "none\nmore", calls: [] },
+    ]);
+  });
+});
+
+describe("addresses", () => {
+  it("takes numbers and truths as the texts that they were, and nothing else", () => {
+    expect(readTexts({ a: 7, b: true, c: "", d: { e: 1 }, f: "x", g: "y" }, ["a", "b", "c", "d", "f"])).toEqual({ a: "7", b: "true", f: "x" });
+  });
+
+  it("knows when a period began", () => {
+    expect(startOf("24h", Date.UTC(2026, 10, 28))).toBe("2026-11-27T00:00:00.000Z");
+    expect(startOf("never")).toBeNull();
+  });
+});

@@ -1,0 +1,195 @@
+/** The spans of a trace as a tree with one time axis. */
+import type { EvalJob, SpanSummary } from "../api/traces";
+
+export interface SpanRow {
+  readonly span: SpanSummary;
+  readonly depth: number;
+  /** How many spans are below it, at any depth. */
+  readonly below: number;
+  /** Milliseconds from the start of the trace; null where the span has no start. */
+  readonly offset: number | null;
+  readonly duration: number | null;
+  readonly parent: number | null;
+  readonly isOrphan: boolean;
+  readonly failed: boolean;
+}
+
+export interface SpanTree {
+  /** Depth first, children by their starts. */
+  readonly rows: readonly SpanRow[];
+  /** Milliseconds from the first start to the last end. */
+  readonly length: number;
+  readonly places: ReadonlyMap<string, number>;
+  readonly failedCount: number;
+}
+
+const NANO = 1e6;
+
+export function isFailed(span: SpanSummary): boolean {
+  return span.error !== null || span.statusCode === "STATUS_CODE_ERROR";
+}
+
+/** Nanoseconds since 1970 differ in digits that a number does not hold: they are subtracted as whole numbers. */
+export function offsetOf(text: string | null, start: bigint): number | null {
+  return text === null ? null : Number(BigInt(text) - start) / NANO;
+}
+
+export function buildTree(spans: readonly SpanSummary[], failedSpans: ReadonlySet<string> = new Set()): SpanTree {
+  const known = new Set(spans.map((span) => span.spanId));
+  const children = new Map<string | null, SpanSummary[]>();
+  let start: bigint | null = null;
+  for (const span of spans) {
+    const parent = span.parentSpanId !== null && known.has(span.parentSpanId) ? span.parentSpanId : null;
+    const list = children.get(parent);
+    if (list === undefined) children.set(parent, [span]);
+    else list.push(span);
+    if (span.startTimeUnixNanoText !== null) {
+      const began = BigInt(span.startTimeUnixNanoText);
+      if (start === null || began < start) start = began;
+    }
+  }
+  const rows: Mutable<SpanRow>[] = [];
+  const places = new Map<string, number>();
+  let failedCount = 0;
+  let length = 0;
+  const visit = (top: SpanSummary) => {
+    // Without recursion: a trace may be thousands of spans deep.
+    const waiting: [SpanSummary, number, number | null][] = [[top, 0, null]];
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      const [span, depth, parent] = next;
+      if (places.has(span.spanId)) continue;
+      const place = rows.length;
+      const offset = start === null ? null : offsetOf(span.startTimeUnixNanoText, start);
+      const failed = isFailed(span) || failedSpans.has(span.spanId);
+      if (failed) failedCount += 1;
+      if (offset !== null) length = Math.max(length, offset + (span.durationMs ?? 0));
+      places.set(span.spanId, place);
+      rows.push({
+        span, depth, below: 0, offset, duration: span.durationMs, parent, failed,
+        isOrphan: depth === 0 && span.parentSpanId !== null,
+      });
+      const under = children.get(span.spanId) ?? [];
+      for (let index = under.length - 1; index >= 0; index -= 1) waiting.push([under[index] as SpanSummary, depth + 1, place]);
+    }
+  };
+  for (const top of children.get(null) ?? []) visit(top);
+  // Spans that are each other's parents hang below no root: they are shown all the same.
+  for (const span of spans) if (!places.has(span.spanId)) visit(span);
+  for (let place = rows.length - 1; place >= 0; place -= 1) {
+    const row = rows[place] as Mutable<SpanRow>;
+    if (row.parent !== null) (rows[row.parent] as Mutable<SpanRow>).below += row.below + 1;
+  }
+  return { rows, length, places, failedCount };
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+interface Choice {
+  readonly collapsed: ReadonlySet<string>;
+  readonly search: string;
+  readonly onlyFailing: boolean;
+}
+
+/** The places of the rows that are shown: what is chosen with all that is above it, without what is collapsed. */
+export function chooseRows(tree: SpanTree, { collapsed, search, onlyFailing }: Choice): { shown: number[]; found: number } {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const { rows } = tree;
+  const kept = new Uint8Array(rows.length);
+  let found = rows.length;
+  if (words.length === 0 && !onlyFailing) kept.fill(1);
+  else {
+    found = 0;
+    for (let place = 0; place < rows.length; place += 1) {
+      const row = rows[place] as SpanRow;
+      if ((onlyFailing && !row.failed) || !hasWords(row.span, words)) continue;
+      found += 1;
+      for (let at: number | null = place; at !== null && kept[at] === 0; at = (rows[at] as SpanRow).parent) kept[at] = 1;
+    }
+  }
+  const shown: number[] = [];
+  for (let place = 0; place < rows.length; place += 1) {
+    const row = rows[place] as SpanRow;
+    if (kept[place] === 1) shown.push(place);
+    if (collapsed.has(row.span.spanId)) place += row.below;
+  }
+  return { shown, found };
+}
+
+// Kept, since each key that is typed asks all spans again.
+const TEXTS = new WeakMap<SpanSummary, string>();
+
+function hasWords(span: SpanSummary, words: readonly string[]): boolean {
+  if (words.length === 0) return true;
+  let text = TEXTS.get(span);
+  if (text === undefined) {
+    text = [span.name, span.role, span.model, span.spanId, span.inputText, span.outputText, span.error].join("\n").toLowerCase();
+    TEXTS.set(span, text);
+  }
+  const all = text;
+  return words.every((word) => all.includes(word));
+}
+
+/** What a rule said; a job that waits, or is tried again after an error, has said nothing yet. */
+export function outcomeOfJob(job: EvalJob): "pass" | "fail" | "error" | "none" {
+  if (job.success === true) return "pass";
+  if (job.success === false) return "fail";
+  return job.status === "FAILED" ? "error" : "none";
+}
+
+export function isWaiting(job: EvalJob): boolean {
+  return job.score === null && job.status !== "FAILED";
+}
+
+/** Results by the span that they are about. */
+export function bySpan(jobs: readonly EvalJob[]): ReadonlyMap<string, readonly EvalJob[]> {
+  const found = new Map<string, EvalJob[]>();
+  for (const job of jobs) {
+    const list = found.get(job.spanId);
+    if (list === undefined) found.set(job.spanId, [job]);
+    else list.push(job);
+  }
+  return found;
+}
+
+export interface RetrievedChunk {
+  readonly id: string;
+  readonly text: string;
+  readonly score: number | null;
+}
+
+/** The chunks that a span retrieved, in either of the two ways in which attributes hold them. */
+export function retrievedChunks(attributes: Record<string, unknown>): RetrievedChunk[] {
+  for (const name of ["gen_ai.retrieval.documents", "retrieval.documents"]) {
+    const list = parse(attributes[name]);
+    if (Array.isArray(list)) return list.map((one, index) => chunk(one, index));
+  }
+  const found = new Map<number, Record<string, unknown>>();
+  for (const [name, value] of Object.entries(attributes)) {
+    const match = /^retrieval\.documents\.(\d+)\.(?:document\.)?(\w+)$/.exec(name);
+    if (match === null) continue;
+    const index = Number(match[1]);
+    found.set(index, { ...found.get(index), [match[2] as string]: value });
+  }
+  return [...found].sort(([a], [b]) => a - b).map(([index, one]) => chunk(one, index));
+}
+
+function chunk(value: unknown, index: number): RetrievedChunk {
+  const one = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : { content: value };
+  const inner = typeof one["document"] === "object" && one["document"] !== null ? (one["document"] as Record<string, unknown>) : one;
+  const text = inner["content"] ?? inner["text"] ?? inner["page_content"];
+  const score = inner["score"] ?? one["score"];
+  return {
+    id: String(inner["id"] ?? index + 1),
+    text: text === undefined || text === null ? "" : typeof text === "string" ? text : JSON.stringify(text),
+    score: typeof score === "number" ? score : null,
+  };
+}
+
+function parse(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return null;
+  }
+}

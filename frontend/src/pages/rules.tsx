@@ -1,0 +1,248 @@
+/** Rules of online evaluation: what they match, what they found, and what they would cost. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Rule, type RuleStats, backFillsQuery, bodyOf, dryRunQuery, ruleStatsQuery, rulesQuery, useProjectId } from "../api/online";
+import { change } from "../api/client";
+import { useWrite } from "../api/write";
+import { Failure, Loading, State, Text, Time } from "../components/bits";
+import { IntervalBar } from "../components/intervals";
+import { NotSaved } from "../components/notices";
+import { Crumbs } from "../components/shell";
+import { ProjectChoice } from "../components/trace-bits";
+import { cost, count, cut, plural, rate, score, shown } from "../lib/format";
+
+const route = getRouteApi("/trace-eval-rules");
+
+export function RulesPage() {
+  const { project, rule } = route.useSearch();
+  const navigate = route.useNavigate();
+  const { id, projects } = useProjectId(project);
+  const rules = useQuery({ ...rulesQuery(id ?? ""), enabled: id !== undefined });
+  const current = rules.data?.find((one) => one.id === rule);
+  const open = (one: string | undefined) => void navigate({ search: { ...(project === undefined ? {} : { project }), ...(one === undefined ? {} : { rule: one }) } });
+  return (
+    <>
+      <Crumbs title={current?.name ?? "Trace eval rules"}>
+        {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
+        {current !== undefined && <><Link to="/trace-eval-rules" search={project === undefined ? {} : { project }}>Trace eval rules</Link><i>/</i></>}
+      </Crumbs>
+      {current !== undefined && project !== undefined ? <OneRule rule={current} project={project} /> : (
+        <>
+          <div className="head">
+            <div><h1>Trace eval rules</h1><p className="facts"><span>what is scored of the traces as they come in</span></p></div>
+            <div className="actions"><ProjectChoice all={false} project={project} onChoose={(name) => void navigate({ search: name === undefined ? {} : { project: name }, replace: true })} /></div>
+          </div>
+          <section>
+            {project === undefined ? <State title="Whose rules?"><p>Rules belong to a project. Choose one above.</p></State>
+              : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+              : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
+              : rules.isPending ? <Loading />
+              : rules.isLoadingError ? <Failure error={rules.error} retry={() => void rules.refetch()} />
+              : rule !== undefined && rules.data.every((one) => one.id !== rule) ? <State title="This rule is not here" actions={<button type="button" className="btn" onClick={() => open(undefined)}>Show all rules</button>}><p>It may have been deleted.</p></State>
+              : <RuleTable rules={rules.data} project={project} />}
+          </section>
+        </>
+      )}
+    </>
+  );
+}
+
+function RuleTable({ rules, project }: { rules: readonly Rule[]; project: string }) {
+  if (rules.length === 0) {
+    return (
+      <State title="No rule scores the traces of this project">
+        <p>A rule scores what comes in, with a model as a judge or an evaluator of the library. Create one through the API:</p>
+        <pre className="text">{`POST /api/v1/projects/{projectId}/trace-eval-rules\n{ "name": "short", "matchType": "SPAN_NAME", "matchValue": "llm.generate",\n  "evaluatorName": "short", "evaluator": { "type": "length", "params": { "max": 500 } } }`}</pre>
+      </State>
+    );
+  }
+  return (
+    <div className="panel">
+      <table>
+        <thead><tr><th>Rule</th><th>Enabled</th><th className="hide-s">Matches</th><th className="hide-s">Scored</th><th className="num">Pass rate, last week</th></tr></thead>
+        <tbody>
+          {rules.map((rule) => (
+            <tr key={rule.id}>
+              <th scope="row">
+                <Link className="link" to="/trace-eval-rules" search={{ project, rule: rule.id }}>{shown(rule.name)}</Link>
+                <span className="sub">{shown(rule.evaluatorName)}</span>
+              </th>
+              <td>{rule.enabled ? "✓ on" : <span className="muted">– off</span>}</td>
+              <td className="hide-s"><span className="cut">{shown(cut(matchOf(rule), 60))}</span></td>
+              <td className="hide-s">{shareOf(rule)} of {rule.scope}s</td>
+              <td className="num"><PassRate rule={rule} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function PassRate({ rule }: { rule: Rule }) {
+  const stats = useQuery(ruleStatsQuery(rule.projectId, rule.id));
+  if (stats.data === undefined) return stats.isError ? <span className="error">! not known</span> : "…";
+  const { passRate, meanScore } = stats.data;
+  return (
+    <>
+      {passRate !== null ? rate(passRate.value) : meanScore !== null ? score(meanScore.value) : "–"}
+      <span className="sub">{passRate !== null || meanScore !== null ? `n = ${count((passRate ?? meanScore)?.n ?? 0)}` : "nothing scored"}</span>
+    </>
+  );
+}
+
+function matchOf(rule: Rule): string {
+  const what = rule.matchType === "SPAN_NAME" || rule.matchKey === null ? "name" : rule.matchKey;
+  const how = rule.matchType === "WILDCARD" ? "fits" : rule.matchType === "PATTERN" ? "has the pattern" : "is";
+  return `${what} ${how} ${rule.matchValue}`;
+}
+
+function shareOf(rule: Rule): string {
+  const share = rule.sampling?.["rate"];
+  return typeof share === "number" && share < 1 ? rate(share) : "all";
+}
+
+function OneRule({ rule, project }: { rule: Rule; project: string }) {
+  const stats = useQuery(ruleStatsQuery(rule.projectId, rule.id));
+  const write = useWrite<boolean, Rule>({
+    what: "The rule",
+    send: (enabled) => change<Rule>("PUT", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`, { ...bodyOf(rule), enabled }),
+    keys: () => [["trace-eval-rules", rule.projectId]],
+    notice: (answer) => ({ text: answer.enabled ? "The rule scores what comes from now on." : "The rule is off; what it has queued waits." }),
+  });
+  return (
+    <>
+      <div className="head">
+        <div>
+          <h1>{shown(rule.name)}</h1>
+          <p className="facts">
+            <span>{rule.enabled ? "enabled" : "not enabled"}</span>
+            <span>{shown(rule.evaluatorName)}</span>
+            <span>{shareOf(rule)} of {rule.scope}s where the {shown(cut(matchOf(rule), 80))}</span>
+            <span>changed <Time value={rule.updatedAt} /></span>
+          </p>
+        </div>
+        <div className="actions">
+          <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(!rule.enabled)}>{rule.enabled ? "Disable" : "Enable"}</button>
+          <Link className="btn" to="/traces" search={{ project, evaluator: rule.evaluatorName, result: "failed" }}>Failed traces</Link>
+          <Link className="btn" to="/traces" search={{ project, evaluator: rule.evaluatorName, sort: "score,asc" }}>Lowest scores</Link>
+        </div>
+      </div>
+      <NotSaved write={write} />
+      {stats.isPending ? <Loading /> : stats.isLoadingError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
+      <Preview rule={rule} />
+      <BackFills rule={rule} />
+      <section>
+        <div className="sec"><h2>How it scores</h2></div>
+        {rule.criteria !== null && <Text>{rule.criteria}</Text>}
+        <details open={rule.criteria === null}>
+          <summary>All fields</summary>
+          <Text>{JSON.stringify(bodyOf(rule), null, 2)}</Text>
+        </details>
+      </section>
+    </>
+  );
+}
+
+function Findings({ rule, stats }: { rule: Rule; stats: RuleStats }) {
+  const { passRate, meanScore } = stats;
+  const of = passRate ?? meanScore;
+  return (
+    <>
+      <p className="verdict">
+        {passRate !== null ? <>{rate(passRate.value)} passed <span className="of">· 95 % between {rate(passRate.low)} and {rate(passRate.high)}</span></>
+          : meanScore !== null ? <>Mean score {score(meanScore.value)} <span className="of">· 95 % between {score(meanScore.low)} and {score(meanScore.high)}</span></>
+          : <span className="none">– Nothing was scored in the last week</span>}
+      </p>
+      <p className="sentence muted">
+        {of !== null && `n = ${count(of.n)} traces; an estimate for all that the rule matches, of which ${rate(of.sampledShare)} were sampled.`}
+        {!stats.isComplete && " There were more scores than are read; this is a part of them."}
+      </p>
+      <div className="cards">
+        <div className="card"><h3>Pass rate</h3><div className="value">{rate(passRate?.value)}</div>{passRate !== null && <IntervalBar estimate={passRate} />}<p className="note">{passRate === null ? "needs a threshold and scores" : `n = ${count(passRate.n)}`}</p></div>
+        <div className="card"><h3>Mean score</h3><div className="value">{score(meanScore?.value)}</div><p className="note">{meanScore === null ? "no score yet" : `between ${score(meanScore.low)} and ${score(meanScore.high)}`}</p></div>
+        <div className="card"><h3>Scored</h3><div className="value">{count(stats.scoredCount)}</div><p className="note">{plural(stats.openCount, "job")} waiting{rule.enabled ? "" : " until it is enabled"}</p></div>
+        <div className="card"><h3>Errors</h3><div className={stats.errorCount > 0 ? "value error" : "value"}>{count(stats.errorCount)}</div><p className="note">in no rate and no mean</p></div>
+      </div>
+    </>
+  );
+}
+
+/** What the rule matches of the last week, and the forecast of what it costs. */
+function Preview({ rule }: { rule: Rule }) {
+  const [isAsked, setIsAsked] = useState(false);
+  const query = useQuery({ ...dryRunQuery(rule), enabled: isAsked });
+  return (
+    <section>
+      <div className="sec">
+        <h2>What it matches</h2>
+        <span className="label">held against the stored traces of the last week; nothing is scored</span>
+      </div>
+      {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Preview matches and cost</button>
+        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
+          <>
+            <div className="cards">
+              <div className="card"><h3>Matches</h3><div className="value">{count(query.data.matchCount)}</div><p className="note">in {plural(query.data.traceCount, "trace")}{query.data.isComplete ? "" : ", the latest ones"}</p></div>
+              <div className="card"><h3>Sampled</h3><div className="value">{count(query.data.sampledCount)}</div><p className="note">{rate(query.data.matchCount === 0 ? null : query.data.sampledCount / query.data.matchCount)} of the matches</p></div>
+              <div className="card"><h3>Jobs in a day</h3><div className="value">{count(Math.round(query.data.forecast.jobsPerDay))}</div><p className="note">{query.data.forecast.tokensPerJob === null ? "no model is asked" : `about ${count(Math.round(query.data.forecast.tokensPerJob))} tokens each`}</p></div>
+              <div className="card"><h3>Cost in a day</h3><div className="value">{query.data.forecast.tokensPerJob === null ? "–" : cost(query.data.forecast.costUsdPerDay)}</div><p className="note">{query.data.forecast.tokensPerJob === null ? "evaluated on the server" : "an estimate from the lengths of texts"}</p></div>
+            </div>
+            <div className="sec spaced"><h3>Examples</h3></div>
+            {query.data.examples.length === 0 ? <p className="muted">Nothing of the last week matches.</p> : (
+              <ul className="plain-list">
+                {query.data.examples.map((one) => (
+                  <li key={one.spanId + one.traceId}>
+                    <Link className="link mono" to="/traces/$traceId" params={{ traceId: one.traceId }} search={{ span: one.spanId }}>{shown(one.traceId)}</Link>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </>
+        )}
+    </section>
+  );
+}
+
+const DAYS = [1, 7, 30] as const;
+const DAY_MS = 86_400_000;
+
+function BackFills({ rule }: { rule: Rule }) {
+  const fills = useQuery(backFillsQuery(rule.projectId, rule.id));
+  const [days, setDays] = useState<number>(7);
+  const write = useWrite<number, unknown>({
+    what: "The back-fill",
+    send: (since) => change("POST", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}/back-fill`, { from: new Date(Date.now() - since * DAY_MS).toISOString() }),
+    keys: () => [["back-fills", rule.projectId, rule.id], ["trace-eval-rules", rule.projectId, "stats", rule.id]],
+    notice: () => ({ text: "The stored traces are scored as the rule samples them." }),
+  });
+  return (
+    <section>
+      <div className="sec"><h2>Score stored traces</h2><span className="label">with the sampling and the budget of the rule; nothing is scored twice</span></div>
+      <div className="bar">
+        <select className="field" aria-label="Since when" value={days} onChange={(event) => setDays(Number(event.target.value))}>
+          {DAYS.map((one) => <option key={one} value={one}>{one === 1 ? "of the last day" : `of the last ${one} days`}</option>)}
+        </select>
+        <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(days)}>Score them</button>
+      </div>
+      <NotSaved write={write} />
+      {fills.data !== undefined && fills.data.length > 0 && (
+        <div className="panel">
+          <table>
+            <thead><tr><th>Period</th><th>Status</th><th className="num">Traces</th><th className="num">Jobs</th></tr></thead>
+            <tbody>
+              {fills.data.map((one) => (
+                <tr key={one.id}>
+                  <td><Time value={one.from} /> – <Time value={one.to} /></td>
+                  <td>{one.status === "PENDING" ? (rule.enabled ? "going on" : "waits for the rule") : "done"}</td>
+                  <td className="num">{count(one.traceCount)}</td>
+                  <td className="num">{count(one.jobCount)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,78 @@
+/** The addresses of the pages of production: traces, sessions, rules, alerts, the dashboard of a project. */
+import { createRoute } from "@tanstack/react-router";
+import { lazy } from "react";
+import { rootRoute } from "./root-route";
+
+export const TRACE_FILTERS = [
+  "from", "to", "status", "search", "minDurationMs", "maxDurationMs", "minCostUsd", "maxCostUsd", "minTokens", "maxTokens",
+  "sessionId", "userId", "rootName", "model", "evaluator", "minScore", "maxScore", "result", "attribute",
+] as const;
+
+export type TraceFilterName = (typeof TRACE_FILTERS)[number];
+
+export type TracesSearch = { readonly [name in TraceFilterName | "project" | "period" | "sort" | "live" | "filters"]?: string };
+
+/** The texts with these names that an address holds; the router reads digits alone as a number, `true` as a truth. */
+export function readTexts<N extends string>(search: Record<string, unknown>, names: readonly N[]): { readonly [name in N]?: string } {
+  const found: { [name in N]?: string } = {};
+  for (const name of names) {
+    const value = search[name];
+    if ((typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean") found[name] = String(value);
+  }
+  return found;
+}
+
+export const tracesRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/traces",
+  validateSearch: (search: Record<string, unknown>): TracesSearch =>
+    readTexts(search, [...TRACE_FILTERS, "project", "period", "sort", "live", "filters"]),
+  component: lazy(() => import("./pages/traces").then((page) => ({ default: page.TracesPage }))),
+});
+
+/** `span`: the one that is open. `show`: `talk` for the conversation. `only`: `failing` spans. */
+export type TraceSearch = { readonly [name in "span" | "show" | "search" | "only" | "make"]?: string };
+
+export const traceRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/traces/$traceId",
+  validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, ["span", "show", "search", "only", "make"]),
+  component: lazy(() => import("./pages/trace").then((page) => ({ default: page.TracePage }))),
+});
+
+export const sessionsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/sessions",
+  validateSearch: (search: Record<string, unknown>): { readonly project?: string } => readTexts(search, ["project"]),
+  component: lazy(() => import("./pages/sessions").then((page) => ({ default: page.SessionsPage }))),
+});
+
+export const sessionRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/sessions/$sessionId",
+  validateSearch: (search: Record<string, unknown>): { readonly project?: string } => readTexts(search, ["project"]),
+  component: lazy(() => import("./pages/session").then((page) => ({ default: page.SessionPage }))),
+});
+
+export const rulesRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/trace-eval-rules",
+  validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly rule?: string } => readTexts(search, ["project", "rule"]),
+  component: lazy(() => import("./pages/rules").then((page) => ({ default: page.RulesPage }))),
+});
+
+export const alertsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/trace-alerts",
+  validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly alert?: string } => readTexts(search, ["project", "alert"]),
+  component: lazy(() => import("./pages/trace-alerts").then((page) => ({ default: page.TraceAlertsPage }))),
+});
+
+export const dashboardRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/projects/$name/dashboard",
+  validateSearch: (search: Record<string, unknown>): { readonly period?: string } => readTexts(search, ["period"]),
+  component: lazy(() => import("./pages/dashboard").then((page) => ({ default: page.DashboardPage }))),
+});
+
+export const traceRoutes = [tracesRoute, traceRoute, sessionsRoute, sessionRoute, rulesRoute, alertsRoute, dashboardRoute] as const;

@@ -1,0 +1,270 @@
+"""The pages of production in a browser: traces, sessions, rules, alerts, the dashboard of a project."""
+
+import json
+import time
+import urllib.parse
+import urllib.request
+
+import pytest
+from tests.e2e.conftest import noting_page
+from tests.server.server_process import Process
+
+MARKUP = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>'
+HOSTILE = MARKUP + "\u202ereversed\x1b[31m"
+PROJECT = 'shop / 1 % "<i>'
+SESSION = 'visit/7 % "?#'
+START = 1_795_385_321_930_417_205
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WIDE = 2_300
+"""Spans of the large trace: more than the detail of a trace has."""
+
+
+def call(server, method, path, body=None):
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"{server}/api/v1{path}",
+        method=method,
+        data=content,
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=120) as reply:
+        return json.load(reply)
+
+
+def span(trace, number, parent, name, start, end, error=None, **attributes):
+    return {
+        "traceId": trace * 32,
+        "spanId": f"{number:016x}",
+        **({} if parent is None else {"parentSpanId": f"{parent:016x}"}),
+        "name": name,
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(end),
+        "attributes": [
+            {"key": key.replace("__", "."), "value": {"stringValue": value}}
+            for key, value in attributes.items()
+        ],
+        **({} if error is None else {"status": {"code": 2, "message": error}}),
+    }
+
+
+def send(server, spans):
+    resource = {"attributes": [{"key": "dokimos.project", "value": {"stringValue": PROJECT}}]}
+    call(
+        server,
+        "POST",
+        "/traces",
+        {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]},
+    )
+
+
+def small_trace(now):
+    chunks = json.dumps([{"id": "orders.md#lookup", "content": "By its number.", "score": 0.71}])
+    return [
+        span("a", 1, None, "answer", now, now + 3_400_000_017, input="Where is order 48213?",
+             output=f"Not found. {HOSTILE}", session__id=SESSION, user__id=HOSTILE),
+        span("a", 2, 1, "get_order", now + 10**9, now + 2 * 10**9, "timed out",
+             gen_ai__operation__name="execute_tool", gen_ai__tool__name="get_order",
+             gen_ai__tool__call__arguments='{"email": "a@b.example"}'),
+        span("a", 3, 2, "POST /orders", now + 10**9, now + 2 * 10**9),
+        span("a", 4, 1, "search_help", now + 2 * 10**9, now + 3 * 10**9,
+             gen_ai__operation__name="retrieval", gen_ai__retrieval__documents=chunks),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    settings = {"data_dir": tmp_path_factory.mktemp("server"), "traces": {"creates_projects": True}}
+    process = Process(settings)
+    yield process.address
+    process.process.terminate()
+    process.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def ids(server):
+    """What the server holds: a trace that failed, one of many spans, a rule that is off, an alert."""
+    now = time.time_ns() // 1000 * 1000 + 205
+    send(server, small_trace(now))
+    send(server, [span("b", 1, None, "second", now, now + 10**9, input="And by name?", output="Yes.",
+                       session__id=SESSION)])  # fmt: skip
+    children = [
+        span("c", place, max(1, place // 8), f"step {place}", now, now + place, *(["boom"] * (place == WIDE)))
+        for place in range(2, WIDE + 1)
+    ]
+    send(server, [span("c", 1, None, "many", now, now + 10**9), *children])
+    project = next(one["id"] for one in call(server, "GET", "/projects") if one["name"] == PROJECT)
+    rule = call(server, "POST", f"/projects/{project}/trace-eval-rules", {
+        "name": MARKUP, "enabled": False, "matchType": "SPAN_NAME", "matchValue": "answer",
+        "evaluatorName": "Length", "evaluator": {"type": "length", "params": {"max": 20}},
+    })  # fmt: skip
+    alert = call(server, "POST", f"/projects/{project}/trace-alerts", {
+        "name": "more errors", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.01, "tolerance": 0.01,
+    })  # fmt: skip
+    return {
+        "project": urllib.parse.quote(PROJECT, safe=""),
+        "session": urllib.parse.quote(SESSION, safe=""),
+        "rule": rule["id"],
+        "alert": alert["id"],
+        "start": now,
+    }
+
+
+@pytest.fixture
+def visit(chromium, server, ids):
+    """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
+    opened = []
+
+    def open_page(address, *, width=1280, scheme="light"):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = noting_page(context, server)
+        opened.append(page)
+        page.goto(server + address.format(**ids))
+        page.wait_for_load_state("networkidle")
+        return page
+
+    yield open_page
+    for page in opened:
+        assert page.complaints == []
+        assert page.evaluate("window.pwned") is None
+        assert page.evaluate(OVERFLOW) <= 0
+        page.context.close()
+
+
+PAGES = (
+    "/traces?project={project}&period=7d&filters=open",
+    f"/traces/{'a' * 32}?span={1:016x}",
+    f"/traces/{'a' * 32}?show=talk",
+    "/sessions",
+    "/sessions/{session}?project={project}",
+    "/trace-eval-rules?project={project}&rule={rule}",
+    "/trace-alerts?project={project}",
+    "/trace-alerts?project={project}&alert={alert}",
+    "/projects/{project}/dashboard",
+)
+
+
+def test_each_page_opens_by_its_address_and_keeps_to_a_narrow_width(visit, server, ids):
+    page = visit(PAGES[0], width=360, scheme="dark")
+    for address in PAGES:
+        page.goto(server + address.format(**ids))
+        page.locator("main h1").wait_for()
+        page.locator('main [aria-label="Loading"]').first.wait_for(state="detached")
+        assert page.title().endswith(" · dokimos")
+        assert page.evaluate(OVERFLOW) <= 0
+
+
+def test_the_list_filters_in_its_address_and_opens_a_trace_by_keyboard(visit):
+    page = visit("/traces?project={project}")
+    rows = page.locator(".rows .row")
+    assert rows.count() == 3
+    page.get_by_role("button", name="! With an error").click()
+    page.wait_for_url("**status=error**")
+    page.get_by_label("Search traces").fill("order 48213")
+    page.get_by_text("1 found").wait_for()
+
+    page.reload()
+    rows.get_by_text("Where is order 48213?").wait_for()
+    assert "⟨U+202E⟩" in rows.nth(0).inner_text()
+    rows.nth(0).focus()
+    page.keyboard.press("Enter")
+
+    page.get_by_role("heading", name="Where is order 48213?").wait_for()
+    page.go_back()
+    rows.nth(0).wait_for()
+    assert page.get_by_label("Search traces").input_value() == "order 48213"
+
+
+def test_a_live_tail_shows_what_comes_while_it_is_open(visit, server, ids):
+    page = visit("/traces?live=true&search=unheard")
+    page.get_by_text("Nothing has come yet").wait_for()
+
+    send(server, [span("d", 1, None, "unheard of", ids["start"], ids["start"] + 1)])
+
+    page.locator(".rows .row").get_by_text("unheard of").wait_for()
+
+
+def test_a_trace_shows_its_spans_collapsed_searched_and_one_by_one(visit, ids):
+    page = visit(f"/traces/{'a' * 32}")
+    assert page.locator(".verdict").inner_text().startswith("! 1 span failed · 3.40 s")
+    rows = page.locator(".span-row")
+    assert rows.count() == 4
+    page.get_by_role("button", name="Collapse 1 span").click()
+    assert rows.count() == 3
+    page.get_by_role("button", name="✗ Failing 1").click()
+    page.wait_for_url("**only=failing**")
+    page.get_by_text("1 of 4 spans").wait_for()
+
+    page.get_by_role("button", name="✗ get_order").focus()
+    page.keyboard.press("Enter")
+    drawer = page.locator(".drawer")
+    drawer.get_by_text('{"email": "a@b.example"}').first.wait_for()
+    assert "timed out" in drawer.inner_text()
+    assert f"{ids['start'] + 10**9} ns" in drawer.inner_text()
+    assert "1,000,000,000 ns" in drawer.inner_text()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    drawer.get_by_text("orders.md#lookup").first.wait_for()
+    page.keyboard.press("Escape")
+    drawer.wait_for(state="detached")
+    assert "span=" not in page.url
+
+
+def test_a_trace_of_many_spans_is_read_whole_and_searched(visit):
+    page = visit(f"/traces/{'c' * 32}")
+    page.get_by_text(f"{WIDE:,} spans", exact=True).nth(1).wait_for()
+    assert page.locator(".span-row").count() < 60
+
+    page.get_by_label("Search spans").fill(f"step {WIDE}")
+
+    page.get_by_text(f"1 of {WIDE:,} spans").wait_for()
+    page.get_by_role("button", name=f"✗ step {WIDE}").wait_for()
+
+
+def test_a_trace_becomes_an_item_of_a_dataset_and_gets_a_verdict(visit, server):
+    page = visit(f"/traces/{'a' * 32}")
+    page.get_by_role("button", name="Make dataset item").click()
+    page.get_by_label("Expected output").fill("It was sent on Monday.")
+    page.get_by_role("form").get_by_role("button", name="Make dataset item").click()
+    page.get_by_text("Saved as version 1 of from-production.").wait_for()
+    page.get_by_role("button", name="✗ Incorrect").click()
+    page.locator('.chip[aria-pressed="true"]').get_by_text("✗ Incorrect").wait_for()
+
+    items = call(server, "GET", "/datasets/from-production/versions/1/items")["content"]
+    reviews = call(server, "GET", f"/traces/{'a' * 32}/reviews")["content"]
+
+    assert [item["expectedOutputs"] for item in items] == [{"output": "It was sent on Monday."}]
+    assert [review["verdict"] for review in reviews] == ["INCORRECT"]
+
+
+def test_a_session_is_shown_as_its_turns(visit):
+    page = visit("/sessions/{session}?project={project}")
+
+    turns = page.locator(".turn")
+    turns.nth(1).wait_for()
+    assert "Where is order 48213?" in turns.nth(0).inner_text()
+    assert "And by name?" in turns.nth(1).inner_text()
+    assert "1 of 2 turns had an error" in page.locator(".verdict").inner_text()
+
+
+def test_a_rule_previews_what_it_matches_and_is_enabled(visit):
+    page = visit("/trace-eval-rules?project={project}")
+    page.get_by_role("link", name="window.pwned").click()
+    page.get_by_role("button", name="Preview matches and cost").click()
+    page.get_by_role("link", name="a" * 32).wait_for()
+    assert "evaluated on the server" in page.locator("main").inner_text()
+
+    page.get_by_role("button", name="Enable").click()
+
+    page.get_by_role("button", name="Disable").wait_for()
+
+
+def test_an_alert_says_what_it_knows_and_is_tested_on_what_is_stored(visit):
+    page = visit("/trace-alerts?project={project}")
+    page.get_by_role("link", name="more errors").click()
+    page.get_by_role("button", name="Run the back-test").click()
+
+    page.get_by_text("It would have fired").wait_for()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Watch again").wait_for()
+    assert "Paused" in page.locator(".verdict").inner_text()
