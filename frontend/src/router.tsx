@@ -5,8 +5,8 @@ import { Failure, Loading } from "./components/bits";
 import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
 import { rootRoute } from "./root-route";
-import { settingsRoutes } from "./settings-routes";
 import { traceRoutes } from "./trace-routes";
+import { settingsRoutes } from "./settings-routes";
 
 const text = (value: unknown): string | undefined => {
   const string = typeof value === "number" ? String(value) : value;

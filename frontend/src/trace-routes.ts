@@ -57,7 +57,7 @@ export const sessionRoute = createRoute({
 export const rulesRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/trace-eval-rules",
-  validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly rule?: string } => readTexts(search, ["project", "rule"]),
+  validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly rule?: string; readonly edit?: string } => readTexts(search, ["project", "rule", "edit"]),
   component: lazy(() => import("./pages/rules").then((page) => ({ default: page.RulesPage }))),
 });
 

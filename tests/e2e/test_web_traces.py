@@ -259,12 +259,30 @@ def test_a_rule_previews_what_it_matches_and_is_enabled(visit):
     page.get_by_role("button", name="Disable").wait_for()
 
 
+def test_a_rule_is_made_after_a_look_at_what_it_matches(visit):
+    page = visit("/trace-eval-rules?project={project}&edit=true")
+    page.get_by_label("Name of the rule").fill("second")
+    page.get_by_label("Value").fill("second")
+    page.get_by_label("With", exact=True).select_option("evaluator")
+    page.get_by_label("Parameters, as JSON").fill('{"max": 2}')
+    page.get_by_role("button", name="Preview matches and cost").click()
+    page.get_by_role("link", name="b" * 32).wait_for()
+
+    page.get_by_role("button", name="Make the rule").click()
+
+    page.get_by_role("heading", name="second").wait_for()
+    assert "rule=" in page.url
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete it with its results").click()
+    page.get_by_role("heading", name="Trace eval rules").wait_for()
+
+
 def test_an_alert_says_what_it_knows_and_is_tested_on_what_is_stored(visit):
     page = visit("/trace-alerts?project={project}")
     page.get_by_role("link", name="more errors").click()
     page.get_by_role("button", name="Run the back-test").click()
 
-    page.get_by_text("It would have fired").wait_for()
+    page.get_by_text("It would have fired 0 times").wait_for()
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Watch again").wait_for()
     assert "Paused" in page.locator(".verdict").inner_text()

@@ -139,13 +139,15 @@ def read_everything(api, *, leave_out=()):
         if "get" not in methods or path.startswith((*SKIPPED, *leave_out)):
             continue
         names = re.findall(r"\{(\w+)\}", path)
+        known["name"] = known["datasets" if path.startswith("/api/v1/datasets") else "projects"]
+        parameters = {each["name"] for each in methods["get"].get("parameters", ())}
+        queries = ["", "?size=2&page=1"] if "size" in parameters else [""]
+        if "baselineRunId" in parameters:
+            queries = [f"?baselineRunId={known['runId'][1]}"]
         for values in itertools.product(*(known.get(name, ["1"]) for name in names)):
             url = path
             for name, value in zip(names, values, strict=True):
                 url = url.replace(f"{{{name}}}", quote(str(value)))
-            queries = ["", "?size=2&page=1"]
-            if any(each["name"] == "baselineRunId" for each in methods["get"].get("parameters", ())):
-                queries = [f"?baselineRunId={known['runId'][1]}"]
             for query in queries:
                 answer = api.get(url + query)
                 assert answer.status_code < 500, (url, answer.text)
@@ -168,7 +170,8 @@ def _known_values(api):
         content = call(api, "GET", f"/runs/{run}")["items"]["content"]
         items += [content[0]["id"]] if content else []
     return {
-        "name": [*projects, *datasets],
+        "projects": projects,
+        "datasets": datasets,
         "experimentId": experiments,
         "runId": runs,
         "candidateRunId": runs[:2],

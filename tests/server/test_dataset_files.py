@@ -265,7 +265,7 @@ HOSTILE_ITEMS = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=200 if "DOKIMOS_LONG_TESTS" in os.environ else 40,
+    max_examples=200 if "DOKIMOS_LONG_TESTS" in os.environ else 15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,6 +1,6 @@
 /** What the pages of rules and alerts ask the server for. */
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { change, get } from "./client";
+import { ApiError, change, get } from "./client";
 import { projectsQuery } from "./queries";
 import type { components } from "./schema";
 
@@ -30,7 +30,7 @@ export const rulesQuery = (project: string) =>
 
 export const ruleStatsQuery = (project: string, rule: string, from: string | null = null, period = "") =>
   queryOptions({
-    queryKey: ["trace-eval-rules", project, "stats", rule, period],
+    queryKey: ["rule-stats", project, rule, period],
     queryFn: ({ signal }) => get<RuleStats>(`/projects/${project}/trace-eval-rules/${rule}/stats`, { from }, signal),
     staleTime: 30_000,
   });
@@ -53,12 +53,34 @@ export function withoutNulls(fields: Record<string, unknown>): Record<string, un
 }
 
 /** What a rule would match of the last week, and what that would cost; nothing is scored. */
-export const dryRunQuery = (rule: Rule) =>
+export const dryRunQuery = (project: string, body: Record<string, unknown>) =>
   queryOptions({
-    queryKey: ["dry-run", rule.id, rule.updatedAt],
-    queryFn: () => change<DryRun>("POST", `/projects/${rule.projectId}/trace-eval-rules/dry-run`, bodyOf(rule)),
-    staleTime: Number.POSITIVE_INFINITY,
+    queryKey: ["dry-run", project, body],
+    queryFn: () => change<DryRun>("POST", `/projects/${project}/trace-eval-rules/dry-run`, body),
+    staleTime: 60_000,
   });
+
+export const connectionsQuery = queryOptions({
+  queryKey: ["llm-connections"],
+  queryFn: ({ signal }) => get<readonly Schemas["ConnectionAnswer"][]>("/llm-connections", {}, signal),
+});
+
+/** Replaces a rule, unless somebody else has changed it since it was read. */
+export async function replaceRule(rule: Rule, body: Record<string, unknown>): Promise<Rule> {
+  const path = `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`;
+  refuseChanged(rule, await get<Rule>(path));
+  return change<Rule>("PUT", path, body);
+}
+
+export async function replaceAlert(alert: TraceAlert, body: Record<string, unknown>): Promise<TraceAlert> {
+  const path = `/projects/${alert.projectId}/trace-alerts/${alert.id}`;
+  refuseChanged(alert, await get<TraceAlert>(path));
+  return change<TraceAlert>("PUT", path, body);
+}
+
+function refuseChanged(read: { readonly updatedAt: string }, now: { readonly updatedAt: string }): void {
+  if (read.updatedAt !== now.updatedAt) throw new ApiError(409, "The page now shows how it is; look at it, then save again.");
+}
 
 export const alertsQuery = (project: string) =>
   queryOptions({

@@ -100,14 +100,14 @@ export const releaseClaims = () => change<Schemas["ReleasedAnswer"]>("POST", "/r
 
 export interface Promotion {
   readonly datasetName: string;
-  /** Whether the dataset has to be made first. */
-  readonly isNew: boolean;
   readonly itemId: string;
   readonly expected: Readonly<Record<string, unknown>> | null;
 }
 
-export async function promoteItem({ datasetName, isNew, itemId, expected }: Promotion) {
-  if (isNew) await change("POST", "/datasets", { name: datasetName });
+/** Puts an item into a dataset, which is made where there is none of that name. */
+export async function promoteItem({ datasetName, itemId, expected }: Promotion) {
+  const found = await get<Schemas["DatasetSummaryAnswer"][]>("/datasets", { search: datasetName, limit: 500 });
+  if (!found.some((one) => one.name === datasetName)) await change("POST", "/datasets", { name: datasetName });
   return change<Schemas["VersionAnswer"]>("POST", "/datasets/promote", {
     datasetName,
     items: [{ itemResultId: itemId, ...(expected === null ? {} : { overriddenExpectedOutput: expected }) }],

@@ -42,7 +42,7 @@ export function DatasetRows({ name, version, search, pending, onOpen }: Props) {
     list.scrollToIndex(next);
     requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus());
   };
-  if (start.isError) return <Failure error={start.error} retry={() => void start.refetch()} />;
+  if (start.isLoadingError) return <Failure error={start.error} retry={() => void start.refetch()} />;
   if (start.isPending) return <Loading />;
   if (total === 0) {
     return <div className="panel"><State title={search === "" ? "This version is empty" : "No item is found"}><p>{search === "" ? "Add items, or upload a file." : "Another search may find some."}</p></State></div>;

@@ -24,7 +24,7 @@ export function Members({ project, mayManage, session }: Props) {
       <div className="sec"><h2>Members</h2><span className="label">a role here counts where it is the higher one</span></div>
       {!mayManage ? <p className="callout">Seeing and changing members needs the role admin, here or on the server. {session?.isAuthenticated ? `Yours is ${session.role.toLowerCase()}.` : "Nobody is signed in."}</p>
         : members.isPending ? <Loading />
-        : members.isError ? <Failure error={members.error} retry={() => void members.refetch()} />
+        : members.isLoadingError ? <Failure error={members.error} retry={() => void members.refetch()} />
         : (
           <>
             <div className="panel">

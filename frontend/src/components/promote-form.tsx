@@ -35,7 +35,7 @@ export function PromoteForm({ itemId, expected, onClose }: Props) {
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    promotion.save({ datasetName: name.trim(), isNew: datasets.isSuccess && known === undefined, itemId, expected });
+    promotion.save({ datasetName: name.trim(), itemId, expected });
   };
   return (
     <form

@@ -1,11 +1,11 @@
 /** What a person does with a trace: send it to review, judge it, make an item of a dataset of it. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { change } from "../api/client";
-import { ApiError } from "../api/client";
-import { datasetNamesQuery, reviewsQuery } from "../api/traces";
+import { ApiError, change } from "../api/client";
+import { datasetNamesQuery, reviewsQuery, spanQuery } from "../api/traces";
 import { useWrite } from "../api/write";
 import { shown } from "../lib/format";
+import { Failure, Loading } from "./bits";
 import { NotSaved } from "./notices";
 
 interface Queued {
@@ -66,8 +66,22 @@ export function TraceReview({ traceId }: { traceId: string }) {
 interface MakeProps {
   readonly traceId: string;
   readonly spanId: string | undefined;
-  readonly recorded: string | null;
+  /** The answer of the trace, cut where it is long. */
+  readonly answer: string | null;
   readonly onClose: () => void;
+}
+
+/** From this length on, texts of traces and of spans are cut: what is cut must not be saved as what is expected. */
+const CUT_TRACE = 2_000;
+const CUT_SPAN = 32_768;
+
+export function MakeItem(props: MakeProps) {
+  const span = useQuery({ ...spanQuery(props.traceId, props.spanId ?? ""), enabled: props.spanId !== undefined });
+  if (props.spanId === undefined) return <MakeForm {...props} recorded={(props.answer?.length ?? 0) >= CUT_TRACE ? null : (props.answer ?? "")} />;
+  if (span.isPending) return <Loading />;
+  if (span.isLoadingError) return <Failure error={span.error} retry={() => void span.refetch()} />;
+  const output = span.data.outputText ?? "";
+  return <MakeForm {...props} recorded={output.length >= CUT_SPAN ? null : output} />;
 }
 
 interface Wish {
@@ -75,14 +89,15 @@ interface Wish {
   readonly expected: string;
 }
 
-export function MakeItem({ traceId, spanId, recorded, onClose }: MakeProps) {
+/** `recorded`: the recorded answer; null where it is too long to be edited. */
+function MakeForm({ traceId, spanId, recorded, onClose }: MakeProps & { readonly recorded: string | null }) {
   const datasets = useQuery(datasetNamesQuery);
   const [dataset, setDataset] = useState("from-production");
   const [expected, setExpected] = useState(recorded ?? "");
   const make = useWrite<Wish, { readonly version: number }>({
     what: "The dataset item",
     send: async (wish) => {
-      const item = { traceId, ...(spanId === undefined ? {} : { spanId }), ...(wish.expected === recorded ? {} : { expectedOutputs: { output: wish.expected } }) };
+      const item = { traceId, ...(spanId === undefined ? {} : { spanId }), ...(wish.expected === (recorded ?? "") ? {} : { expectedOutputs: { output: wish.expected } }) };
       const path = `/datasets/${encodeURIComponent(wish.dataset)}/versions/from-traces`;
       if (!datasets.data?.some((one) => one.name === wish.dataset)) await createDataset(wish.dataset);
       return change<{ readonly version: number }>("POST", path, { items: [item] });
@@ -95,6 +110,9 @@ export function MakeItem({ traceId, spanId, recorded, onClose }: MakeProps) {
     <form
       className="panel pad make"
       aria-label="Make dataset item"
+      onKeyDown={(event) => {
+        if (event.key === "Escape" && !make.isSaving) onClose();
+      }}
       onSubmit={(event) => {
         event.preventDefault();
         make.save({ dataset: dataset.trim(), expected });
@@ -110,7 +128,9 @@ export function MakeItem({ traceId, spanId, recorded, onClose }: MakeProps) {
       <label>
         Expected output
         <textarea className="field" dir="auto" value={expected} onChange={(event) => setExpected(event.target.value)} />
-        <span className="label">{expected === recorded ? "This is what was recorded. Correct it where it was wrong." : "Differs from what was recorded."}</span>
+        <span className="label">{expected !== (recorded ?? "") ? "Differs from what was recorded."
+          : recorded === null ? "The recorded answer is too long to be edited here; left empty, it is expected whole."
+          : "This is what was recorded. Correct it where it was wrong."}</span>
       </label>
       <NotSaved write={make} />
       <div className="actions">

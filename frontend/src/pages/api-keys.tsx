@@ -60,7 +60,7 @@ export function KeysPage() {
         />
       )}
       {keys.isPending ? <Loading />
-        : keys.isError ? <Failure error={keys.error} retry={() => void keys.refetch()} />
+        : keys.isLoadingError ? <Failure error={keys.error} retry={() => void keys.refetch()} />
         : (
           <>
             {isOpen && created === null && !isMaking && (

@@ -49,7 +49,7 @@ export function AuditPage() {
       </div>
       <Filters filter={filter} onChange={change} onClear={() => void navigate({ search: {}, replace: true })} />
       {log.isPending ? <Loading />
-        : log.isError ? <Failure error={log.error} retry={() => void log.refetch()} />
+        : log.isLoadingError ? <Failure error={log.error} retry={() => void log.refetch()} />
         : (
           <>
             <div className="panel gap" aria-busy={log.isFetching}>

@@ -52,7 +52,7 @@ export function ConnectionsPage() {
         />
       </div>
       {connections.isPending ? <Loading />
-        : connections.isError ? <Failure error={connections.error} retry={() => void connections.refetch()} />
+        : connections.isLoadingError ? <Failure error={connections.error} retry={() => void connections.refetch()} />
         : connections.data.length === 0 ? <Empty search={search} />
         : (
           <div className="panel gap">
@@ -82,7 +82,7 @@ function Empty({ search }: { search: string }) {
 function EditConnection({ id, onClose }: { id: string; onClose: () => void }) {
   const connection = useQuery(connectionQuery(id));
   if (connection.isPending) return <Loading />;
-  if (connection.isError) return <Failure error={connection.error} retry={() => void connection.refetch()} />;
+  if (connection.isLoadingError) return <Failure error={connection.error} retry={() => void connection.refetch()} />;
   return <ConnectionForm connection={connection.data} onClose={onClose} />;
 }
 

@@ -27,8 +27,8 @@ export function DatasetDiffPage() {
   const after = to ?? latest;
   const before = from ?? Math.max(1, after - 1);
   const diff = useQuery({ ...datasetDiffQuery(name, before, after, status, page - 1), enabled: dataset.isSuccess });
-  if (dataset.isError) return <Failure error={dataset.error} retry={() => void dataset.refetch()} />;
-  if (diff.isError) return <Failure error={diff.error} retry={() => void diff.refetch()} />;
+  if (dataset.isLoadingError) return <Failure error={dataset.error} retry={() => void dataset.refetch()} />;
+  if (diff.isLoadingError) return <Failure error={diff.error} retry={() => void diff.refetch()} />;
   if (dataset.isPending || diff.isPending) return <Loading />;
   const { summary, cases } = diff.data;
   const change = (next: { from?: number; to?: number; status?: string | undefined }) => {

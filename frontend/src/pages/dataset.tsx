@@ -21,7 +21,7 @@ export function DatasetPage() {
   const { name } = route.useParams();
   const dataset = useQuery(datasetQuery(name));
   if (dataset.data !== undefined) return <DatasetBody key={name} dataset={dataset.data} />;
-  if (dataset.isError) return <Failure error={dataset.error} retry={() => void dataset.refetch()} />;
+  if (dataset.isLoadingError) return <Failure error={dataset.error} retry={() => void dataset.refetch()} />;
   return <Loading />;
 }
 

@@ -24,8 +24,8 @@ export function DatasetsPage() {
     const kept = Object.entries({ search, project, ...next }).filter(([, value]) => value);
     void navigate({ search: Object.fromEntries(kept), replace: true });
   };
-  if (datasets.isError) return <Failure error={datasets.error} retry={() => void datasets.refetch()} />;
-  if (names.isError) return <Failure error={names.error} retry={() => void names.refetch()} />;
+  if (datasets.isLoadingError) return <Failure error={datasets.error} retry={() => void datasets.refetch()} />;
+  if (names.isLoadingError) return <Failure error={names.error} retry={() => void names.refetch()} />;
   if (datasets.isPending || (project !== undefined && names.isPending)) return <Loading />;
   const rows = project === undefined ? datasets.data : datasets.data.filter((one) => names.data?.includes(one.name));
   return (

@@ -31,7 +31,7 @@ export function ProjectSettingsPage() {
         <div className="actions"><Link className="btn" to="/projects/$name/alerts" params={{ name }}>Alert webhooks</Link></div>
       </div>
       {settings.isPending ? <Loading />
-        : settings.isError ? <Failure error={settings.error} retry={() => void settings.refetch()} />
+        : settings.isLoadingError ? <Failure error={settings.error} retry={() => void settings.refetch()} />
         : (
           <>
             {!mayChange && <RoleNeeded session={session.data} role="editor" what="Changing them" />}

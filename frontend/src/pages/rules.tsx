@@ -2,36 +2,45 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Rule, type RuleStats, backFillsQuery, bodyOf, dryRunQuery, ruleStatsQuery, rulesQuery, useProjectId } from "../api/online";
+import { type Rule, type RuleStats, backFillsQuery, bodyOf, replaceRule, ruleStatsQuery, rulesQuery, useProjectId } from "../api/online";
 import { change } from "../api/client";
 import { useWrite } from "../api/write";
 import { Failure, Loading, State, Text, Time } from "../components/bits";
 import { IntervalBar } from "../components/intervals";
 import { NotSaved } from "../components/notices";
+import { RuleForm } from "../components/rule-form";
+import { RulePreview } from "../components/rule-preview";
 import { Crumbs } from "../components/shell";
 import { ProjectChoice } from "../components/trace-bits";
-import { cost, count, cut, plural, rate, score, shown } from "../lib/format";
+import { count, cut, plural, rate, score, shown } from "../lib/format";
 
 const route = getRouteApi("/trace-eval-rules");
 
 export function RulesPage() {
-  const { project, rule } = route.useSearch();
+  const { project, rule, edit } = route.useSearch();
   const navigate = route.useNavigate();
   const { id, projects } = useProjectId(project);
   const rules = useQuery({ ...rulesQuery(id ?? ""), enabled: id !== undefined });
   const current = rules.data?.find((one) => one.id === rule);
-  const open = (one: string | undefined) => void navigate({ search: { ...(project === undefined ? {} : { project }), ...(one === undefined ? {} : { rule: one }) } });
+  const open = (one: string | undefined, isEdited = false) =>
+    void navigate({ search: { ...(project === undefined ? {} : { project }), ...(one === undefined ? {} : { rule: one }), ...(isEdited ? { edit: "true" } : {}) } });
   return (
     <>
       <Crumbs title={current?.name ?? "Trace eval rules"}>
         {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
         {current !== undefined && <><Link to="/trace-eval-rules" search={project === undefined ? {} : { project }}>Trace eval rules</Link><i>/</i></>}
       </Crumbs>
-      {current !== undefined && project !== undefined ? <OneRule rule={current} project={project} /> : (
+      {edit === "true" && id !== undefined && rules.isSuccess && (rule === undefined || current !== undefined) ? (
+        <RuleForm key={current?.id ?? "new"} project={id} rule={current} onSaved={(saved) => open(saved)} onCancel={() => open(rule)} />
+      ) : current !== undefined && project !== undefined ? (
+        <OneRule rule={current} project={project} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />
+      ) : (
         <>
           <div className="head">
             <div><h1>Trace eval rules</h1><p className="facts"><span>what is scored of the traces as they come in</span></p></div>
-            <div className="actions"><ProjectChoice all={false} project={project} onChoose={(name) => void navigate({ search: name === undefined ? {} : { project: name }, replace: true })} /></div>
+            <div className="actions"><ProjectChoice all={false} project={project} onChoose={(name) => void navigate({ search: name === undefined ? {} : { project: name }, replace: true })} />
+              {id !== undefined && <button type="button" className="btn main" onClick={() => open(undefined, true)}>New rule</button>}
+            </div>
           </div>
           <section>
             {project === undefined ? <State title="Whose rules?"><p>Rules belong to a project. Choose one above.</p></State>
@@ -52,8 +61,7 @@ function RuleTable({ rules, project }: { rules: readonly Rule[]; project: string
   if (rules.length === 0) {
     return (
       <State title="No rule scores the traces of this project">
-        <p>A rule scores what comes in, with a model as a judge or an evaluator of the library. Create one through the API:</p>
-        <pre className="text">{`POST /api/v1/projects/{projectId}/trace-eval-rules\n{ "name": "short", "matchType": "SPAN_NAME", "matchValue": "llm.generate",\n  "evaluatorName": "short", "evaluator": { "type": "length", "params": { "max": 500 } } }`}</pre>
+        <p>A rule scores what comes in, with a model as a judge or with an evaluator of the library. "New rule" makes one, and says before what it matches and costs.</p>
       </State>
     );
   }
@@ -103,11 +111,26 @@ function shareOf(rule: Rule): string {
   return typeof share === "number" && share < 1 ? rate(share) : "all";
 }
 
-function OneRule({ rule, project }: { rule: Rule; project: string }) {
+interface OneRuleProps {
+  readonly rule: Rule;
+  readonly project: string;
+  readonly onEdit: () => void;
+  readonly onDeleted: () => void;
+}
+
+function OneRule({ rule, project, onEdit, onDeleted }: OneRuleProps) {
+  const [isSure, setIsSure] = useState(false);
+  const remove = useWrite<null, unknown>({
+    what: "The deletion",
+    send: () => change("DELETE", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`),
+    keys: () => [["trace-eval-rules", rule.projectId]],
+    notice: () => ({ text: `The rule ${rule.name} is deleted, with its results.` }),
+    onSaved: onDeleted,
+  });
   const stats = useQuery(ruleStatsQuery(rule.projectId, rule.id));
   const write = useWrite<boolean, Rule>({
     what: "The rule",
-    send: (enabled) => change<Rule>("PUT", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`, { ...bodyOf(rule), enabled }),
+    send: (enabled) => replaceRule(rule, { ...bodyOf(rule), enabled }),
     keys: () => [["trace-eval-rules", rule.projectId]],
     notice: (answer) => ({ text: answer.enabled ? "The rule scores what comes from now on." : "The rule is off; what it has queued waits." }),
   });
@@ -125,13 +148,21 @@ function OneRule({ rule, project }: { rule: Rule; project: string }) {
         </div>
         <div className="actions">
           <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(!rule.enabled)}>{rule.enabled ? "Disable" : "Enable"}</button>
+          <button type="button" className="btn" onClick={onEdit}>Edit</button>
+          {isSure
+            ? <button type="button" className="btn" disabled={remove.isSaving} onClick={() => remove.save(null)}><span className="fail">Delete it with its results</span></button>
+            : <button type="button" className="btn" onClick={() => setIsSure(true)}>Delete …</button>}
           <Link className="btn" to="/traces" search={{ project, evaluator: rule.evaluatorName, result: "failed" }}>Failed traces</Link>
           <Link className="btn" to="/traces" search={{ project, evaluator: rule.evaluatorName, sort: "score,asc" }}>Lowest scores</Link>
         </div>
       </div>
       <NotSaved write={write} />
+      <NotSaved write={remove} />
       {stats.isPending ? <Loading /> : stats.isLoadingError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
-      <Preview rule={rule} />
+      <section>
+        <div className="sec"><h2>What it matches</h2><span className="label">held against the stored traces of the last week; nothing is scored</span></div>
+        <RulePreview project={rule.projectId} body={bodyOf(rule)} />
+      </section>
       <BackFills rule={rule} />
       <section>
         <div className="sec"><h2>How it scores</h2></div>
@@ -169,41 +200,6 @@ function Findings({ rule, stats }: { rule: Rule; stats: RuleStats }) {
   );
 }
 
-/** What the rule matches of the last week, and the forecast of what it costs. */
-function Preview({ rule }: { rule: Rule }) {
-  const [isAsked, setIsAsked] = useState(false);
-  const query = useQuery({ ...dryRunQuery(rule), enabled: isAsked });
-  return (
-    <section>
-      <div className="sec">
-        <h2>What it matches</h2>
-        <span className="label">held against the stored traces of the last week; nothing is scored</span>
-      </div>
-      {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Preview matches and cost</button>
-        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
-          <>
-            <div className="cards">
-              <div className="card"><h3>Matches</h3><div className="value">{count(query.data.matchCount)}</div><p className="note">in {plural(query.data.traceCount, "trace")}{query.data.isComplete ? "" : ", the latest ones"}</p></div>
-              <div className="card"><h3>Sampled</h3><div className="value">{count(query.data.sampledCount)}</div><p className="note">{rate(query.data.matchCount === 0 ? null : query.data.sampledCount / query.data.matchCount)} of the matches</p></div>
-              <div className="card"><h3>Jobs in a day</h3><div className="value">{count(Math.round(query.data.forecast.jobsPerDay))}</div><p className="note">{query.data.forecast.tokensPerJob === null ? "no model is asked" : `about ${count(Math.round(query.data.forecast.tokensPerJob))} tokens each`}</p></div>
-              <div className="card"><h3>Cost in a day</h3><div className="value">{query.data.forecast.tokensPerJob === null ? "–" : cost(query.data.forecast.costUsdPerDay)}</div><p className="note">{query.data.forecast.tokensPerJob === null ? "evaluated on the server" : "an estimate from the lengths of texts"}</p></div>
-            </div>
-            <div className="sec spaced"><h3>Examples</h3></div>
-            {query.data.examples.length === 0 ? <p className="muted">Nothing of the last week matches.</p> : (
-              <ul className="plain-list">
-                {query.data.examples.map((one) => (
-                  <li key={one.spanId + one.traceId}>
-                    <Link className="link mono" to="/traces/$traceId" params={{ traceId: one.traceId }} search={{ span: one.spanId }}>{shown(one.traceId)}</Link>
-                  </li>
-                ))}
-              </ul>
-            )}
-          </>
-        )}
-    </section>
-  );
-}
-
 const DAYS = [1, 7, 30] as const;
 const DAY_MS = 86_400_000;
 
@@ -213,7 +209,7 @@ function BackFills({ rule }: { rule: Rule }) {
   const write = useWrite<number, unknown>({
     what: "The back-fill",
     send: (since) => change("POST", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}/back-fill`, { from: new Date(Date.now() - since * DAY_MS).toISOString() }),
-    keys: () => [["back-fills", rule.projectId, rule.id], ["trace-eval-rules", rule.projectId, "stats", rule.id]],
+    keys: () => [["back-fills", rule.projectId, rule.id], ["rule-stats", rule.projectId, rule.id]],
     notice: () => ({ text: "The stored traces are scored as the rule samples them." }),
   });
   return (

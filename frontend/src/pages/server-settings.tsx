@@ -29,7 +29,7 @@ export function ServerSettingsPage() {
         </div>
       </div>
       {settings.isPending ? <Loading />
-        : settings.isError ? <Failure error={settings.error} retry={() => void settings.refetch()} />
+        : settings.isLoadingError ? <Failure error={settings.error} retry={() => void settings.refetch()} />
         : <Server settings={settings.data} />}
     </div>
   );

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Firing, type Mean, type TraceAlert, alertBodyOf, alertsQuery, backTestQuery, firingsQuery, useProjectId } from "../api/online";
+import { type Firing, type Mean, type TraceAlert, alertBodyOf, alertsQuery, backTestQuery, firingsQuery, replaceAlert, useProjectId } from "../api/online";
 import { change } from "../api/client";
 import { useWrite } from "../api/write";
 import { Failure, Loading, State, Time } from "../components/bits";
@@ -111,7 +111,7 @@ function AlertTable({ alerts, project }: { alerts: readonly TraceAlert[]; projec
 function OneAlert({ alert, isStale }: { alert: TraceAlert; isStale: boolean }) {
   const write = useWrite<boolean, TraceAlert>({
     what: "The alert",
-    send: (enabled) => change<TraceAlert>("PUT", `/projects/${alert.projectId}/trace-alerts/${alert.id}`, { ...alertBodyOf(alert), enabled }),
+    send: (enabled) => replaceAlert(alert, { ...alertBodyOf(alert), enabled }),
     keys: () => [["trace-alerts", alert.projectId]],
     notice: (answer) => ({ text: answer.enabled ? "The alert watches again." : "The alert is paused: what comes meanwhile does not count." }),
   });

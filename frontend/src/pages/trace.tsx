@@ -47,14 +47,14 @@ function Body({ trace }: { trace: TraceDetails }) {
   const isTalk = search.show === "talk";
   return (
     <>
-      <Head trace={trace} onMake={() => change({ make: "trace", span: undefined })} />
+      <Head trace={trace} isMaking={making !== undefined} onMake={() => change({ make: "trace", span: undefined })} />
       <VerdictLine trace={trace} jobs={jobs} />
-      {making !== undefined && (
+      {making !== undefined && making !== "" && (
         <MakeItem
           key={making}
           traceId={trace.id}
           spanId={making === "trace" ? undefined : making}
-          recorded={(making === "trace" ? trace.outputText : tree.rows[tree.places.get(making) ?? -1]?.span.outputText) ?? null}
+          answer={trace.outputText}
           onClose={() => change({ make: undefined })}
         />
       )}
@@ -100,7 +100,7 @@ function Body({ trace }: { trace: TraceDetails }) {
         </section>
       )}
       <TraceReview traceId={trace.id} />
-      {search.span !== undefined && (
+      {search.span !== undefined && search.span !== "" && (
         <SpanDrawer
           trace={trace.id}
           spanId={search.span}
@@ -130,7 +130,7 @@ function useSpans(trace: TraceDetails) {
   return { spans, failure, isReading: isLarge && failure === null && (isFetching || hasNextPage) };
 }
 
-function Head({ trace, onMake }: { trace: TraceDetails; onMake: () => void }) {
+function Head({ trace, isMaking, onMake }: { trace: TraceDetails; isMaking: boolean; onMake: () => void }) {
   const title = cut(trace.inputText ?? trace.rootSpanName ?? trace.traceId, 140);
   return (
     <>
@@ -163,7 +163,7 @@ function Head({ trace, onMake }: { trace: TraceDetails; onMake: () => void }) {
         </div>
         <div className="actions">
           <a className="btn" href={`/api/v1/traces/${trace.id}/otlp?format=json`} download={`${trace.traceId}.json`}>Download</a>
-          <button type="button" className="btn main" onClick={onMake}>Make dataset item</button>
+          {!isMaking && <button type="button" className="btn main" onClick={onMake}>Make dataset item</button>}
         </div>
       </div>
     </>

@@ -28,7 +28,7 @@ export function WebhooksPage() {
         <Link to="/projects/$name" params={{ name }}>{shown(name)}</Link><i>/</i>
       </Crumbs>
       {projects.isPending ? <Loading />
-        : projects.isError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+        : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
         : project === undefined ? <State title="This project is not here"><p>It may have been deleted, or belong to another tenant.</p></State>
         : <Webhooks project={project.id} name={name} />}
     </div>
@@ -62,7 +62,7 @@ function Webhooks({ project, name }: { project: string; name: string }) {
       {edit === "new" && <WebhookForm project={project} webhook={null} onClose={() => show({})} />}
       {edited !== undefined && <WebhookForm key={edited.id} project={project} webhook={edited} onClose={() => show({})} />}
       {webhooks.isPending ? <Loading />
-        : webhooks.isError ? <Failure error={webhooks.error} retry={() => void webhooks.refetch()} />
+        : webhooks.isLoadingError ? <Failure error={webhooks.error} retry={() => void webhooks.refetch()} />
         : (
           <div className="panel spaced-top">
             {webhooks.data.length === 0 ? (
@@ -209,7 +209,7 @@ function Deliveries({ webhook, status, mayChange, onStatus }: DeliveriesProps) {
         {STATUSES.map(([value, label]) => <button key={value} type="button" className="chip" aria-pressed={status === value} onClick={() => onStatus(value)}>{label}</button>)}
       </div>
       {deliveries.isPending ? <Loading />
-        : deliveries.isError ? <Failure error={deliveries.error} retry={() => void deliveries.refetch()} />
+        : deliveries.isLoadingError ? <Failure error={deliveries.error} retry={() => void deliveries.refetch()} />
         : (
           <div className="panel gap">
             {rows.length === 0 ? <State title={status === "" ? "Nothing was sent yet" : "Nothing of this kind was sent"}><p>The next run that fails the gate is. “Send test” tries it now.</p></State> : (

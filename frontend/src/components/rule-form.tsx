@@ -1,0 +1,163 @@
+/** Makes a rule or changes one; says before it is saved what it matches and costs. */
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useId, useState } from "react";
+import { type Rule, bodyOf, connectionsQuery, replaceRule } from "../api/online";
+import { change } from "../api/client";
+import { useWrite } from "../api/write";
+import { shown } from "../lib/format";
+import { NEW_RULE, type RuleDraft, readDraft, writeDraft } from "../lib/rules";
+import { NotSaved } from "./notices";
+import { RulePreview } from "./rule-preview";
+
+interface Props {
+  readonly project: string;
+  readonly rule: Rule | undefined;
+  readonly onSaved: (rule: string) => void;
+  readonly onCancel: () => void;
+}
+
+type Field = Exclude<keyof RuleDraft, "kind">;
+
+export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
+  const before = rule === undefined ? undefined : bodyOf(rule);
+  const [draft, setDraft] = useState<RuleDraft>(() => (before === undefined ? NEW_RULE : readDraft(before)));
+  const body = readBody(draft, before);
+  const write = useWrite<Record<string, unknown>, Rule>({
+    what: "The rule",
+    send: (value) => (rule === undefined ? change<Rule>("POST", `/projects/${project}/trace-eval-rules`, value) : replaceRule(rule, value)),
+    keys: () => [["trace-eval-rules", project]],
+    notice: (saved) => ({ text: `The rule ${saved.name} is saved.` }),
+    onSaved: (saved) => onSaved(saved.id),
+  });
+  const set = (name: Field) => (value: string) => setDraft({ ...draft, [name]: value });
+  const text = (label: string, name: Field, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={set(name)} {...more} />;
+  return (
+    <>
+      <div className="head"><div><h1>{rule === undefined ? "New rule" : `Edit ${shown(rule.name)}`}</h1></div></div>
+      <form
+        className="rule-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (body !== null) write.save(body);
+        }}
+      >
+        <fieldset>
+          <legend>What it matches</legend>
+          {text("Name of the rule", "name", { required: true })}
+          <Choice label="A span matches where" value={draft.matchType} onChange={set("matchType")} options={[["SPAN_NAME", "its name is"], ["ATTRIBUTE", "an attribute is"], ["WILDCARD", "a text fits, with * and ?"], ["PATTERN", "a regular expression is found"]]} />
+          {draft.matchType !== "SPAN_NAME" && text("Attribute", "matchKey", { required: draft.matchType === "ATTRIBUTE", note: draft.matchType === "ATTRIBUTE" ? "" : "Empty for the name of the span." })}
+          {text("Value", "matchValue", { required: true })}
+          <Choice label="Scored is" value={draft.scope} onChange={set("scope")} options={[["span", "that span"], ["parent", "the span above it"], ["trace", "the whole trace"], ["session", "the session until then"]]} />
+          {text("Share that is scored, in percent", "share", { type: "number", min: 0, max: 100, required: true })}
+          {text("At most, US dollars in a day", "maxCostUsd", { type: "number", min: 0, note: "Empty for the budgets of project and server alone." })}
+        </fieldset>
+        <fieldset>
+          <legend>How it scores</legend>
+          <Choice label="With" value={draft.kind} onChange={(kind) => setDraft({ ...draft, kind: kind === "judge" ? "judge" : "evaluator" })} options={[["judge", "a model, by criteria"], ["evaluator", "an evaluator of the library"]]} />
+          <Connections value={draft.connectionId} required={draft.kind === "judge"} onChange={set("connectionId")} />
+          {draft.kind === "judge" ? (
+            <>
+              <label>Criteria<textarea className="field" required dir="auto" value={draft.criteria} onChange={(event) => set("criteria")(event.target.value)} /></label>
+              <div className="three-fields">
+                {text("Lowest score", "minScore", { type: "number", required: true })}
+                {text("Highest score", "maxScore", { type: "number", required: true })}
+                {text("Passes from", "threshold", { type: "number" })}
+              </div>
+            </>
+          ) : (
+            <>
+              {text("Type", "type", { required: true })}
+              {text("Parameters, as JSON", "params", { note: body === null ? "This is not JSON yet." : "" })}
+            </>
+          )}
+          {text("Scores are called", "evaluatorName", { note: "Empty for the name of the rule." })}
+        </fieldset>
+        <div className="wide">
+          {body !== null && <RulePreview project={project} body={body} />}
+          <NotSaved write={write} />
+          <div className="actions spaced">
+            <button type="submit" className="btn main" disabled={write.isSaving || body === null}>{write.isSaving ? "Saving …" : rule === undefined ? "Make the rule" : "Save the rule"}</button>
+            <button type="button" className="btn" onClick={onCancel}>Cancel</button>
+          </div>
+        </div>
+      </form>
+    </>
+  );
+}
+
+function readBody(draft: RuleDraft, before: Record<string, unknown> | undefined): Record<string, unknown> | null {
+  try {
+    return writeDraft(draft, before);
+  } catch {
+    return null;
+  }
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly type?: string;
+  readonly min?: number;
+  readonly max?: number;
+  readonly required?: boolean;
+  readonly note?: string;
+}
+
+function TextField({ label, value, onChange, type = "text", required = false, note = "", min, max }: FieldProps) {
+  const id = useId();
+  return (
+    <div>
+      <label>
+        {label}
+        <input
+          className="field"
+          type={type}
+          value={value}
+          required={required}
+          aria-describedby={note === "" ? undefined : id}
+          {...(type === "number" ? { step: "any", min, max } : {})}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      </label>
+      {note !== "" && <Note id={id}>{note}</Note>}
+    </div>
+  );
+}
+
+function Note({ id, children }: { id?: string; children: ReactNode }) {
+  return <span className="label" {...(id === undefined ? {} : { id })}>{children}</span>;
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly value: string;
+  readonly options: readonly (readonly [string, string])[];
+  readonly onChange: (value: string) => void;
+}
+
+function Choice({ label, value, options, onChange }: ChoiceProps) {
+  return (
+    <label>
+      {label}
+      <select className="field" aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
+        {options.map(([one, text]) => <option key={one} value={one}>{text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Connections({ value, required, onChange }: { value: string; required: boolean; onChange: (value: string) => void }) {
+  const connections = useQuery(connectionsQuery);
+  return (
+    <label>
+      Model
+      <select className="field" value={value} required={required} onChange={(event) => onChange(event.target.value)}>
+        <option value="">{required ? "Choose a connection" : "None"}</option>
+        {connections.data?.map((one) => <option key={one.id} value={one.id}>{shown(`${one.name} (${one.model})`)}</option>)}
+      </select>
+      {connections.data?.length === 0 && <Note>No model is connected to this server yet; the API takes connections at /llm-connections.</Note>}
+      {connections.isError && <Note>The connections could not be read.</Note>}
+    </label>
+  );
+}

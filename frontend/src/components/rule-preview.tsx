@@ -1,0 +1,44 @@
+/** What a rule matches of the last week, and the forecast of what it costs. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { type DryRun, dryRunQuery } from "../api/online";
+import { cost, count, plural, rate, shown } from "../lib/format";
+import { Failure, Loading } from "./bits";
+
+export function RulePreview({ project, body }: { project: string; body: Record<string, unknown> }) {
+  const [asked, setAsked] = useState<Record<string, unknown> | null>(null);
+  const query = useQuery({ ...dryRunQuery(project, asked ?? {}), enabled: asked !== null });
+  const isCurrent = asked !== null && JSON.stringify(asked) === JSON.stringify(body);
+  return (
+    <>
+      {!isCurrent && <button type="button" className="btn" onClick={() => setAsked(body)}>Preview matches and cost</button>}
+      {isCurrent && (query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : <Forecast run={query.data} />)}
+    </>
+  );
+}
+
+function Forecast({ run }: { run: DryRun }) {
+  const { forecast } = run;
+  const asksModel = forecast.tokensPerJob !== null;
+  return (
+    <>
+      <div className="cards">
+        <div className="card"><h3>Matches</h3><div className="value">{count(run.matchCount)}</div><p className="note">in {plural(run.traceCount, "trace")}{run.isComplete ? "" : ", the latest ones"}</p></div>
+        <div className="card"><h3>Sampled</h3><div className="value">{count(run.sampledCount)}</div><p className="note">{rate(run.matchCount === 0 ? null : run.sampledCount / run.matchCount)} of the matches</p></div>
+        <div className="card"><h3>Jobs in a day</h3><div className="value">{count(Math.round(forecast.jobsPerDay))}</div><p className="note">{asksModel ? `about ${count(Math.round(forecast.tokensPerJob ?? 0))} tokens each` : "no model is asked"}</p></div>
+        <div className="card"><h3>Cost in a day</h3><div className="value">{asksModel ? cost(forecast.costUsdPerDay) : "–"}</div><p className="note">{asksModel ? "an estimate from the lengths of texts" : "evaluated on the server"}</p></div>
+      </div>
+      <h3 className="spaced">Examples</h3>
+      {run.examples.length === 0 ? <p className="muted">Nothing of the last week matches.</p> : (
+        <ul className="plain-list">
+          {run.examples.map((one) => (
+            <li key={one.spanId + one.traceId}>
+              <Link className="link mono" to="/traces/$traceId" params={{ traceId: one.traceId }} search={{ span: one.spanId }}>{shown(one.traceId)}</Link>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import { NEW_RULE, readDraft, writeDraft } from "./rules";
+
+describe("a rule", () => {
+  it("is sent as it was read, with what the form does not show", () => {
+    const judge = {
+      name: "helpful", enabled: false, matchType: "ATTRIBUTE", matchKey: "env", matchValue: "prod", scope: "trace", evaluatorName: "help",
+      connectionId: "c", criteria: "It helps.", minScore: 1, maxScore: 5, conditions: { all: [] },
+      sampling: { rate: 0.05, strata: [{ name: "errors", rate: 1 }] }, budget: { maxCalls: 7 },
+    };
+    const own = { name: "short", enabled: true, matchType: "SPAN_NAME", matchValue: "x", scope: "span", evaluatorName: "short", evaluator: { type: "length", params: { max: 9 } } };
+
+    expect(writeDraft(readDraft(judge), judge)).toEqual(judge);
+    expect(writeDraft(readDraft(own), own)).toEqual(own);
+  });
+
+  it("has the name of the rule where its scores have none, and a share and a budget where they are set", () => {
+    const body = writeDraft({ ...NEW_RULE, name: " a ", share: "12.5", maxCostUsd: "2", kind: "evaluator" });
+
+    expect(body).toMatchObject({ name: "a", evaluatorName: "a", sampling: { rate: 0.125 }, budget: { maxCostUsd: 2 }, enabled: true });
+    expect(() => writeDraft({ ...NEW_RULE, kind: "evaluator", params: "{" })).toThrow();
+  });
+});
