@@ -5,7 +5,7 @@ import { useWrite } from "../api/write";
 import { duration, plural, shown } from "../lib/format";
 import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
 import { NotSaved } from "./notices";
-import { Field } from "./settings-bits";
+import { Field, sayRefusal } from "./settings-bits";
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   ADDRESS_REFUSED: "the server sends nothing there",
@@ -110,8 +110,8 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
         <p className="label">Empty: not limited, and priced by the list of the server where that knows the model. A price needs both; budgets in dollars need a price.</p>
       </details>
       {result !== null && <TestResult result={result} />}
-      <NotSaved write={test} again="Test again" />
-      <NotSaved write={save} again="Save again" />
+      <NotSaved write={sayRefusal(test, "The result of the test")} again="Test again" />
+      <NotSaved write={sayRefusal(save, "The connection")} again="Save again" />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
         <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>

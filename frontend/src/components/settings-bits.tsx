@@ -1,6 +1,7 @@
 /** Small parts of the pages of settings: fields, a confirmation in place, what a role may do. */
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import type { Session } from "../api/session";
+import type { Write } from "../api/write";
 
 interface FieldProps {
   readonly label: string;
@@ -80,6 +81,11 @@ export function RoleNeeded({ session, role, what }: { session: Session | undefin
       look, not change.
     </p>
   );
+}
+
+/** A change of which a conflict (409) says why it cannot be, rather than that somebody else was faster. */
+export function sayRefusal<V, A>(write: Write<V, A>, what: string): Write<V, A> {
+  return write.isConflict && write.error !== null ? { ...write, failure: `${what} was not saved. ${write.error.message}` } : write;
 }
 
 export function More({ query, what }: { query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown }; what: string }) {

@@ -3,7 +3,7 @@ import { type FormEvent, useState } from "react";
 import { type Webhook, type WebhookBody, saveWebhook } from "../api/settings";
 import { useWrite } from "../api/write";
 import { NotSaved } from "./notices";
-import { Field } from "./settings-bits";
+import { Field, sayRefusal } from "./settings-bits";
 
 const FACTS = [
   "message", "projectName", "experimentId", "experimentName", "runId", "baselineRunId", "baselinePassRate", "candidatePassRate", "passRateDelta",
@@ -80,7 +80,7 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
         </fieldset>
       )}
       <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => setIsOn(target.checked)} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
-      <NotSaved write={save} again="Save again" />
+      <NotSaved write={sayRefusal(save, "The webhook")} again="Save again" />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
         <button type="button" className="btn bare" onClick={onClose}>Cancel</button>

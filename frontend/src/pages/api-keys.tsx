@@ -8,7 +8,7 @@ import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { KeyForm, NewKey } from "../components/key-form";
 import { NotSaved } from "../components/notices";
-import { Confirm, More } from "../components/settings-bits";
+import { Confirm, More, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { shown } from "../lib/format";
 import "../styles/settings.css";
@@ -133,7 +133,7 @@ function KeyRow({ apiKey, isOwn, onNewText }: { apiKey: ApiKey; isOwn: boolean; 
         </td>
       </tr>
       {[state, rotation, removal].some((write) => write.failure !== null) && (
-        <tr><td colSpan={5}><NotSaved write={state} /><NotSaved write={rotation} /><NotSaved write={removal} /></td></tr>
+        <tr><td colSpan={5}><NotSaved write={sayRefusal(state, "The state of the key")} /><NotSaved write={rotation} /><NotSaved write={sayRefusal(removal, "The removal of the key")} /></td></tr>
       )}
     </>
   );

@@ -8,7 +8,7 @@ import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State } from "../components/bits";
 import { ConnectionForm, TestResult } from "../components/connection-form";
 import { NotSaved } from "../components/notices";
-import { Confirm, RoleNeeded } from "../components/settings-bits";
+import { Confirm, RoleNeeded, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { plural, shown } from "../lib/format";
 import { hostOf } from "../lib/settings";
@@ -126,7 +126,7 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
           <td colSpan={5}>
             {result !== null && <TestResult result={result} onClose={() => setResult(null)} />}
             <NotSaved write={test} again="Test again" />
-            <NotSaved write={removal} again="Delete again" />
+            <NotSaved write={sayRefusal(removal, "The removal of the connection")} again="Delete again" />
           </td>
         </tr>
       )}
