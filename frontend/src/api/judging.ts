@@ -5,7 +5,6 @@ import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 export type Job = Schemas["JobAnswer"];
-export type Connection = Schemas["ConnectionAnswer"];
 export type CorrectedRates = Schemas["CorrectedRatesAnswer"];
 
 const JOB_LOOK_MS = 5_000;
@@ -19,11 +18,6 @@ export const jobsQuery = (run: string) =>
     queryFn: ({ signal }) => get<Job[]>(`/runs/${run}/judge-jobs`, {}, signal),
     refetchInterval: (query) => (query.state.data?.some(isOpenJob) ? JOB_LOOK_MS : false),
   });
-
-export const judgeConnectionsQuery = queryOptions({
-  queryKey: ["connections"],
-  queryFn: ({ signal }) => get<Connection[]>("/llm-connections", {}, signal),
-});
 
 export const correctedRatesQuery = (run: string) =>
   queryOptions({

@@ -1,7 +1,8 @@
 /** Judge jobs of a run: how far they are, what they cost, and a new one. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { type Job, type JobAction, addJob, changeJob, judgeConnectionsQuery, jobsQuery } from "../api/judging";
+import { type Job, type JobAction, addJob, changeJob, jobsQuery } from "../api/judging";
+import { connectionsQuery } from "../api/online";
 import type { Run } from "../api/queries";
 import { mayWrite, sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
@@ -94,7 +95,7 @@ const PARAMS: readonly (readonly [string, string])[] = [
 
 function JobForm({ run, onClose }: { run: Run; onClose: () => void }) {
   const queries = useQueryClient();
-  const connections = useQuery(judgeConnectionsQuery);
+  const connections = useQuery(connectionsQuery);
   const [connection, setConnection] = useState("");
   const [name, setName] = useState("");
   const [criteria, setCriteria] = useState("");
