@@ -157,11 +157,11 @@ def test_an_item_is_annotated_and_promoted_from_its_drawer(visit):
     drawer = page.locator(".drawer")
     drawer.get_by_role("button", name="✗ Incorrect").click()
     page.get_by_text("Marked as incorrect").wait_for()
-    assert drawer.get_by_role("button", name="✗ Incorrect").get_attribute("aria-pressed") == "true"
+    drawer.locator(".chip[aria-pressed=true]", has_text="✗ Incorrect").wait_for()
 
     page.get_by_role("button", name="Undo").click()
 
-    page.wait_for_selector(".drawer .chip[aria-pressed=false] >> text=✗ Incorrect")
+    drawer.locator(".chip[aria-pressed=false]", has_text="✗ Incorrect").wait_for()
     drawer.get_by_role("button", name="Promote").click()
     drawer.get_by_label("Dataset", exact=True).fill("from the drawer")
     drawer.get_by_role("button", name="Make the dataset and promote").click()

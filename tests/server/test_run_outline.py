@@ -63,6 +63,14 @@ def test_an_outline_has_a_column_for_each_evaluator_and_an_entry_for_each_item(a
     }
 
 
+def test_an_outline_is_the_same_after_other_things_were_read(api, run):
+    first = outline(api, run)
+    for _ in range(8):  # at least once with each of the threads that read
+        attributes(api, run)
+
+    assert [outline(api, run) for _ in range(8)] == [first] * 8
+
+
 def test_an_outline_of_what_a_search_or_a_filter_finds_has_those_items_alone(api, run):
     assert outline(api, run, search="NEEDLE 50%")["ordinals"] == [5]
     assert outline(api, run, outcome="failed")["evaluators"] == [

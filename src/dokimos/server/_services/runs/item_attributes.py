@@ -68,7 +68,8 @@ def read_item_attributes(connection: Connection, principal: Principal, run_id: s
         .where(ITEMS.c.run_id == run_id)
         .order_by(ITEMS.c.ordinal, ITEMS.c.repetition)
     )
-    for row in connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query):
+    # An option of the statement: one of the connection would hold for all that is read through it later.
+    for row in connection.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
         columns.add(len(attributes.ordinals), row.metadata)
         attributes.ordinals.append(row.ordinal)
         attributes.repetitions.append(row.repetition)

@@ -95,7 +95,9 @@ def _read_rows(connection: Connection, run_id: str, chosen: ItemFilter) -> RunOu
     ):
         column = outline.columns.get(evaluator) or _add_column(outline, evaluator)
         if column is not None:
-            position = positions[item_id]
+            position = positions.get(item_id)
+            if position is None:  # stored after the items were read
+                continue
             column.scores[position] = score
             column.outcomes[position] = outcome
     return outline
