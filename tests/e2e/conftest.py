@@ -31,6 +31,20 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def find_barriers():
+    """A function that returns what keeps people from using a page, by axe's rules for WCAG 2.2 AA."""
+    axe = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed")
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+    def find(page):
+        page.evaluate(axe.AXE_SCRIPT)
+        found = page.evaluate("rules => axe.run({runOnly: rules})", rules)["violations"]
+        return [f"{page.url}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+    return find
+
+
 def noting_page(context, origin="file:"):
     """Return a page that notes in its `complaints` whatever it should not do, such as asking elsewhere."""
     page = context.new_page()

@@ -46,12 +46,14 @@ def visit(chromium, server):
         page.context.close()
 
 
-def test_each_page_shows_hostile_data_as_text_and_keeps_to_its_width(visit, server):
+def test_each_page_shows_hostile_data_as_text_and_has_no_barriers(visit, server, find_barriers):
     page = visit("/datasets", width=360, scheme="dark")
+    assert find_barriers(page) == []
     page.get_by_role("link", name="a/b").last.click()
     page.locator(".row.case").first.wait_for()
     assert page.locator(".row.case").count() < 60  # of 452: only those in sight are in the page
     assert "⟨U+202E⟩" in page.locator(".row.case").first.inner_text()
+    assert find_barriers(page) == []
     page.get_by_label("Search items").fill("case 449")
     page.get_by_text("1 found").wait_for()
 
@@ -59,6 +61,7 @@ def test_each_page_shows_hostile_data_as_text_and_keeps_to_its_width(visit, serv
 
     page.get_by_text("0 items changed, 1 added, 0 removed").wait_for()
     assert "⟨U+202E⟩" in page.locator(".cases article").inner_text()
+    assert find_barriers(page) == []
 
 
 def test_a_file_becomes_a_version_and_a_wrong_one_is_told_by_its_line(visit, server):

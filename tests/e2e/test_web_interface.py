@@ -89,12 +89,14 @@ def visit(chromium, server, addresses):
 
 @pytest.mark.parametrize("address", PAGES)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
-def test_each_page_opens_by_its_address_and_keeps_to_its_width(visit, address, width, scheme):
+def test_each_page_opens_by_its_address_and_has_no_barriers(visit, find_barriers, address, width, scheme):
     page = visit(address, width=width, scheme=scheme)
 
     page.wait_for_selector("main h1")
     assert page.title().endswith(" · dokimos")
+    page.locator('main [aria-label="Loading"]').first.wait_for(state="detached")
     assert page.locator("main .state").all_inner_texts() == []
+    assert find_barriers(page) == []
 
 
 def test_a_run_says_first_that_it_failed_and_lists_the_worst_items_first(visit):

@@ -54,13 +54,14 @@ def visit(chromium, server):
         page.context.close()
 
 
-def test_keys_judge_comment_label_and_undo(visit, server):
+def test_keys_judge_comment_label_and_undo(visit, server, find_barriers):
     push_run(server, "keys")
     server.call("PUT", "/projects/keys/label-schemas/tone", {"kind": "choice", "choices": ["kind", "rude"]})
     first, second = list_queue(server, "keys")[:2]
     page = visit("/review-queue?project=keys&order=oldest")
     card = page.get_by_role("region", name="Item to review")
     card.get_by_text("question 0").wait_for()
+    assert find_barriers(page) == []
     page.get_by_label("tone").select_option("rude")
 
     page.locator("main h1").click()

@@ -59,7 +59,7 @@ def add_project(server, name):
     return next(each["id"] for each in server.call("GET", "/projects")[1] if each["name"] == name)
 
 
-def test_each_page_opens_by_its_address_and_keeps_to_its_width(visit, server):
+def test_each_page_opens_by_its_address_and_has_no_barriers(visit, server, find_barriers):
     name = f'{HOSTILE} a/b % "'
     project = add_project(server, name)
     body = {"baseUrl": f"{CLOSED}/v1", "model": "m" * 90, "credentialRef": "DOKIMOS_CRED_X"}
@@ -82,6 +82,7 @@ def test_each_page_opens_by_its_address_and_keeps_to_its_width(visit, server):
         page.wait_for_selector("main h1")
         assert page.title().endswith(" · dokimos")
         assert page.locator("main .skeleton").count() == 0, address
+        assert find_barriers(page) == []
         assert page.evaluate(OVERFLOW) <= 0, address
         page.set_viewport_size({"width": 360, "height": 800})
         assert page.evaluate(OVERFLOW) <= 0, address

@@ -144,14 +144,16 @@ PAGES = (
 )
 
 
-def test_each_page_opens_by_its_address_and_keeps_to_a_narrow_width(visit, server, ids):
-    page = visit(PAGES[0], width=360, scheme="dark")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+def test_each_page_opens_by_its_address_and_has_no_barriers(visit, server, ids, find_barriers, width, scheme):
+    page = visit(PAGES[0], width=width, scheme=scheme)
     for address in PAGES:
         page.goto(server + address.format(**ids))
         page.locator("main h1").wait_for()
         page.locator('main [aria-label="Loading"]').first.wait_for(state="detached")
         assert page.title().endswith(" · dokimos")
         assert page.evaluate(OVERFLOW) <= 0
+        assert find_barriers(page) == []
 
 
 def test_the_list_filters_in_its_address_and_opens_a_trace_by_keyboard(visit):

@@ -386,7 +386,7 @@ function Answer({ item, before }: { item: Item; before: Item | null }): ReactNod
 
 function Scores({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[]; item: PairedItem }) {
   return (
-    <div className="panel gap">
+    <div className="panel gap" tabIndex={0}>
       <table>
         <thead>
           <tr>

@@ -23,7 +23,7 @@ export function QueueList({ items, current, total, verdictOf, onShow }: ListProp
   }, [current]);
   const more = total - items.length;
   return (
-    <ol className="queue hide-s" aria-label="Queue" ref={list}>
+    <ol className="queue hide-s" aria-label="Queue" tabIndex={0} ref={list}>
       {items.map((item) => {
         const verdict = VERDICTS.find((one) => one.verdict === (verdictOf(item) ?? item.currentVerdict));
         const isOthers = item.claim !== null && item.claim.reviewer !== me;

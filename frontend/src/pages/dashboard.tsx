@@ -52,14 +52,14 @@ function Figures({ stats, name, period }: { stats: TraceStats; name: string; per
         <span className="of"> ({count(total.errorCount)}/{count(total.traceCount)})</span>
       </p>
       <div className="cards">
-        <div className="card"><h3>Traces</h3><div className="value">{count(total.traceCount)}</div><p className="note">{plural(total.spanCount, "span")}</p></div>
+        <div className="card"><p className="title">Traces</p><div className="value">{count(total.traceCount)}</div><p className="note">{plural(total.spanCount, "span")}</p></div>
         <div className="card">
-          <h3>Errors</h3><div className={total.errorCount > 0 ? "value error" : "value"}>{count(total.errorCount)}</div>
+          <p className="title">Errors</p><div className={total.errorCount > 0 ? "value error" : "value"}>{count(total.errorCount)}</div>
           <p className="note"><Link className="link" to="/traces" search={{ project: name, period, status: "error" }}>{rate(total.errorRate)} of traces</Link></p>
         </div>
-        <div className="card"><h3>Latency, median</h3><div className="value">{duration(total.latencyMs.p50)}</div><p className="note">p95 {duration(total.latencyMs.p95)} · p99 {duration(total.latencyMs.p99)}</p></div>
+        <div className="card"><p className="title">Latency, median</p><div className="value">{duration(total.latencyMs.p50)}</div><p className="note">p95 {duration(total.latencyMs.p95)} · p99 {duration(total.latencyMs.p99)}</p></div>
         <div className="card">
-          <h3>Cost</h3><div className="value">{total.pricedTraceCount === 0 ? "unpriced" : cost(total.costUsd)}</div>
+          <p className="title">Cost</p><div className="value">{total.pricedTraceCount === 0 ? "unpriced" : cost(total.costUsd)}</div>
           <p className="note">{isPartlyPriced && total.pricedTraceCount > 0 && `${count(total.pricedTraceCount)}/${count(total.traceCount)} traces priced · `}{count(total.tokensIn)} in, {count(total.tokensOut)} out</p>
         </div>
       </div>

@@ -89,7 +89,7 @@ function Case({ one }: { one: DatasetCase }) {
   const fields = one.status === "CHANGED" ? FIELDS.filter(([field]) => one.changedFields.includes(field)) : FIELDS.slice(0, 2);
   return (
     <article>
-      <p><span className={`sign ${style}`}>{words}</span> <span className="mono">{shown(nameOfItem(item))}</span>{one.status === "CHANGED" && !one.changedFields.includes("inputs") && <span className="muted"> {shown(textOf(item.inputs)).slice(0, 200)}</span>}</p>
+      <h2 className="case-head"><span className={`sign ${style}`}>{words}</span> <span className="mono">{shown(nameOfItem(item))}</span>{one.status === "CHANGED" && !one.changedFields.includes("inputs") && <span className="muted"> {shown(textOf(item.inputs)).slice(0, 200)}</span>}</h2>
       {fields.map(([field, label]) => {
         const left = one.from === null ? null : textOf(one.from[field]);
         const right = one.to === null ? null : textOf(one.to[field]);

@@ -45,7 +45,7 @@ export function ExperimentPage() {
           <h2>Pass rate</h2>
           <span className="label">percent of the judged items, 0 to 100; bars are 95 % intervals; ◆ dataset or model changed</span>
         </div>
-        <div className="panel pad"><TrendChart points={trendOf(all.data ?? [])} /></div>
+        <div className="panel pad" tabIndex={0}><TrendChart points={trendOf(all.data ?? [])} /></div>
       </section>
       <section>
         <div className="sec"><h2>Runs</h2></div>

@@ -191,10 +191,10 @@ function Findings({ rule, stats }: { rule: Rule; stats: RuleStats }) {
         {!stats.isComplete && " There were more scores than are read; this is a part of them."}
       </p>
       <div className="cards">
-        <div className="card"><h3>Pass rate</h3><div className="value">{rate(passRate?.value)}</div>{passRate !== null && <IntervalBar estimate={passRate} />}<p className="note">{passRate === null ? "needs a threshold and scores" : `n = ${count(passRate.n)}`}</p></div>
-        <div className="card"><h3>Mean score</h3><div className="value">{score(meanScore?.value)}</div><p className="note">{meanScore === null ? "no score yet" : `between ${score(meanScore.low)} and ${score(meanScore.high)}`}</p></div>
-        <div className="card"><h3>Scored</h3><div className="value">{count(stats.scoredCount)}</div><p className="note">{plural(stats.openCount, "job")} waiting{rule.enabled ? "" : " until it is enabled"}</p></div>
-        <div className="card"><h3>Errors</h3><div className={stats.errorCount > 0 ? "value error" : "value"}>{count(stats.errorCount)}</div><p className="note">in no rate and no mean</p></div>
+        <div className="card"><p className="title">Pass rate</p><div className="value">{rate(passRate?.value)}</div>{passRate !== null && <IntervalBar estimate={passRate} />}<p className="note">{passRate === null ? "needs a threshold and scores" : `n = ${count(passRate.n)}`}</p></div>
+        <div className="card"><p className="title">Mean score</p><div className="value">{score(meanScore?.value)}</div><p className="note">{meanScore === null ? "no score yet" : `between ${score(meanScore.low)} and ${score(meanScore.high)}`}</p></div>
+        <div className="card"><p className="title">Scored</p><div className="value">{count(stats.scoredCount)}</div><p className="note">{plural(stats.openCount, "job")} waiting{rule.enabled ? "" : " until it is enabled"}</p></div>
+        <div className="card"><p className="title">Errors</p><div className={stats.errorCount > 0 ? "value error" : "value"}>{count(stats.errorCount)}</div><p className="note">in no rate and no mean</p></div>
       </div>
     </>
   );

@@ -236,7 +236,7 @@ function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: C
   return (
     <div className="cards">
       <div className="card">
-        <h3>Pass rate</h3>
+        <p className="title">Pass rate</p>
         <div className="value">{rate(judged ? passed / judged : null)}</div>
         <RateBar passed={passed} judged={judged} />
         <p className="note">
@@ -245,12 +245,12 @@ function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: C
         </p>
       </div>
       <div className="card">
-        <h3>Errors</h3>
+        <p className="title">Errors</p>
         <div className={counts.error ? "value error" : "value"}>{count(counts.error)}</div>
         <p className="note">{rate(counts.error / outline.size)} of items</p>
       </div>
       <div className="card">
-        <h3>Cost</h3>
+        <p className="title">Cost</p>
         <div className="value">{cost(run.totalCostUsd)}</div>
         <p className="note">
           {isPartlyPriced && `${count(run.pricedItemCount)}/${count(run.tokenizedItemCount)} items priced · `}
@@ -258,7 +258,7 @@ function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: C
         </p>
       </div>
       <div className="card">
-        <h3>Latency, median</h3>
+        <p className="title">Latency, median</p>
         <div className="value">{duration(quantile(outline.latencies, 0.5))}</div>
         <p className="note">95th percentile {duration(quantile(outline.latencies, 0.95))}</p>
       </div>
