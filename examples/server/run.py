@@ -1,4 +1,4 @@
-"""Start a server with the runs of the demo in it.
+"""Start a server with the runs of the demo in it, its answers as traces, and a review queue.
 
 python examples/server/run.py [--port 8080] [--folder out/server] [--no-wait]
 
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import quote
+
+from traces import queue_for_review, send_traces
 
 from dokimos import Experiment
 from dokimos.client import push_result
@@ -36,7 +38,10 @@ def main() -> None:
             result = experiment.run()
             run = push_result(result, server_url=address, project_name=PROJECT)
             print(f"  {result.pass_rate:>6.1%}  {result.name:<16}  {address}/runs/{run}")
-        print(f"\nThe experiments: {address}/projects/{quote(PROJECT)}")
+        queue_for_review(address, send_traces(address, PROJECT))
+        print(f"\nThe experiments:  {address}/projects/{quote(PROJECT)}")
+        print(f"The traces:       {address}/traces")
+        print(f"The review queue: {address}/review-queue")
         if not options.no_wait:
             print("Ctrl-C stops the server.", flush=True)
             with contextlib.suppress(KeyboardInterrupt):  # it reaches the server too, which then ends

@@ -2,8 +2,10 @@
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,4 +70,9 @@ def test_the_demo_of_the_server_starts_one_with_its_runs(tmp_path):
     assert outcome.stdout.startswith("dokimos answers at http://127.0.0.1:")
     for name in ("function calling", "support answers", "judged answers"):
         assert re.search(rf"%  {name} +http://127.0.0.1:\d+/runs/[0-9a-f-]{{36}}", outcome.stdout)
-    assert (tmp_path / "server" / "server.db").exists()
+    with closing(sqlite3.connect(tmp_path / "server" / "traces.db")) as traces:
+        assert traces.execute("SELECT count(*) FROM spans").fetchone() == (3 * 46,)
+    with closing(sqlite3.connect(tmp_path / "server" / "server.db")) as server:
+        count = "SELECT count(*) FROM experiments JOIN runs ON experiment_id = experiments.id JOIN items ON "
+        count += "run_id = runs.id WHERE experiments.name = 'Reviewed traces'"
+        assert server.execute(count).fetchone()[0] > 5

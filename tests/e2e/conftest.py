@@ -38,6 +38,7 @@ def find_barriers():
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
     def find(page):
+        page.locator("main h1").first.wait_for()
         page.evaluate(axe.AXE_SCRIPT)
         found = page.evaluate("rules => axe.run({runOnly: rules})", rules)["violations"]
         return [f"{page.url}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
