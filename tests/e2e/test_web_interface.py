@@ -1,6 +1,7 @@
 """The web interface in a browser: every page by its address, with data that tries to get out of its place."""
 
 import json
+import time
 import urllib.request
 
 import pytest
@@ -97,6 +98,23 @@ def test_each_page_opens_by_its_address_and_has_no_barriers(visit, find_barriers
     page.locator('main [aria-label="Loading"]').first.wait_for(state="detached")
     assert page.locator("main .state").all_inner_texts() == []
     assert find_barriers(page) == []
+
+
+def test_home_says_first_what_needs_attention(visit, server, addresses):
+    while True:  # the gate judges a run soon after it has ended
+        with urllib.request.urlopen(f"{server}/api/v1/projects", timeout=60) as reply:
+            verdicts = [one["status"] for project in json.load(reply) for one in project["verdicts"]]
+        if "FAIL" in verdicts:
+            break
+        time.sleep(0.2)
+    page = visit("/")
+    attention = page.locator(".attention")
+    attention.get_by_text("items wait for a verdict").wait_for()
+
+    attention.locator("li", has_text="✗ gate failed").get_by_role("link").first.click()
+
+    page.get_by_role("heading", name="Compare").wait_for()
+    page.locator(".verdict").wait_for()
 
 
 def test_a_run_says_first_that_it_failed_and_lists_the_worst_items_first(visit):

@@ -52,6 +52,13 @@ export const queueQuery = (filter: QueueFilter) =>
     refetchOnReconnect: false,
   });
 
+/** How many items wait for a person, whatever they are. */
+export const waitingQuery = queryOptions({
+  queryKey: ["review-queue", "waiting"],
+  queryFn: ({ signal }) => get<QueuePage>("/review-queue", { size: 1 }, signal),
+  staleTime: 30_000,
+});
+
 /** An item of a run, wherever it is reviewed. */
 export type ItemPlace = Pick<QueueItem, "runId" | "itemId">;
 

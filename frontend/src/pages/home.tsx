@@ -1,17 +1,20 @@
 /** Home: the projects with the verdicts of their experiments. */
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { alertsQuery } from "../api/online";
 import { type Project, type Verdict, projectsQuery } from "../api/queries";
+import { waitingQuery } from "../api/reviews";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { plural, shown } from "../lib/format";
 
-const WORDS: Record<string, readonly [string, string]> = {
-  PASSED: ["pass", "✓ passed"],
-  FAILED: ["fail", "✗ failed"],
-  INCONCLUSIVE: ["none", "– inconclusive"],
+const WORDS: Record<Verdict["status"], readonly [string, string]> = {
+  PASS: ["pass", "✓ passed"],
+  FAIL: ["fail", "✗ failed the gate"],
   NO_BASELINE: ["none", "– no baseline"],
 };
+/** Of more projects than these it is not asked what needs attention: each is a request. */
+const MOST_ASKED = 20;
 
 export function HomePage() {
   const projects = useQuery(projectsQuery);
@@ -27,9 +30,51 @@ export function HomePage() {
           <pre className="text">{`dokimos run evaluation.py --server ${location.origin} --project my-project`}</pre>
         </State>
       ) : (
-        projects.data.map((project) => <ProjectSection key={project.id} project={project} />)
+        <>
+          <Attention projects={projects.data} />
+          {projects.data.map((project) => <ProjectSection key={project.id} project={project} />)}
+        </>
       )}
     </>
+  );
+}
+
+/** What somebody should look at: failed gates, alerts that fire, items that wait for a person. */
+function Attention({ projects }: { projects: readonly Project[] }) {
+  const queue = useQuery(waitingQuery);
+  const alerts = useQueries({ queries: projects.slice(0, MOST_ASKED).map((project) => ({ ...alertsQuery(project.id), refetchInterval: false as const, staleTime: 60_000 })) });
+  const failed = projects.flatMap((project) => (project.verdicts ?? []).filter((one) => one.status === "FAIL").map((one) => ({ project, one })));
+  const firing = alerts.flatMap((answer, index) =>
+    (answer.data ?? []).filter((one) => one.status === "FIRING").map((one) => ({ project: projects[index], one })),
+  );
+  const waiting = queue.data?.totalElements ?? 0;
+  if (failed.length + firing.length + waiting === 0) return null;
+  return (
+    <section>
+      <div className="sec"><h2>Needs attention</h2></div>
+      <ul className="attention">
+        {failed.map(({ project, one }) => (
+          <li key={one.runId}>
+            <span className="sign fail">✗ gate failed</span>{" "}
+            <Link className="link" to="/experiments/$experimentId/runs/$runId/diff" params={{ experimentId: one.experimentId, runId: one.runId }}>{shown(one.experimentName)}</Link>
+            <span className="label">{shown(project.name)} · <Time value={one.startedAt} /></span>
+          </li>
+        ))}
+        {firing.map(({ project, one }) => (
+          <li key={one.id}>
+            <span className="sign fail">✗ alert</span>{" "}
+            <Link className="link" to="/trace-alerts" search={{ ...(project === undefined ? {} : { project: project.id }), alert: one.id }}>{shown(one.name)}</Link>
+            <span className="label">{shown(project?.name ?? "")}</span>
+          </li>
+        ))}
+        {waiting > 0 && (
+          <li>
+            <span className="sign none">· review</span>{" "}
+            <Link className="link" to="/review-queue">{queue.data?.totalIsExact === false && "at least "}{plural(waiting, "item")} {waiting === 1 ? "waits" : "wait"} for a verdict</Link>
+          </li>
+        )}
+      </ul>
+    </section>
   );
 }
 
@@ -56,7 +101,7 @@ function ProjectSection({ project }: { project: Project }) {
 }
 
 function VerdictRow({ verdict }: { verdict: Verdict }) {
-  const [name, text] = WORDS[verdict.status] ?? ["none", verdict.status.toLowerCase()];
+  const [name, text] = WORDS[verdict.status];
   return (
     <tr>
       <th scope="row">
