@@ -207,12 +207,6 @@ def test_a_run_is_described_and_pinned_as_baseline(visit):
 
 
 def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server):
-    def send(method, path, body):
-        request = urllib.request.Request(f"{server}/api/v1{path}", json.dumps(body).encode(), method=method)
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            return json.load(reply)
-
     def add(ordinal, *results, **fields):
         item = {
             "ordinal": ordinal,
@@ -221,11 +215,13 @@ def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server
             "evalResults": results,
             **fields,
         }
-        send("POST", f"/runs/{run}/items", {"items": [item]})
+        call(server, "POST", f"/runs/{run}/items", {"items": [item]})
 
     passed = {"name": "exact", "score": 1.0, "threshold": 0.5, "success": True}
     failed = passed | {"score": 0.0, "success": False}
-    run = send("POST", "/projects/live/runs", {"experimentName": "going on", "plannedItems": 3})["runId"]
+    run = call(server, "POST", "/projects/live/runs", {"experimentName": "going on", "plannedItems": 3})[
+        "runId"
+    ]
     page = visit(f"/runs/{run}", settles=False)
     page.get_by_text("The run has begun").wait_for()
     add(0, passed)
@@ -236,7 +232,7 @@ def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server
     traceback = {"dokimos": {"errorDetail": {"traceback": "in line 8 of evals.py"}}}
     add(2, error="ValueError: no", metadata=traceback)
 
-    send("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+    call(server, "PATCH", f"/runs/{run}", {"status": "SUCCESS"})
 
     page.get_by_text("✗ 50.0 % passed").wait_for()
     assert "1 item errored and is left out of this rate" in page.locator(".sentence").inner_text()
@@ -244,6 +240,46 @@ def test_a_run_that_goes_on_grows_as_the_server_tells_of_its_items(visit, server
     page.get_by_text("Traceback", exact=True).click()
     page.get_by_text("in line 8 of evals.py").first.wait_for()
     assert f"{server}/api/v1/events?run={run}" in page.asked
+
+
+def test_runs_of_odd_shapes_have_their_page(visit, server, find_barriers):
+    def push(name, items):
+        run = call(server, "POST", "/projects/odd/runs", {"experimentName": name})["runId"]
+        call(server, "POST", f"/runs/{run}/items", {"items": items})
+        call(server, "PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+        return run
+
+    empty = call(server, "POST", "/projects/odd/runs", {"experimentName": "empty"})["runId"]
+    call(server, "PATCH", f"/runs/{empty}", {"status": "SUCCESS"})
+    page = visit(f"/runs/{empty}")
+    page.get_by_text("This run has no items").wait_for()
+    nothing = {"inputs": {"q": None}, "actualOutputs": {}, "evalResults": [], "error": "x" * 5_000}
+    page = visit(f"/runs/{push('errors', [nothing] * 3)}")
+    page.get_by_text("! Nothing was judged").wait_for()
+    assert find_barriers(page) == []
+    scores = [
+        {"name": f"evaluator {n}", "score": n - 200, "threshold": 0, "success": n > 199} for n in range(300)
+    ]
+    item = {
+        "inputs": {"q": "w" * 1_000_000},
+        "actualOutputs": {"a": "line\n" * 50_000},
+        "evalResults": scores,
+    }
+    runs = [push("many", [item]) for _ in range(2)]
+    page = visit(f"/runs/{runs[0]}?item=0.0", width=360)
+    page.locator(".drawer").get_by_text("evaluator 299", exact=True).wait_for()
+    with urllib.request.urlopen(f"{server}/api/v1/runs/{runs[0]}?size=1", timeout=60) as reply:
+        experiment = json.load(reply)["experimentId"]
+    page = visit(f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}")
+    page.get_by_text("8 of 300 evaluators, those that changed most").wait_for()
+    page.get_by_text("276 more evaluators changed less").wait_for()
+
+
+def call(server, method, path, body):
+    request = urllib.request.Request(f"{server}/api/v1{path}", json.dumps(body).encode(), method=method)
+    request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
 
 
 def test_a_comparison_says_in_one_sentence_what_changed_and_shows_it_side_by_side(visit):

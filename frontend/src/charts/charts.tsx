@@ -209,8 +209,13 @@ export interface Change {
   readonly outcome: Outcome;
 }
 
-/** Changes with their intervals around zero; left is worse. */
-export function ChangeChart({ changes }: { changes: readonly Change[] }) {
+const MOST_CHANGES = 24;
+
+/** Changes with their intervals around zero; left is worse. Of many, those that are decided and the largest. */
+export function ChangeChart({ changes: all }: { changes: readonly Change[] }) {
+  const ranked = all.slice(1).sort((a, b) => Number(a.outcome === "none") - Number(b.outcome === "none") || Math.abs(b.delta) - Math.abs(a.delta));
+  const chosen = new Set([...all.slice(0, 1), ...ranked.slice(0, MOST_CHANGES)]);
+  const changes = all.filter((one) => chosen.has(one));
   const reach = Math.max(0.01, ...changes.flatMap((one) => [one.delta, ...(one.interval ?? [])].map(Math.abs)));
   const x = (value: number) => 400 + (value / reach) * 180;
   const height = changes.length * 25;
@@ -219,6 +224,7 @@ export function ChangeChart({ changes }: { changes: readonly Change[] }) {
   return (
     <>
     <ChangeTable changes={changes} />
+    {all.length > changes.length && <p className="label">{all.length - changes.length} more evaluators changed less; “Side by side” has all of them.</p>}
     <svg className="chart hide-s" viewBox={`0 0 760 ${height + 20}`} role="img" aria-label={label}>
       <line className="l-fg" x1="400" x2="400" y1="4" y2={height} />
       {[-reach, reach].map((value) => (
@@ -271,7 +277,7 @@ function ChangeTable({ changes }: { changes: readonly Change[] }) {
           <tr key={one.name}>
             <th scope="row">{one.name}</th>
             <td className={`num ${one.outcome}`}>{points(one.raw)}</td>
-            <td className="muted">{CHANGE_WORDS[one.outcome]}</td>
+            <td className="muted num">{CHANGE_WORDS[one.outcome]}</td>
           </tr>
         ))}
       </tbody>

@@ -179,10 +179,14 @@ function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
   return (
     <>
       <p className="verdict">
-        <span className={judged === 0 ? "none" : counts.pass === judged ? "pass" : "fail"}>
-          {judged === 0 ? "–" : counts.pass === judged ? "✓" : "✗"} {rate(judged ? counts.pass / judged : null)} passed
-        </span>{" "}
-        <span className="of">({count(counts.pass)}/{count(judged)})</span>
+        {judged === 0 ? (
+          <span className={counts.error > 0 ? "error" : "none"}>{counts.error > 0 ? "! Nothing was judged" : "– Nothing was judged"}</span>
+        ) : (
+          <>
+            <span className={counts.pass === judged ? "pass" : "fail"}>{counts.pass === judged ? "✓" : "✗"} {rate(counts.pass / judged)} passed</span>{" "}
+            <span className="of">({count(counts.pass)}/{count(judged)})</span>
+          </>
+        )}
       </p>
       {ended !== null && (
         <p className="callout warn"><b>The run is {ended}.</b> {run.statusReason}</p>
