@@ -367,7 +367,7 @@ def test_what_was_read_stays_in_sight_when_the_server_goes_away(visit):
     assert page.locator(".rows .row").count() > 5
 
     page.context.set_offline(False)
-    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("status").get_by_role("button", name="Try again").click()
 
     page.get_by_text("! Not up to date").wait_for(state="detached")
     forget_lost_connections(page)

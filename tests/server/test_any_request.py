@@ -145,4 +145,5 @@ def test_no_request_fails_the_server(serve, seed):
         elif is_json:
             answer.json()
             fuzzer.learn(answer.text)
-    assert {200, 201, 204, 400, 404} <= statuses
+    # Not each walk deletes something that is there, which is answered with 204.
+    assert {200, 201, 400, 404} <= statuses

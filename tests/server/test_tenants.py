@@ -26,7 +26,7 @@ from dokimos.server._services.comparisons.run_comparison import compare_stored_r
 
 ADMIN_KEY = "admin-key"
 LONG = "DOKIMOS_LONG_TESTS"
-CALLS = 200_000 if LONG in os.environ else 18_000
+CALLS = 200_000 if LONG in os.environ else 60_000
 """Calls of all walks together."""
 TENANTS = ("tenant-ada", "tenant-bob", "tenant-cyd")
 NAMES = ("name-a", "name-b", "name-c", "common/ö")

@@ -31,12 +31,12 @@ const ACTIONS: Record<Job["status"], readonly (readonly [JobAction, string])[]> 
 export function JudgeJobs({ run, isAdding, onClose }: { run: Run; isAdding: boolean; onClose: () => void }) {
   const jobs = useQuery(jobsQuery(run.id));
   if (jobs.isPending && !isAdding) return null;
-  if (!isAdding && (jobs.data?.length ?? 0) === 0 && !jobs.isError) return null;
+  if (!isAdding && (jobs.data?.length ?? 0) === 0 && !jobs.isLoadingError) return null;
   return (
     <section>
       <div className="sec"><h2>Judge jobs</h2></div>
       {isAdding && <JobForm run={run} onClose={onClose} />}
-      {jobs.isError && <Failure error={jobs.error} retry={() => void jobs.refetch()} />}
+      {jobs.isLoadingError && <Failure error={jobs.error} retry={() => void jobs.refetch()} />}
       {jobs.data !== undefined && jobs.data.length > 0 && (
         <div className="panel">
           <table>
@@ -168,7 +168,7 @@ function JobForm({ run, onClose }: { run: Run; onClose: () => void }) {
         At least {calls} to the model, one for each item; what they cost is shown while the job runs.
         {connections.data?.length === 0 && " A connection to a model is made under “LLM connections”."}
       </p>
-      {connections.isError && <Failure error={connections.error} retry={() => void connections.refetch()} />}
+      {connections.isLoadingError && <Failure error={connections.error} retry={() => void connections.refetch()} />}
       <div className="actions wide">
         <button type="submit" className="btn main" disabled={write.isSaving || chosen === ""}>Judge {plural(run.totalItems, "item")}</button>
         <button type="button" className="btn bare" onClick={onClose}>Close<kbd>esc</kbd></button>
