@@ -1,7 +1,7 @@
 """How fast the large pages of the web interface are, in a browser.
 
 Run with `python benchmarks/web_pages.py [--items 100000] [--spans N]`; it needs Playwright and a Chromium
-(`DOKIMOS_CHROMIUM`), and says so where there is none. It fills a server and opens
+(`DOKIMOS_CHROMIUM`), and says so if it finds none. It fills a server and opens
 
 - the page of a trace of 30,000 spans: until its first rows answer, until all spans are there, a search, the
   frames while it scrolls, and the memory of its scripts;

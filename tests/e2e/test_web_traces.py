@@ -184,6 +184,7 @@ def test_a_live_tail_shows_what_comes_while_it_is_open(visit, server, ids):
     send(server, [span("d", 1, None, "unheard of", ids["start"], ids["start"] + 1)])
 
     page.locator(".rows .row").get_by_text("unheard of").wait_for()
+    assert page.locator(".rows .row").count() == 1
 
 
 def test_a_trace_shows_its_spans_collapsed_searched_and_one_by_one(visit, ids):

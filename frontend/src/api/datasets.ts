@@ -67,7 +67,7 @@ export type ItemChange = Schemas["ItemChangeBody"];
 
 export interface Edit {
   readonly name: string;
-  /** The version that is changed, and the latest one that is known; null where there is none yet. */
+  /** The version that is changed, and the latest one that is known; null before the first. */
   readonly version: number | null;
   readonly latest: number | null;
   readonly description: string;

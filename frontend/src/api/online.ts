@@ -16,7 +16,7 @@ export type Mean = Schemas["MeanAnswer"];
 
 const LIVE_MS = 10_000;
 
-/** The id of a project, which routes about rules and alerts need; undefined until it is known or where there is none. */
+/** The id of a project, which routes about rules and alerts need; undefined until it is known, and without a project. */
 export function useProjectId(name: string | undefined) {
   const projects = useQuery(projectsQuery);
   return { id: projects.data?.find((one) => one.name === name)?.id, projects };

@@ -111,7 +111,7 @@ export interface Promotion {
   readonly expected: Readonly<Record<string, unknown>> | null;
 }
 
-/** Puts an item into a dataset, which is made where there is none of that name. */
+/** Puts an item into a dataset, and makes the dataset if its name is new. */
 export async function promoteItem({ datasetName, itemId, expected }: Promotion) {
   const found = await get<Schemas["DatasetSummaryAnswer"][]>("/datasets", { search: datasetName, limit: 500 });
   if (!found.some((one) => one.name === datasetName)) await change("POST", "/datasets", { name: datasetName });

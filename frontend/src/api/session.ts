@@ -44,7 +44,7 @@ export async function signIn(queries: QueryClient, key: string): Promise<Session
   return session;
 }
 
-/** Signs out, with what the pages have read; returns where the provider signs people out, where there is one. */
+/** Signs out, with what the pages have read; returns the address at which the provider signs people out, if it has one. */
 export async function signOut(queries: QueryClient, session: Session): Promise<string | null> {
   let target: string | null = null;
   if (session.signInWays.includes("oidc")) {

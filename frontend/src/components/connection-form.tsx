@@ -9,7 +9,7 @@ import { Field, sayRefusal } from "./settings-bits";
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   ADDRESS_REFUSED: "the server sends nothing there",
-  NAME_NOT_RESOLVED: "there is no host of this name",
+  NAME_NOT_RESOLVED: "no host has this name",
   UNREACHABLE: "nobody listens there",
   TLS: "the certificate is not trusted",
   TIMEOUT: "no answer came in time",

@@ -80,7 +80,7 @@ interface EditedValues {
   readonly read: () => { readonly value: Values | null } | { readonly fault: string };
 }
 
-/** A map as the text of its only key, or as JSON; an empty text is no map. */
+/** A map as the text of its only key, or as JSON; an empty text is not a map. */
 function useValues(values: Values | null, onlyKey: string | null): EditedValues {
   const editable = values === null ? { text: "", key: onlyKey } : toEditable(values, {});
   const key = onlyKey === null ? null : editable.key;

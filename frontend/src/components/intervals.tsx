@@ -32,7 +32,7 @@ export function EvidenceChart({ evidence, needed, fires }: { evidence: number; n
   const label = `Evidence ${score(evidence)} on a logarithmic scale; the alert fires at ${score(needed)}`;
   return (
     <>
-    <p className="only-s">{fires && <span className="fail">✗ </span>}<b>{score(evidence)}</b> of the {score(needed)} at which it fires; 1 is no evidence.</p>
+    <p className="only-s">{fires && <span className="fail">✗ </span>}<b>{score(evidence)}</b> of the {score(needed)} at which it fires; 1 means no evidence.</p>
     <div className="hide-s">
     <svg className="chart" viewBox="0 0 1000 96" role="img" aria-label={label}>
       {ticks.map((value) => (

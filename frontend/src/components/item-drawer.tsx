@@ -48,7 +48,7 @@ export function ItemDrawer({ run, place, version, onClose }: Props) {
       </div>
       <div className="drawer-body">
         {query.isPending && <Loading />}
-        {query.isError && <Failure error={query.error} retry={() => void query.refetch()} />}
+        {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
         {query.isSuccess && item === undefined && (
           <State title="This item is not in the run"><p>It may have been replaced, or the address is cut off.</p></State>
         )}

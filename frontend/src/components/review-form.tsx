@@ -20,7 +20,7 @@ interface Props {
   readonly onVerdict: (verdict: Verdict) => void;
   readonly onCorrect: () => void;
   readonly onPromote: () => void;
-  /** The field is left, back to the keys; with what is typed saved where there is a verdict already. */
+  /** The field is left, back to the keys; with what is typed saved if the item has a verdict already. */
   readonly onDone: () => void;
 }
 

@@ -45,7 +45,7 @@ export function SpanDrawer({ trace, spanId, start, onClose, onMake, onStep }: Pr
       </div>
       <div className="drawer-body">
         {query.isPending && <Loading />}
-        {query.isError && <Failure error={query.error} retry={() => void query.refetch()} />}
+        {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
         {span !== undefined && <SpanBody span={span} start={start} />}
       </div>
       <div className="drawer-foot">

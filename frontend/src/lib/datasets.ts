@@ -89,7 +89,7 @@ export function sayValues(values: Values | null): string {
   return readable(values);
 }
 
-/** Changes that are not saved, and the latest version when they were begun; null where there was none. */
+/** Changes that are not saved, and the latest version when they were begun; null before the first version. */
 export interface Edits {
   readonly pending: Pending;
   readonly known: number | null;

@@ -93,7 +93,7 @@ function comparePositions(outline: Outline, order: Order): (a: number, b: number
     a - b;
 }
 
-/** The items to look at first: the worst, with one that errored among them where there is one. */
+/** The items to look at first: the worst, with one that errored among them, if any did. */
 export function findWorst(outline: Outline, most: number): number[] {
   const order = select(outline, { outcome: null, failedEvaluator: null, order: "worst" });
   const failed = order.filter((position) => outline.outcomes[position] === "fail");

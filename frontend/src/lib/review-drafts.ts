@@ -32,7 +32,7 @@ export function keepDraft(id: string, draft: Draft): void {
   kept.set(id, draft);
 }
 
-/** The correction of a draft, null where there is none; or what is wrong with it. */
+/** The correction of a draft, null without one; or what is wrong with it. */
 export function readCorrection(item: QueueItem, draft: Draft, mine: Review | undefined): ReturnType<typeof fromEditable> | null {
   if (draft.expected === null) return null;
   const editable = toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput);

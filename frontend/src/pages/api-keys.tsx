@@ -42,7 +42,7 @@ export function KeysPage() {
       <div className="head">
         <div>
           <h1>API keys</h1>
-          <p className="facts"><span>what programs sign in with, and browsers where there is no provider</span></p>
+          <p className="facts"><span>what programs sign in with, and browsers on servers without a provider</span></p>
         </div>
         {keys.isSuccess && !isMaking && created === null && (
           <div className="actions">

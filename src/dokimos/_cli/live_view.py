@@ -106,7 +106,7 @@ class Screen:
         echo(f"! {text}", err=True)
 
     def show_progress(self, runs: int, total: int, items: int) -> None:
-        """Show how much has been read, where there is a terminal."""
+        """Show how much has been read, on a terminal."""
         moment = time.monotonic()
         if self._is_terminal and moment - self._drawn_at >= _REDRAW_SECONDS:
             overwrite_line(f"reading runs: {runs:,} of {total:,}, {pluralize(items, 'item')}")

@@ -84,7 +84,7 @@ async def get_asset(request: Request, name: str) -> Response:
 
 
 def read_build() -> str | None:
-    """Return which build the files are of, None where there are none.
+    """Return which build the files are of, None without files.
 
     A page that is told another one than it began with is of a server that was upgraded meanwhile.
     """

@@ -26,7 +26,7 @@ class ReadMark:
     """
 
     run_id: str = ""
-    """The run in the database, empty where there is none yet."""
+    """The run in the database, empty before it has one."""
     stamp: list[int] = field(default_factory=list)
     """Sizes and times of its files when all of it had been read."""
     base: int = 0

@@ -55,7 +55,7 @@ class RunSource(Protocol):
         ...
 
     def take(self) -> Batch | None:
-        """Return the next items to send, None where there are no more."""
+        """Return the next items to send, None after the last."""
         ...
 
     def finish(self, mark: ReadMark) -> Ending | None:

@@ -163,7 +163,7 @@ def _arrays(run_id: str, chosen: ItemFilter) -> CompoundSelect[Any]:
 
 
 def _add_column(outline: RunOutline, evaluator: str) -> ScoreColumn | None:
-    """Return a column for an evaluator; None where there would be too many scores."""
+    """Return a column for an evaluator; None if there would be too many scores."""
     size = len(outline.ordinals)
     if (len(outline.columns) + 1) * size > MOST_SCORES and outline.columns:
         outline.excluded.add(evaluator)
