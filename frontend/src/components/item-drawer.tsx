@@ -1,6 +1,6 @@
 /** One item whole: why it passed or failed, what was said, retrieved and called. */
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { type EvalResult, type Item, type Run, itemsQuery } from "../api/queries";
 import { cost, count, duration, score, shown, textOf } from "../lib/format";
 import { giveReview, undoReview } from "../api/reviews";
@@ -9,6 +9,7 @@ import { useWrite } from "../api/write";
 import { chunksOf, commandOf, conversationOf, errorsOf, nameOf, outcomeOfResult, toolCallsOf } from "../lib/items";
 import { compareWords } from "../lib/words";
 import { Failure, Loading, Sign, State, Text } from "./bits";
+import { Drawer } from "./drawer";
 import { NotSaved } from "./notices";
 import { PromoteForm } from "./promote-form";
 
@@ -23,39 +24,25 @@ export function ItemDrawer({ run, place, version, onClose }: Props) {
   const [ordinal = "", repetition = "0"] = place.split(".");
   const query = useQuery(itemsQuery(run.id, [Number(ordinal) || 0], version));
   const item = query.data?.find((one) => one.repetition === Number(repetition));
-  const box = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const before = document.activeElement;
-    box.current?.focus();
-    return () => {
-      if (before instanceof HTMLElement) before.focus();
-    };
-  }, []);
   return (
-    <aside
-      className="drawer"
-      ref={box}
-      tabIndex={-1}
-      aria-label="Item"
-      onKeyDown={(event) => {
-        if (event.key === "Escape") onClose();
-      }}
+    <Drawer
+      label="Item"
+      onClose={onClose}
+      head={
+        <>
+          {item !== undefined && <Sign outcome={outcomeOf(item)} />}
+          <h2 className="cut">{item === undefined ? `#${ordinal}` : shown(nameOf(item))}</h2>
+        </>
+      }
+      foot={item !== undefined && <Foot run={run} item={item} version={version} />}
     >
-      <div className="drawer-head">
-        {item !== undefined && <Sign outcome={outcomeOf(item)} />}
-        <h2 className="cut">{item === undefined ? `#${ordinal}` : shown(nameOf(item))}</h2>
-        <button type="button" className="btn bare" onClick={onClose}>Close <kbd>esc</kbd></button>
-      </div>
-      <div className="drawer-body">
-        {query.isPending && <Loading />}
-        {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
-        {query.isSuccess && item === undefined && (
-          <State title="This item is not in the run"><p>It may have been replaced, or the address is cut off.</p></State>
-        )}
-        {item !== undefined && <ItemBody item={item} />}
-      </div>
-      {item !== undefined && <Foot run={run} item={item} version={version} />}
-    </aside>
+      {query.isPending && <Loading />}
+      {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
+      {query.isSuccess && item === undefined && (
+        <State title="This item is not in the run"><p>It may have been replaced, or the address is cut off.</p></State>
+      )}
+      {item !== undefined && <ItemBody item={item} />}
+    </Drawer>
   );
 }
 

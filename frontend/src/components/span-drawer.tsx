@@ -1,10 +1,10 @@
 /** One span whole: what went in and came out, what rules said, and everything that was sent of it. */
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
 import { type EvalJob, type SpanDetails, spanQuery } from "../api/traces";
 import { cost, count, duration, shown, textOf } from "../lib/format";
 import { isFailed, offsetOf, retrievedChunks } from "../lib/spans";
 import { Failure, Loading, Text } from "./bits";
+import { Drawer } from "./drawer";
 import { Judgement } from "./trace-bits";
 
 interface Props {
@@ -18,42 +18,32 @@ interface Props {
 
 export function SpanDrawer({ trace, spanId, start, onClose, onMake, onStep }: Props) {
   const query = useQuery(spanQuery(trace, spanId));
-  const box = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const before = document.activeElement;
-    box.current?.focus();
-    return () => {
-      if (before instanceof HTMLElement) before.focus();
-    };
-  }, []);
   const span = query.data;
   return (
-    <aside
-      className="drawer"
-      ref={box}
-      tabIndex={-1}
-      aria-label="Span"
-      onKeyDown={(event) => {
-        if (event.key === "Escape") onClose();
-        else if (event.key === "j" || event.key === "k") onStep(event.key === "j" ? 1 : -1);
+    <Drawer
+      label="Span"
+      onClose={onClose}
+      onKey={(key) => {
+        if (key === "j" || key === "k") onStep(key === "j" ? 1 : -1);
       }}
+      head={
+        <>
+          {span !== undefined && isFailed(span) && <span className="sign fail">✗ failed</span>}
+          <h2 className="cut">{span === undefined ? spanId : shown(span.name)}</h2>
+        </>
+      }
+      foot={
+        <div className="drawer-foot">
+          <button type="button" className="btn" onClick={onMake}>Make dataset item of this span</button>
+          <button type="button" className="btn" onClick={() => onStep(-1)}>Previous <kbd>k</kbd></button>
+          <button type="button" className="btn" onClick={() => onStep(1)}>Next <kbd>j</kbd></button>
+        </div>
+      }
     >
-      <div className="drawer-head">
-        {span !== undefined && isFailed(span) && <span className="sign fail">✗ failed</span>}
-        <h2 className="cut">{span === undefined ? spanId : shown(span.name)}</h2>
-        <button type="button" className="btn bare" onClick={onClose}>Close <kbd>esc</kbd></button>
-      </div>
-      <div className="drawer-body">
-        {query.isPending && <Loading />}
-        {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
-        {span !== undefined && <SpanBody span={span} start={start} />}
-      </div>
-      <div className="drawer-foot">
-        <button type="button" className="btn" onClick={onMake}>Make dataset item of this span</button>
-        <button type="button" className="btn" onClick={() => onStep(-1)}>Previous <kbd>k</kbd></button>
-        <button type="button" className="btn" onClick={() => onStep(1)}>Next <kbd>j</kbd></button>
-      </div>
-    </aside>
+      {query.isPending && <Loading />}
+      {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
+      {span !== undefined && <SpanBody span={span} start={start} />}
+    </Drawer>
   );
 }
 

@@ -1,0 +1,44 @@
+/** What opens beside a list: it takes the focus, `esc` closes it, and the focus goes back to where it was. */
+import { type ReactNode, useEffect, useRef } from "react";
+
+interface Props {
+  readonly label: string;
+  readonly head: ReactNode;
+  readonly foot: ReactNode;
+  readonly onClose: () => void;
+  /** Keys other than `esc`. */
+  readonly onKey?: (key: string) => void;
+  readonly children: ReactNode;
+}
+
+export function Drawer({ label, head, foot, onClose, onKey, children }: Props) {
+  const box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    box.current?.focus();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <aside
+      className="drawer"
+      ref={box}
+      tabIndex={-1}
+      aria-label={label}
+      onKeyDown={(event) => {
+        // In a form, `esc` closes the form.
+        if (event.target instanceof Element && event.target.closest("form") !== null) return;
+        if (event.key === "Escape") onClose();
+        else onKey?.(event.key);
+      }}
+    >
+      <div className="drawer-head">
+        {head}
+        <button type="button" className="btn bare" onClick={onClose}>Close <kbd>esc</kbd></button>
+      </div>
+      <div className="drawer-body">{children}</div>
+      {foot}
+    </aside>
+  );
+}
