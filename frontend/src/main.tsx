@@ -1,33 +1,27 @@
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ApiError } from "./api/client";
 import { applyTheme } from "./lib/theme";
+import { queryClient } from "./query-client";
 import { router } from "./router";
 import "./styles/tokens.css";
 import "./styles/ui.css";
 import "./styles/account.css";
 import "./styles/traces.css";
 
-applyTheme();
+const LONGEST_BLANK_MS = 300;
 
-const queries = new QueryClient({
-  defaultOptions: {
-    queries: {
-      staleTime: 5_000,
-      networkMode: "always", // a browser may think that it is offline while this machine's server answers
-      // What the server refuses it refuses again; it may be away for a moment.
-      retry: (failures, error) => !(error instanceof ApiError && error.status < 500) && failures < 2,
-    },
-  },
-});
+applyTheme();
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
-createRoot(root).render(
+const show = createRoot(root);
+// With its page the frame needs no placeholder; on a slow line it is there without.
+await Promise.race([router.load(), new Promise((resolve) => setTimeout(resolve, LONGEST_BLANK_MS))]);
+show.render(
   <StrictMode>
-    <QueryClientProvider client={queries}>
+    <QueryClientProvider client={queryClient}>
       <RouterProvider router={router} />
     </QueryClientProvider>
   </StrictMode>,

@@ -1,9 +1,11 @@
 /** The addresses of the pages. Every state of a page is in its address, so that a link shows the same. */
 import { createRoute, createRouter } from "@tanstack/react-router";
-import { lazy } from "react";
+import { lazyPage } from "./lazy-page";
 import { Failure, Loading } from "./components/bits";
+import { readRunAhead } from "./api/queries";
 import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
+import { queryClient } from "./query-client";
 import { rootRoute } from "./root-route";
 import { traceRoutes } from "./trace-routes";
 import { settingsRoutes } from "./settings-routes";
@@ -16,27 +18,27 @@ const text = (value: unknown): string | undefined => {
 export const homeRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/",
-  component: lazy(() => import("./pages/home").then((page) => ({ default: page.HomePage }))),
+  component: lazyPage(() => import("./pages/home"), "HomePage"),
 });
 
 export const loginRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/login",
   validateSearch: (search: Record<string, unknown>): { returnTo?: string } => optional({ returnTo: text(search["returnTo"]) }),
-  component: lazy(() => import("./pages/login").then((page) => ({ default: page.LoginPage }))),
+  component: lazyPage(() => import("./pages/login"), "LoginPage"),
 });
 
 export const projectRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/projects/$name",
-  component: lazy(() => import("./pages/project").then((page) => ({ default: page.ProjectPage }))),
+  component: lazyPage(() => import("./pages/project"), "ProjectPage"),
 });
 
 export const experimentRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$experimentId",
   validateSearch: (search: Record<string, unknown>): { search?: string } => optional({ search: text(search["search"]) }),
-  component: lazy(() => import("./pages/experiment").then((page) => ({ default: page.ExperimentPage }))),
+  component: lazyPage(() => import("./pages/experiment"), "ExperimentPage"),
 });
 
 export interface RunSearch {
@@ -65,7 +67,9 @@ export const runRoute = createRoute({
       item: text(search["item"]),
     });
   },
-  component: lazy(() => import("./pages/run").then((page) => ({ default: page.RunPage }))),
+  // Not awaited: the page shows what it waits for.
+  loader: ({ params }) => void readRunAhead(queryClient, params.runId),
+  component: lazyPage(() => import("./pages/run"), "RunPage"),
 });
 
 export interface CompareSearch {
@@ -99,7 +103,7 @@ export const compareRoute = createRoute({
       item: text(search["item"]),
     });
   },
-  component: lazy(() => import("./pages/compare").then((page) => ({ default: page.ComparePage }))),
+  component: lazyPage(() => import("./pages/compare"), "ComparePage"),
 });
 
 const share = (value: unknown): number | undefined => (Number(value) > 0 && Number(value) <= 1 ? Number(value) : undefined);
@@ -126,7 +130,7 @@ export const reviewRoute = createRoute({
       order: oneOf(search["order"], "oldest"),
       item: text(search["item"]),
     }),
-  component: lazy(() => import("./pages/review").then((page) => ({ default: page.ReviewPage }))),
+  component: lazyPage(() => import("./pages/review"), "ReviewPage"),
 });
 
 const whole = (value: unknown): number | undefined => (Number.isInteger(Number(value)) && Number(value) > 0 ? Number(value) : undefined);
@@ -136,7 +140,7 @@ export const datasetsRoute = createRoute({
   path: "/datasets",
   validateSearch: (search: Record<string, unknown>): { search?: string; project?: string } =>
     optional({ search: text(search["search"]), project: text(search["project"]) }),
-  component: lazy(() => import("./pages/datasets").then((page) => ({ default: page.DatasetsPage }))),
+  component: lazyPage(() => import("./pages/datasets"), "DatasetsPage"),
 });
 
 export const datasetRoute = createRoute({
@@ -148,7 +152,7 @@ export const datasetRoute = createRoute({
       search: text(search["search"]),
       upload: search["upload"] === true ? true : undefined,
     }),
-  component: lazy(() => import("./pages/dataset").then((page) => ({ default: page.DatasetPage }))),
+  component: lazyPage(() => import("./pages/dataset"), "DatasetPage"),
 });
 
 export const datasetDiffRoute = createRoute({
@@ -161,7 +165,7 @@ export const datasetDiffRoute = createRoute({
       status: oneOf(search["status"], "ADDED", "CHANGED", "REMOVED"),
       page: whole(search["page"]),
     }),
-  component: lazy(() => import("./pages/dataset-diff").then((page) => ({ default: page.DatasetDiffPage }))),
+  component: lazyPage(() => import("./pages/dataset-diff"), "DatasetDiffPage"),
 });
 
 /** Without what is undefined, which must not stand in the address. */

@@ -1,6 +1,6 @@
 /** The addresses of the pages with which a server is set up and watched over. */
 import { createRoute } from "@tanstack/react-router";
-import { lazy } from "react";
+import { lazyPage } from "./lazy-page";
 import { rootRoute } from "./root-route";
 
 /** The texts with these names that an address holds; the router reads digits alone as a number, `true` as a truth. */
@@ -20,7 +20,7 @@ export const connectionsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/llm-connections",
   validateSearch: (search: Record<string, unknown>): ConnectionsSearch => readTexts(search, ["search", "edit"]),
-  component: lazy(() => import("./pages/connections").then((page) => ({ default: page.ConnectionsPage }))),
+  component: lazyPage(() => import("./pages/connections"), "ConnectionsPage"),
 });
 
 /** `make`: whether the form for a new key is open. */
@@ -30,7 +30,7 @@ export const keysRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/api-keys",
   validateSearch: (search: Record<string, unknown>): KeysSearch => readTexts(search, ["search", "sort", "make"]),
-  component: lazy(() => import("./pages/api-keys").then((page) => ({ default: page.KeysPage }))),
+  component: lazyPage(() => import("./pages/api-keys"), "KeysPage"),
 });
 
 /** `edit`: the id of the webhook whose form is open, or `new`. `log`: that of the one whose deliveries are shown. */
@@ -40,7 +40,7 @@ export const webhooksRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/projects/$name/alerts",
   validateSearch: (search: Record<string, unknown>): WebhooksSearch => readTexts(search, ["edit", "log", "status"]),
-  component: lazy(() => import("./pages/webhooks").then((page) => ({ default: page.WebhooksPage }))),
+  component: lazyPage(() => import("./pages/webhooks"), "WebhooksPage"),
 });
 
 export const AUDIT_FILTERS = ["principal", "action", "target", "project", "outcome", "from", "to", "search"] as const;
@@ -51,26 +51,26 @@ export const auditRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/audit-log",
   validateSearch: (search: Record<string, unknown>): AuditSearch => readTexts(search, AUDIT_FILTERS),
-  component: lazy(() => import("./pages/audit-log").then((page) => ({ default: page.AuditPage }))),
+  component: lazyPage(() => import("./pages/audit-log"), "AuditPage"),
 });
 
 export const serverSettingsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/settings",
   validateSearch: (search: Record<string, unknown>): { readonly search?: string; readonly all?: string } => readTexts(search, ["search", "all"]),
-  component: lazy(() => import("./pages/server-settings").then((page) => ({ default: page.ServerSettingsPage }))),
+  component: lazyPage(() => import("./pages/server-settings"), "ServerSettingsPage"),
 });
 
 export const projectSettingsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/projects/$name/settings",
-  component: lazy(() => import("./pages/project-settings").then((page) => ({ default: page.ProjectSettingsPage }))),
+  component: lazyPage(() => import("./pages/project-settings"), "ProjectSettingsPage"),
 });
 
 export const validityRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/validity",
-  component: lazy(() => import("./pages/validity").then((page) => ({ default: page.ValidityPage }))),
+  component: lazyPage(() => import("./pages/validity"), "ValidityPage"),
 });
 
 export const settingsRoutes = [connectionsRoute, keysRoute, webhooksRoute, auditRoute, serverSettingsRoute, projectSettingsRoute, validityRoute] as const;

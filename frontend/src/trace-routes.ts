@@ -1,6 +1,8 @@
 /** The addresses of the pages of production: traces, sessions, rules, alerts, the dashboard of a project. */
 import { createRoute } from "@tanstack/react-router";
-import { lazy } from "react";
+import { traceQuery } from "./api/traces";
+import { lazyPage } from "./lazy-page";
+import { queryClient } from "./query-client";
 import { rootRoute } from "./root-route";
 
 export const TRACE_FILTERS = [
@@ -27,7 +29,7 @@ export const tracesRoute = createRoute({
   path: "/traces",
   validateSearch: (search: Record<string, unknown>): TracesSearch =>
     readTexts(search, [...TRACE_FILTERS, "project", "period", "sort", "live", "filters"]),
-  component: lazy(() => import("./pages/traces").then((page) => ({ default: page.TracesPage }))),
+  component: lazyPage(() => import("./pages/traces"), "TracesPage"),
 });
 
 /** `span`: the one that is open. `show`: `talk` for the conversation. `only`: `failing` spans. */
@@ -37,42 +39,44 @@ export const traceRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces/$traceId",
   validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, ["span", "show", "search", "only", "make"]),
-  component: lazy(() => import("./pages/trace").then((page) => ({ default: page.TracePage }))),
+  // Not awaited: the page shows what it waits for, and asks again for what failed.
+  loader: ({ params }) => void queryClient.ensureQueryData(traceQuery(params.traceId)).catch(() => null),
+  component: lazyPage(() => import("./pages/trace"), "TracePage"),
 });
 
 export const sessionsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/sessions",
   validateSearch: (search: Record<string, unknown>): { readonly project?: string } => readTexts(search, ["project"]),
-  component: lazy(() => import("./pages/sessions").then((page) => ({ default: page.SessionsPage }))),
+  component: lazyPage(() => import("./pages/sessions"), "SessionsPage"),
 });
 
 export const sessionRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/sessions/$sessionId",
   validateSearch: (search: Record<string, unknown>): { readonly project?: string } => readTexts(search, ["project"]),
-  component: lazy(() => import("./pages/session").then((page) => ({ default: page.SessionPage }))),
+  component: lazyPage(() => import("./pages/session"), "SessionPage"),
 });
 
 export const rulesRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/trace-eval-rules",
   validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly rule?: string; readonly edit?: string } => readTexts(search, ["project", "rule", "edit"]),
-  component: lazy(() => import("./pages/rules").then((page) => ({ default: page.RulesPage }))),
+  component: lazyPage(() => import("./pages/rules"), "RulesPage"),
 });
 
 export const alertsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/trace-alerts",
   validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly alert?: string } => readTexts(search, ["project", "alert"]),
-  component: lazy(() => import("./pages/trace-alerts").then((page) => ({ default: page.TraceAlertsPage }))),
+  component: lazyPage(() => import("./pages/trace-alerts"), "TraceAlertsPage"),
 });
 
 export const dashboardRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/projects/$name/dashboard",
   validateSearch: (search: Record<string, unknown>): { readonly period?: string } => readTexts(search, ["period"]),
-  component: lazy(() => import("./pages/dashboard").then((page) => ({ default: page.DashboardPage }))),
+  component: lazyPage(() => import("./pages/dashboard"), "DashboardPage"),
 });
 
 export const traceRoutes = [tracesRoute, traceRoute, sessionsRoute, sessionRoute, rulesRoute, alertsRoute, dashboardRoute] as const;

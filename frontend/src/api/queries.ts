@@ -1,5 +1,5 @@
 /** What pages ask the server for, and how long an answer is good. */
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { type QueryClient, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { get } from "./client";
 import type { components } from "./schema";
 
@@ -68,6 +68,17 @@ export const outlineQuery = (run: string, version: string, search = "", goesOn =
     staleTime: Number.POSITIVE_INFINITY,
     ...(goesOn ? { gcTime: SHORT_MS } : {}),
   });
+
+/** What changes whenever the items of a run do. */
+export function versionOf(run: Run): string {
+  return [run.status, run.totalItems, run.passedItems, run.judgedCount, run.erroredCount].join(".");
+}
+
+/** Read what the page of a run shows first, while the page itself is read. What fails, the page asks for again. */
+export async function readRunAhead(queries: QueryClient, runId: string): Promise<void> {
+  const run = await queries.ensureQueryData(runQuery(runId)).catch(() => null);
+  if (run !== null) await queries.prefetchQuery(outlineQuery(runId, versionOf(run), "", isLive(run.status)));
+}
 
 export const itemsQuery = (run: string, ordinals: readonly number[], version: string) =>
   queryOptions({

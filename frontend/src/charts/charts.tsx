@@ -1,6 +1,7 @@
 /** Charts as SVG, with classes for colours and a label that says the finding. */
+import { memo } from "react";
 import { points, rate, score, time } from "../lib/format";
-import { type Counts, type Histogram, type Outcome, type Outline, select, wilson } from "../lib/outline";
+import { type Counts, type Histogram, type Outcome, type Outline, sortPositions, wilson } from "../lib/outline";
 
 export function OutcomeBar({ counts }: { counts: Counts }) {
   const total = counts.pass + counts.fail + counts.error + counts.none || 1;
@@ -62,8 +63,8 @@ export function ScoreHistogram({ data, threshold, lowerIsBetter }: HistogramProp
 const MOST_COLUMNS = 500;
 
 /** Items by evaluators, the worst items at the left; above 500 items a column is a group's worst. */
-export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (position: number) => void }) {
-  const order = select(outline, { outcome: null, failedEvaluator: null, order: "worst" });
+export const HeatMap = memo(function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (position: number) => void }) {
+  const order = sortPositions(outline, "worst");
   const groups = Math.min(order.length, MOST_COLUMNS);
   const columns = Array.from({ length: groups }, (_, index) =>
     order.slice(Math.floor((index * order.length) / groups), Math.floor(((index + 1) * order.length) / groups)),
@@ -98,7 +99,7 @@ export function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (positi
       />
     </svg>
   );
-}
+});
 
 function cells(
   columns: readonly (readonly number[])[],

@@ -1,10 +1,11 @@
 /** The evaluators of a run: means, rates and how their scores are spread. */
+import { memo } from "react";
 import type { Evaluator, Run } from "../api/queries";
 import { ScoreHistogram } from "../charts/charts";
 import { count, rate, score, shown } from "../lib/format";
 import { type Column, type Outline, histogram } from "../lib/outline";
 
-export function EvaluatorTable({ run, outline }: { run: Run; outline: Outline }) {
+export const EvaluatorTable = memo(function EvaluatorTable({ run, outline }: { run: Run; outline: Outline }) {
   if (outline.columns.length === 0) return null;
   const described = new Map(run.evaluators.map((one) => [one.name, one]));
   return (
@@ -34,7 +35,7 @@ export function EvaluatorTable({ run, outline }: { run: Run; outline: Outline })
       </div>
     </section>
   );
-}
+});
 
 function EvaluatorRow({ column, evaluator }: { column: Column; evaluator: Evaluator | undefined }) {
   const scores = column.scores.filter((one) => one !== null);

@@ -2,16 +2,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useDeferredValue, useMemo, useRef } from "react";
+import { type KeyboardEvent, memo, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { nameOf } from "../lib/items";
-import { type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
+import { type Column, type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
 import { SearchField, Sign, State } from "./bits";
 
 const route = getRouteApi("/runs/$runId");
 const ROW = 76;
 const BLOCK = 50;
+const SETTLED_MS = 60;
 const MOST_SCORES_IN_ROW = 4;
 const CHIPS: readonly (readonly [Outcome, string])[] = [
   ["fail", "✗ Failed"],
@@ -127,14 +128,21 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
   const rows = list.getVirtualItems();
   const first = Math.floor((rows[0]?.index ?? 0) / BLOCK);
   const last = Math.floor((rows.at(-1)?.index ?? 0) / BLOCK);
-  const read = (block: number) => [...new Set(
-    positions.slice(block * BLOCK, (block + 1) * BLOCK).map((position) => outline.ordinals[position] ?? 0),
-  )];
+  // Blocks that only fly past are not asked for.
+  const isSettled = useIsSettled(`${first} ${last}`, SETTLED_MS);
+  const read = (block: number) => {
+    const shownHere = positions.slice(block * BLOCK, (block + 1) * BLOCK);
+    const query = itemsQuery(run.id, [...new Set(shownHere.map((position) => outline.ordinals[position] ?? 0))], version);
+    return { ...query, enabled: query.enabled && isSettled };
+  };
   // Rows in sight reach into two blocks at most.
-  const upper = useQuery(itemsQuery(run.id, read(first), version));
-  const lower = useQuery(itemsQuery(run.id, read(last), version));
-  const items = new Map([...(upper.data ?? []), ...(lower.data ?? [])].map((item) => [`${item.ordinal}.${item.repetition}`, item]));
-  const columns = outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW);
+  const upper = useQuery(read(first));
+  const lower = useQuery(read(last));
+  const items = useMemo(
+    () => new Map([...(upper.data ?? []), ...(lower.data ?? [])].map((item) => [`${item.ordinal}.${item.repetition}`, item])),
+    [upper.data, lower.data],
+  );
+  const columns = useMemo(() => outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW), [outline]);
   const move = (event: KeyboardEvent) => {
     const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
     if (step === 0) return;
@@ -154,31 +162,68 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
           const position = positions[row.index] ?? 0;
           const place = placeOf(outline, position);
           return (
-            <button
+            <Row
               key={row.key}
-              type="button"
-              data-index={row.index}
-              className={current === place ? "row on" : "row"}
-              style={{ transform: `translateY(${row.start}px)` }}
-              onClick={() => onOpen(place)}
-            >
-              <Sign outcome={outline.outcomes[position] ?? "none"} />
-              <Said item={items.get(place)} ordinal={outline.ordinals[position] ?? 0} />
-              <span className="scores">
-                {columns.map((column) => (
-                  <span key={column.name} className="score">
-                    <span className={column.outcomes[position] === "f" ? "fail" : ""}>{score(column.scores[position])}</span>
-                    <span className="sub">{shown(column.name)}</span>
-                  </span>
-                ))}
-              </span>
-              <span className="num muted">{duration(outline.latencies[position])}</span>
-            </button>
+              index={row.index}
+              start={row.start}
+              position={position}
+              outline={outline}
+              columns={columns}
+              item={items.get(place)}
+              isCurrent={current === place}
+              onOpen={onOpen}
+            />
           );
         })}
       </div>
     </div>
   );
+}
+
+interface RowProps {
+  readonly index: number;
+  readonly start: number;
+  readonly position: number;
+  readonly outline: Outline;
+  readonly columns: readonly Column[];
+  readonly item: Item | undefined;
+  readonly isCurrent: boolean;
+  readonly onOpen: (place: string) => void;
+}
+
+const Row = memo(function Row({ index, start, position, outline, columns, item, isCurrent, onOpen }: RowProps) {
+  return (
+    <button
+      type="button"
+      data-index={index}
+      className={isCurrent ? "row on" : "row"}
+      style={{ transform: `translateY(${start}px)` }}
+      onClick={() => onOpen(placeOf(outline, position))}
+    >
+      <Sign outcome={outline.outcomes[position] ?? "none"} />
+      <Said item={item} ordinal={outline.ordinals[position] ?? 0} />
+      <span className="scores">
+        {columns.map((column) => (
+          <span key={column.name} className="score">
+            <span className={column.outcomes[position] === "f" ? "fail" : ""}>{score(column.scores[position])}</span>
+            <span className="sub">{shown(column.name)}</span>
+          </span>
+        ))}
+      </span>
+      <span className="num muted">{duration(outline.latencies[position])}</span>
+    </button>
+  );
+});
+
+/** Whether a value has stood for a while. */
+function useIsSettled(value: string, milliseconds: number): boolean {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    if (value === settled) return undefined;
+    const timer = setTimeout(() => setSettled(value), milliseconds);
+    return () => clearTimeout(timer);
+  }, [value, settled, milliseconds]);
+  return value === settled;
 }
 
 function Said({ item, ordinal }: { item: Item | undefined; ordinal: number }) {

@@ -59,17 +59,32 @@ export interface Filter {
   readonly order: Order;
 }
 
+const orders = new WeakMap<Outline, Map<Order, readonly number[]>>();
+
+/** All positions in an order; each order of an outline is worked out once. */
+export function sortPositions(outline: Outline, order: Order): readonly number[] {
+  const known = orders.get(outline) ?? new Map<Order, readonly number[]>();
+  orders.set(outline, known);
+  const before = known.get(order);
+  if (before !== undefined) return before;
+  const positions = Array.from({ length: outline.size }, (_, position) => position);
+  if (order !== "ordinal") positions.sort(comparePositions(outline, order));
+  known.set(order, positions);
+  return positions;
+}
+
 /** The positions of the items that a filter leaves, in its order. */
-export function select(outline: Outline, filter: Filter, found: ReadonlySet<string> | null = null): number[] {
-  const column = outline.columns.find((one) => one.name === filter.failedEvaluator);
-  const positions: number[] = [];
-  for (let position = 0; position < outline.size; position += 1) {
-    if (filter.outcome !== null && outline.outcomes[position] !== filter.outcome) continue;
-    if (filter.failedEvaluator !== null && column?.outcomes[position] !== "f") continue;
-    if (found !== null && !found.has(placeOf(outline, position))) continue;
-    positions.push(position);
-  }
-  return positions.sort(comparePositions(outline, filter.order));
+export function select(outline: Outline, filter: Filter, found: ReadonlySet<string> | null = null): readonly number[] {
+  const { outcome, failedEvaluator } = filter;
+  const column = outline.columns.find((one) => one.name === failedEvaluator);
+  const all = sortPositions(outline, filter.order);
+  if (outcome === null && failedEvaluator === null && found === null) return all;
+  return all.filter(
+    (position) =>
+      (outcome === null || outline.outcomes[position] === outcome) &&
+      (failedEvaluator === null || column?.outcomes[position] === "f") &&
+      (found === null || found.has(placeOf(outline, position))),
+  );
 }
 
 /** Which item stands at a position: its ordinal and its repetition. */
@@ -77,8 +92,7 @@ export function placeOf(outline: Outline, position: number): string {
   return `${outline.ordinals[position]}.${outline.repetitions[position]}`;
 }
 
-function comparePositions(outline: Outline, order: Order): (a: number, b: number) => number {
-  if (order === "ordinal") return (a, b) => a - b;
+function comparePositions(outline: Outline, order: Exclude<Order, "ordinal">): (a: number, b: number) => number {
   if (order === "slowest") {
     return (a, b) => (outline.latencies[b] ?? -1) - (outline.latencies[a] ?? -1) || a - b;
   }
@@ -95,7 +109,7 @@ function comparePositions(outline: Outline, order: Order): (a: number, b: number
 
 /** The items to look at first: the worst, with one that errored among them, if any did. */
 export function findWorst(outline: Outline, most: number): number[] {
-  const order = select(outline, { outcome: null, failedEvaluator: null, order: "worst" });
+  const order = sortPositions(outline, "worst");
   const failed = order.filter((position) => outline.outcomes[position] === "fail");
   const errored = order.filter((position) => outline.outcomes[position] === "error");
   return [...failed.slice(0, most - Math.min(1, errored.length)), ...errored].slice(0, most);

@@ -1,10 +1,10 @@
 /** A run: the verdict, then what to look at first, then evaluators and every item. */
 import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { memo, useCallback, useMemo, useState } from "react";
 import { useChanges, useSteady } from "../api/live";
 import { jobsQuery, isOpenJob } from "../api/judging";
-import { type Run, isLive, itemsQuery, outlineQuery, runQuery } from "../api/queries";
+import { type Run, isLive, itemsQuery, outlineQuery, runQuery, versionOf } from "../api/queries";
 import { HeatMap, OutcomeBar, RateBar } from "../charts/charts";
 import { Failure, Loading, Sign, State, Time } from "../components/bits";
 import { EvaluatorTable } from "../components/evaluator-table";
@@ -50,11 +50,6 @@ export function RunPage() {
       )}
     </>
   );
-}
-
-/** What changes whenever the items of a run do. */
-function versionOf(run: Run): string {
-  return [run.status, run.totalItems, run.passedItems, run.judgedCount, run.erroredCount].join(".");
 }
 
 function Head({ run, onJudge }: { run: Run; onJudge: () => void }) {
@@ -115,11 +110,11 @@ interface BodyProps {
 
 function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
   const navigate = route.useNavigate();
-  const search = route.useSearch();
   const counts = useMemo(() => countOutcomes(outline.outcomes), [outline]);
-  const open = (item: string | undefined) => {
+  const open = useCallback((item: string | undefined) => {
     void navigate({ search: ({ item: _, ...rest }) => (item === undefined ? rest : { ...rest, item }), resetScroll: false });
-  };
+  }, [navigate]);
+  const openPosition = useCallback((position: number) => open(placeOf(outline, position)), [open, outline]);
   if (outline.size === 0) {
     return isLive(run.status) ? (
       <State title="The run has begun"><p>Its items appear here as they are scored.</p></State>
@@ -151,17 +146,28 @@ function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
             </span>
           </div>
           <div className="panel pad">
-            <HeatMap outline={outline} onOpen={(position) => open(placeOf(outline, position))} />
+            <HeatMap outline={outline} onOpen={openPosition} />
           </div>
         </section>
       )}
       <ItemList run={run} outline={outline} counts={counts} version={version} onOpen={open} />
       <HowItWasRun run={run} />
-      {search.item !== undefined && (
-        <ItemDrawer run={run} place={search.item} version={version} onClose={() => open(undefined)} />
-      )}
+      <OpenItem run={run} version={version} onOpen={open} />
     </>
   );
+}
+
+interface OpenItemProps {
+  readonly run: Run;
+  readonly version: string;
+  readonly onOpen: (place: string | undefined) => void;
+}
+
+/** The item of the address. Only this and the list read the address, so a filter leaves the charts alone. */
+function OpenItem({ run, version, onOpen }: OpenItemProps) {
+  const place = route.useSearch({ select: (search) => search.item });
+  if (place === undefined) return null;
+  return <ItemDrawer run={run} place={place} version={version} onClose={() => onOpen(undefined)} />;
 }
 
 function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
@@ -233,7 +239,7 @@ function ErrorsSentence({ counts, judged }: { counts: Counts; judged: number }) 
   );
 }
 
-function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: Counts }) {
+const Cards = memo(function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: Counts }) {
   const { passedItems: passed, judgedCount: judged } = run;
   const interval = wilson(passed, judged);
   const isPartlyPriced = run.pricedItemCount < run.tokenizedItemCount;
@@ -268,7 +274,7 @@ function Cards({ run, outline, counts }: { run: Run; outline: Outline; counts: C
       </div>
     </div>
   );
-}
+});
 
 interface LookFirstProps {
   readonly run: Run;

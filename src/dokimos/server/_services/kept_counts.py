@@ -37,6 +37,7 @@ from dokimos.server._db.tables import (
     RUNS,
 )
 from dokimos.server._services.runs.item_counts import LARGEST_SUMMED_SCORE
+from dokimos.server._services.runs.item_scores import join_scores
 
 _RUNS_AT_ONCE: Final = 100
 _TOLERANCE: Final = 1e-6
@@ -189,7 +190,9 @@ def _find_differences_of_runs(connection: Connection, runs: Sequence[Row[Any]]) 
 def _find_differences_of_scores(connection: Connection, ids: Sequence[str]) -> Iterator[CountDifference]:
     query = select(RUN_EVALUATORS).where(RUN_EVALUATORS.c.run_id.in_(ids))
     kept = {(row.run_id, row.name): row for row in connection.execute(query)}
-    counted = {(row.run_id, row.evaluator): row for row in connection.execute(_select_scores(ids))}
+    counted = {
+        (row.run_id, row.evaluator): row for row in connection.execute(_select_scores(connection, ids))
+    }
     for key in kept.keys() | counted.keys():
         stored, row = kept.get(key), counted.get(key)
         for name in ("score_count", "score_sum", "success_count"):
@@ -267,26 +270,27 @@ def _select_informational(run_ids: Sequence[str]) -> Select[Any]:
     )
 
 
-def _select_scores(run_ids: Sequence[str]) -> Select[Any]:
-    score = EVALUATIONS.c.score
+def _select_scores(connection: Connection, run_ids: Sequence[str]) -> Select[Any]:
+    items, scores = join_scores(connection)
+    score = scores.score
     summed = case(
         (score > LARGEST_SUMMED_SCORE, LARGEST_SUMMED_SCORE),
         (score < -LARGEST_SUMMED_SCORE, -LARGEST_SUMMED_SCORE),
         else_=score,
     )
-    is_success = and_(_is(EVALUATIONS.c.success, True), ~_is(EVALUATIONS.c.judged, False))
+    is_success = and_(_is(scores.success, True), ~_is(scores.judged, False))
     return (
         select(
             ITEMS.c.run_id,
-            EVALUATIONS.c.evaluator,
+            scores.evaluator,
             func.count().label("score_count"),
             func.sum(summed).label("score_sum"),
             func.sum(func.abs(summed)).label("score_size"),
             func.sum(case((is_success, 1), else_=0)).label("success_count"),
         )
-        .join(EVALUATIONS, EVALUATIONS.c.item_id == ITEMS.c.id)
+        .select_from(items)
         .where(ITEMS.c.run_id.in_(run_ids))
-        .group_by(ITEMS.c.run_id, EVALUATIONS.c.evaluator)
+        .group_by(ITEMS.c.run_id, scores.evaluator)
     )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from dokimos.server._db.judge_tables import JUDGE_ERRORS, JUDGE_SCORES
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
+from dokimos.server._services.runs.item_scores import any_of_item
 
 if TYPE_CHECKING:
     from dokimos._core.test_case import EvalTestCase
@@ -63,14 +64,10 @@ def read_items(connection: Connection, item_ids: Sequence[str]) -> Sequence[Row[
 
 
 def _is_done(job: Row[Any]) -> ColumnElement[bool]:
-    failed = exists().where(JUDGE_ERRORS.c.job_id == job.id, JUDGE_ERRORS.c.item_id == ITEMS.c.id)
+    failed = any_of_item(JUDGE_ERRORS.c.item_id, JUDGE_ERRORS.c.job_id == job.id)
     if job.replaces:
-        scored = exists().where(JUDGE_SCORES.c.job_id == job.id, JUDGE_SCORES.c.item_id == ITEMS.c.id)
-    else:
-        scored = exists().where(
-            EVALUATIONS.c.item_id == ITEMS.c.id, EVALUATIONS.c.evaluator == job.evaluator_name
-        )
-    return failed.correlate(ITEMS) | scored.correlate(ITEMS)
+        return failed | any_of_item(JUDGE_SCORES.c.item_id, JUDGE_SCORES.c.job_id == job.id)
+    return failed | any_of_item(EVALUATIONS.c.item_id, EVALUATIONS.c.evaluator == job.evaluator_name)
 
 
 def find_task_error(item: Row[Any]) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
 
 from dokimos.judges import Budget
 from dokimos.server._db.batches import in_batches
@@ -32,6 +32,7 @@ from dokimos.server._services.judging.judge_names import check_new_job, check_re
 from dokimos.server._services.judging.judged_runs import ACTIVE, hold_run, release_run
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.projects.names import check_name
+from dokimos.server._services.runs.item_scores import any_of_item
 from dokimos.server._services.runs.runs import find_run
 
 
@@ -370,7 +371,7 @@ def _check_is_active(job: Row[Any], what: str) -> None:
 
 def _count_scored(connection: Connection, run_id: str, name: str) -> int:
     """How many items of a run have a score of an evaluator."""
-    has_score = exists().where(EVALUATIONS.c.item_id == ITEMS.c.id, EVALUATIONS.c.evaluator == name)
+    has_score = any_of_item(EVALUATIONS.c.item_id, EVALUATIONS.c.evaluator == name)
     query = select(func.count()).select_from(ITEMS).where(ITEMS.c.run_id == run_id, has_score)
     count: int = connection.execute(query).scalar_one()
     return count

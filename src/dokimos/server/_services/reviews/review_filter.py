@@ -28,6 +28,7 @@ from dokimos.server._db.review_tables import REVIEW_CLAIMS, REVIEWS
 from dokimos.server._db.tables import ANNOTATIONS, EVALUATIONS, ITEMS, RUN_EVALUATORS, RUNS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.reviews.review_counts import UNSURE
+from dokimos.server._services.runs.item_scores import any_of_item
 
 _PARTS: Final = 65_536
 """Into how many equal parts the last digits of an id divide all items."""
@@ -123,25 +124,15 @@ def is_in_share(connection: Connection, id_column: ColumnElement[str], share: fl
 
 def is_unreviewed_by(reviewer: str) -> ColumnElement[bool]:
     """The condition that a person has not reviewed an item."""
-    return ~_any_of_item(REVIEWS.c.item_id, REVIEWS.c.reviewer == reviewer)
-
-
-def _any_of_item(item_id: ColumnElement[str], *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
-    """The condition that an item has a row in a table that refers to items.
-
-    A value rather than EXISTS, which PostgreSQL may turn into a join: where the plan of a prepared statement
-    guesses that few rows of the table match, it reads all of them for each item.
-    """
-    found = select(item_id).where(item_id == ITEMS.c.id, *conditions).limit(1).correlate(ITEMS)
-    return found.scalar_subquery().is_not(None)
+    return ~any_of_item(REVIEWS.c.item_id, REVIEWS.c.reviewer == reviewer)
 
 
 def _is_annotated(tenant: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    return _any_of_item(ANNOTATIONS.c.item_id, ANNOTATIONS.c.tenant_id == tenant, condition)
+    return any_of_item(ANNOTATIONS.c.item_id, ANNOTATIONS.c.tenant_id == tenant, condition)
 
 
 def _has_verdict(success: ColumnElement[bool]) -> ColumnElement[bool]:
-    return _any_of_item(
+    return any_of_item(
         EVALUATIONS.c.item_id, EVALUATIONS.c.success.is_(success), EVALUATIONS.c.judged.is_not(false())
     )
 
@@ -197,4 +188,4 @@ def _is_claimed(principal: Principal, *conditions: ColumnElement[bool]) -> Colum
     else:
         owner = select(func.coalesce(RUNS.c.tenant_id, "")).where(RUNS.c.id == REVIEW_CLAIMS.c.run_id)
         is_own = REVIEW_CLAIMS.c.tenant_id == owner.correlate(REVIEW_CLAIMS).scalar_subquery()
-    return _any_of_item(REVIEW_CLAIMS.c.item_id, is_active(), is_own, *conditions)
+    return any_of_item(REVIEW_CLAIMS.c.item_id, is_active(), is_own, *conditions)

@@ -16,6 +16,7 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.reviews.annotations import visible_annotations
 from dokimos.server._services.reviews.label_schemas import LabelKind, LabelVersion, read_kinds
 from dokimos.server._services.reviews.reviews import Verdict, sees_tenants
+from dokimos.server._services.runs.item_scores import join_scores
 from dokimos.server._services.runs.runs import find_run
 
 
@@ -158,16 +159,16 @@ def _count_verdicts(connection: Connection, run_id: str, names: set[str]) -> dic
     """Count the verdicts of evaluators some of whose scores may have none: no count of them is kept."""
     if not names:
         return {}
+    items, scores = join_scores(connection)
+    is_judged = scores.judged.is_distinct_from(False)
     query = (
         select(
-            EVALUATIONS.c.evaluator,
-            func.count().filter(EVALUATIONS.c.judged.is_distinct_from(False)).label("judged"),
-            func.count()
-            .filter(EVALUATIONS.c.judged.is_distinct_from(False), EVALUATIONS.c.success.is_(true()))
-            .label("passed"),
+            scores.evaluator,
+            func.count().filter(is_judged).label("judged"),
+            func.count().filter(is_judged, scores.success.is_(true())).label("passed"),
         )
-        .join(ITEMS, ITEMS.c.id == EVALUATIONS.c.item_id)
-        .where(ITEMS.c.run_id == run_id, EVALUATIONS.c.evaluator.in_(names))
-        .group_by(EVALUATIONS.c.evaluator)
+        .select_from(items)
+        .where(ITEMS.c.run_id == run_id, scores.evaluator.in_(names))
+        .group_by(scores.evaluator)
     )
     return {row.evaluator: JudgedCounts(row.judged, row.passed) for row in connection.execute(query)}

@@ -21,10 +21,12 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by, array
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.runs.item_pages import ItemFilter, filter_items
+from dokimos.server._services.runs.item_scores import join_scores
 from dokimos.server._services.runs.runs import find_described_run
 
 MOST_SCORES: Final = 2_000_000
@@ -32,9 +34,6 @@ MOST_SCORES: Final = 2_000_000
 _ORDER: Final = (ITEMS.c.ordinal, ITEMS.c.repetition)
 _ITEM_OUTCOME: Final = case(
     (ITEMS.c.error.is_not(None), "e"), (ITEMS.c.judged.is_(false()), "u"), (ITEMS.c.passed, "p"), else_="f"
-)
-_SCORE_OUTCOME: Final = case(
-    (EVALUATIONS.c.judged.is_(false()), "i"), (EVALUATIONS.c.success, "p"), else_="f"
 )
 
 
@@ -88,7 +87,9 @@ def _read_rows(connection: Connection, run_id: str, chosen: ItemFilter) -> RunOu
     ids, ordinals, repetitions, outcomes, latencies = zip(*items, strict=True)
     outline = RunOutline(ordinals, repetitions, outcomes, latencies)
     positions = dict(zip(ids, range(len(ids)), strict=True))
-    scores = select(EVALUATIONS.c.item_id, EVALUATIONS.c.evaluator, EVALUATIONS.c.score, _SCORE_OUTCOME)
+    scores = select(
+        EVALUATIONS.c.item_id, EVALUATIONS.c.evaluator, EVALUATIONS.c.score, _outcome_of(EVALUATIONS.c)
+    )
     scores = filter_items(scores.join(ITEMS, ITEMS.c.id == EVALUATIONS.c.item_id), run_id, chosen)
     for item_id, evaluator, score, outcome in _fetch(
         connection, scores.order_by(*_ORDER, EVALUATIONS.c.position)
@@ -111,7 +112,7 @@ def _read_arrays(connection: Connection, run_id: str, chosen: ItemFilter) -> Run
     """
     outline = RunOutline()
     for evaluator, positions, outcomes, scores, repetitions, latencies, _ in _fetch(
-        connection, _arrays(run_id, chosen)
+        connection, _arrays(connection, run_id, chosen)
     ):
         if evaluator is None:  # the first row: the items
             outline = RunOutline(positions or (), repetitions or (), outcomes or "", latencies or ())
@@ -128,7 +129,7 @@ def _read_arrays(connection: Connection, run_id: str, chosen: ItemFilter) -> Run
     return outline
 
 
-def _arrays(run_id: str, chosen: ItemFilter) -> CompoundSelect[Any]:
+def _arrays(connection: Connection, run_id: str, chosen: ItemFilter) -> CompoundSelect[Any]:
     """A row of arrays with the items, and one for each evaluator, in the order in which they appear."""
 
     def in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -147,19 +148,23 @@ def _arrays(run_id: str, chosen: ItemFilter) -> CompoundSelect[Any]:
         in_order(items.c.latency_ms),
         null().label("first"),
     )
-    order = (items.c.position, EVALUATIONS.c.position)
+    items_with_scores, scored = join_scores(connection, items)
+    order = (items.c.position, scored.position)
     scores = select(
-        EVALUATIONS.c.evaluator,
+        scored.evaluator,
         in_order(items.c.position),
-        func.string_agg(_SCORE_OUTCOME, aggregate_order_by(literal_column("''"), *order)),
-        in_order(EVALUATIONS.c.score),
+        func.string_agg(_outcome_of(scored), aggregate_order_by(literal_column("''"), *order)),
+        in_order(scored.score),
         null(),
         null(),
         func.min(array(order)),
     )
-    scores = scores.join_from(EVALUATIONS, items, items.c.id == EVALUATIONS.c.item_id)
-    scores = scores.group_by(EVALUATIONS.c.evaluator)
+    scores = scores.select_from(items_with_scores).group_by(scored.evaluator)
     return union_all(heads, scores).order_by(nulls_first(literal_column("first")))
+
+
+def _outcome_of(scores: ReadOnlyColumnCollection[str, Any]) -> ColumnElement[str]:
+    return case((scores.judged.is_(false()), "i"), (scores.success, "p"), else_="f")
 
 
 def _add_column(outline: RunOutline, evaluator: str) -> ScoreColumn | None:

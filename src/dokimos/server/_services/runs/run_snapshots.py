@@ -16,7 +16,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, null,
 
 from dokimos._core.score_range import USUAL_RANGE, is_score_range
 from dokimos.comparison._snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
-from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, EVALUATIONS, ITEMS, RUN_EVALUATORS
+from dokimos.server._db.tables import DATASET_ITEMS, DATASET_VERSIONS, ITEMS, RUN_EVALUATORS
+from dokimos.server._services.runs.item_scores import join_scores
 from dokimos.server._services.runs.runs import describe_part
 
 _OWN_KEY = "dokimos"
@@ -163,17 +164,12 @@ def _read_items(connection: Connection, run_id: str, key: ItemKey) -> Sequence[R
 def _add_scores(connection: Connection, run_id: str, groups: dict[Any, _Group]) -> None:
     """Read the scores of a run into its items, in the order of the repeats."""
     places = {(row.ordinal, row.repetition): group for group in groups.values() for row in group.rows}
+    items, scores = join_scores(connection)
     query = (
-        select(
-            ITEMS.c.ordinal,
-            ITEMS.c.repetition,
-            EVALUATIONS.c.evaluator,
-            EVALUATIONS.c.score,
-            EVALUATIONS.c.error_detail,
-        )
-        .join(EVALUATIONS, EVALUATIONS.c.item_id == ITEMS.c.id)
+        select(ITEMS.c.ordinal, ITEMS.c.repetition, scores.evaluator, scores.score, scores.error_detail)
+        .select_from(items)
         .where(ITEMS.c.run_id == run_id)
-        .order_by(ITEMS.c.ordinal, ITEMS.c.repetition, EVALUATIONS.c.position)
+        .order_by(ITEMS.c.ordinal, ITEMS.c.repetition, scores.position)
     )
     place: tuple[int, int] | None = None
     group = _Group()
