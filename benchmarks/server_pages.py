@@ -4,12 +4,12 @@ Run with `python benchmarks/server_pages.py [--items 5000000] [--database sqlite
 million items by default, all of them under `make bench-server`. `_server_fill.py` writes them to the tables.
 One client asks, one request after another, over HTTP.
 
-With 5 million items, on two quiet cores, p95 in ms on SQLite and on PostgreSQL: projects and experiments 6 and
-9, 1,000 runs 38 and 27, 50 of them 4 and 7, searched 10 and 7, a page of a run of 1,000 items 15 and 14, the
-first and the last page of a run of 100,000 items 10 to 21 and 11 to 28, its failed items 13 and 19, those of one
-evaluator 64 and 52. Over the budget: a text searched in 100,000 items, 252 and 639, which no index serves; and
-the outline of 100,000 items, which is no page: 725 and 915. PostgreSQL took 6,380 for that, when it read the
-15 million scores of all runs to find the 300,000 of one.
+With 5 million items, on two quiet cores, p95 in ms on SQLite and on PostgreSQL: projects and experiments 6
+and 9, 1,000 runs 38 and 27, 50 of them 4 and 7, searched 10 and 7, a page of a run of 1,000 items 15 and 14,
+the first and the last page of a run of 100,000 items 10 to 21 and 11 to 28, its failed items 13 and 19, those
+of one evaluator 64 and 52. Over the budget: a text searched in 100,000 items, 252 and 639, which no index
+serves; and the outline of 100,000 items, which is no page: 725 and 915. PostgreSQL took 6,380 for that, when
+it read the 15 million scores of all runs to find the 300,000 of one.
 
 The outline of the large run is measured beside the bare driver, which fetches the same scores. With 20,000
 items and 100,000 scores: 0.23 s of CPU on SQLite, where objects for the rows took 0.76 and the driver takes

@@ -56,7 +56,8 @@ _SCROLL: Final = """async () => {
 }"""
 _WAIT: Final = """async ([press, wanted]) => {
   const start = press === null ? 0 : performance.now();
-  if (press !== null) [...document.querySelectorAll('button')].find((one) => one.textContent === press).click();
+  const buttons = [...document.querySelectorAll('button')];
+  if (press !== null) buttons.find((one) => one.textContent === press).click();
   const isThere = new Function(`return ${wanted}`);
   while (!isThere()) await new Promise(requestAnimationFrame);
   await new Promise(requestAnimationFrame);
