@@ -25,8 +25,9 @@ demo: $(VENV)/.demo  ## Evaluate recorded answers of a real model and write the 
 demo-server: $(VENV)/.demo-server  ## Start a server with the runs of the demo in it; Ctrl-C stops it.
 	@$(BIN)/python examples/server/run.py $(DEMO_SERVER_ARGS)
 
-pictures: $(VENV)/.dev  ## Make the pictures of the README from the demo; needs a browser.
+pictures: $(VENV)/.dev  ## Make the pictures of the README and of the docs from the demo; needs a browser.
 	@$(BIN)/python tools/pictures.py
+	@$(BIN)/python tools/web_pictures.py
 
 ui:  ## Build the web interface from frontend/; needs Node 20.19 or newer.
 	@cd frontend && npm ci --no-audit --no-fund && npm test && npm run build

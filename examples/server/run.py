@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from traces import queue_for_review, send_traces
 
-from dokimos import Experiment
+from dokimos import Experiment, ExperimentResult
 from dokimos.client import push_result
 
 PROJECT = "dokimos demo"
@@ -34,8 +34,7 @@ def main() -> None:
     parser.add_argument("--no-wait", action="store_true", help="stop the server once the runs are there")
     options = parser.parse_args()
     with serve(options.port, options.folder) as (server, address):
-        for experiment in experiments():
-            result = experiment.run()
+        for result in results():
             run = push_result(result, server_url=address, project_name=PROJECT)
             print(f"  {result.pass_rate:>6.1%}  {result.name:<16}  {address}/runs/{run}")
         queue_for_review(address, send_traces(address, PROJECT))
@@ -65,9 +64,18 @@ def serve(port: int, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]
         process.wait()
 
 
+def results() -> Iterator[ExperimentResult]:
+    """Run the demo, and the example of the gate before and after somebody changed its prompt."""
+    for experiment in experiments():
+        yield experiment.run()
+    gate = load_example("regression_gate")
+    for bot in (gate.good, gate.chatty):
+        yield gate.run(bot)
+
+
 def experiments() -> list[Experiment]:
     """The recorded answers of the demo, scored anew."""
-    demo = load_demo()
+    demo = load_example("quickstart/run")
     return [
         demo.recorded(
             "function_calling.jsonl",
@@ -85,12 +93,11 @@ def experiments() -> list[Experiment]:
     ]
 
 
-def load_demo() -> ModuleType:
-    path = Path(__file__).parents[1] / "quickstart" / "run.py"
-    spec = importlib.util.spec_from_file_location("quickstart", path)
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules["quickstart"] = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

@@ -31,6 +31,9 @@ def call(server, method, path, body=None):
         return json.load(reply)
 
 
+_KINDS = {str: "stringValue", int: "intValue", float: "doubleValue"}
+
+
 def span(trace, number, parent, name, start, end, error=None, **attributes):
     return {
         "traceId": trace * 32,
@@ -40,7 +43,7 @@ def span(trace, number, parent, name, start, end, error=None, **attributes):
         "startTimeUnixNano": str(start),
         "endTimeUnixNano": str(end),
         "attributes": [
-            {"key": key.replace("__", "."), "value": {"stringValue": value}}
+            {"key": key.replace("__", "."), "value": {_KINDS[type(value)]: value}}
             for key, value in attributes.items()
         ],
         **({} if error is None else {"status": {"code": 2, "message": error}}),
@@ -87,7 +90,8 @@ def ids(server):
     now = time.time_ns() // 1000 * 1000 + 205
     send(server, small_trace(now))
     send(server, [span("b", 1, None, "second", now, now + 10**9, input="And by name?", output="Yes.",
-                       session__id=SESSION)])  # fmt: skip
+                       session__id=SESSION, gen_ai__usage__input_tokens=1200, gen_ai__usage__output_tokens=34,
+                       gen_ai__usage__cost=0.0021)])  # fmt: skip
     children = [
         span("c", place, max(1, place // 8), f"step {place}", now, now + place, *(["boom"] * (place == WIDE)))
         for place in range(2, WIDE + 1)
@@ -211,6 +215,14 @@ def test_a_trace_shows_its_spans_collapsed_searched_and_one_by_one(visit, ids):
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
     assert "span=" not in page.url
+
+
+def test_a_span_shows_its_tokens_and_what_they_cost_where_any_has_some(visit):
+    page = visit(f"/traces/{'b' * 32}")
+    usage = page.locator(".span-row .usage")
+    assert usage.inner_text() == "1,234 · $0.0021"
+    assert usage.get_attribute("title") == "1,200 tokens in, 34 out"
+    assert visit(f"/traces/{'a' * 32}").locator(".usage").count() == 0
 
 
 def test_a_trace_of_many_spans_is_read_whole_and_searched(visit):

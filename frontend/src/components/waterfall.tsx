@@ -1,8 +1,8 @@
 /** The spans of a trace on one time axis: rows of one height, of which only those in sight are in the page. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
-import type { EvalJob } from "../api/traces";
-import { count, cut, duration, plural, shown } from "../lib/format";
+import type { EvalJob, SpanSummary } from "../api/traces";
+import { cost, count, cut, duration, plural, shown } from "../lib/format";
 import { type SpanRow, type SpanTree, chooseRows, outcomeOfJob } from "../lib/spans";
 import { SearchField, State } from "./bits";
 import { moveFocus } from "./trace-bits";
@@ -66,6 +66,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
   useEffect(() => list.measure(), [height, list]);
   const length = tree.length || 1;
   const isNarrowed = search !== "" || onlyFailing;
+  const hasUsage = useMemo(() => tree.rows.some(({ span }) => usage(span) !== ""), [tree]);
   const keys = (event: KeyboardEvent) => {
     const row = tree.rows[places[Number((event.target as HTMLElement).closest<HTMLElement>("[data-index]")?.dataset["index"] ?? -1)] ?? -1];
     const isFolded = row !== undefined && collapsed.has(row.span.spanId);
@@ -78,12 +79,13 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
   };
   return (
     <>
-      <div className="water-head" aria-hidden="true">
+      <div className={`water-head${hasUsage ? " has-usage" : ""}`} aria-hidden="true">
         <span>Span</span>
         <span>Kind</span>
         <span className="ticks">
           {[0, 0.25, 0.5, 0.75].map((part) => <span key={part} style={{ left: `${part * 100}%` }}>{duration(length * part)}</span>)}
         </span>
+        {hasUsage && <span className="num usage">Tokens, cost</span>}
         <span className="num">Duration</span>
       </div>
       <div className="rows water-rows" ref={box} onKeyDown={keys}>
@@ -98,7 +100,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
             return (
               <div
                 key={span.spanId}
-                className={`row span-row${current === span.spanId ? " on" : ""}${isContext ? " dim" : ""}`}
+                className={`row span-row${hasUsage ? " has-usage" : ""}${current === span.spanId ? " on" : ""}${isContext ? " dim" : ""}`}
                 style={{ transform: `translateY(${item.start}px)` }}
               >
                 <span className="span-name" style={{ paddingLeft: Math.min(row.depth, MOST_INDENT) * (isNarrow ? 8 : 14) }}>
@@ -129,6 +131,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
                     />
                   )}
                 </span>
+                {hasUsage && <span className="num muted usage" title={describeUsage(span)}>{usage(span)}</span>}
                 <span className="num muted">{duration(row.duration)}</span>
               </div>
             );
@@ -137,6 +140,16 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
       </div>
     </>
   );
+}
+
+/** The tokens of a span and what they cost: its own, without those of the spans below. */
+function usage({ tokensIn, tokensOut, costUsd }: SpanSummary): string {
+  const tokens = tokensIn === null && tokensOut === null ? [] : [count((tokensIn ?? 0) + (tokensOut ?? 0))];
+  return [...tokens, ...(costUsd === null ? [] : [cost(costUsd)])].join(" · ");
+}
+
+function describeUsage({ tokensIn, tokensOut }: SpanSummary): string | undefined {
+  return tokensIn === null && tokensOut === null ? undefined : `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out`;
 }
 
 /** What rules said of a span, beside its name. */
