@@ -2,9 +2,10 @@
 import { createRoute, createRouter } from "@tanstack/react-router";
 import { lazyPage } from "./lazy-page";
 import { Failure, Loading } from "./components/bits";
-import { readRunAhead } from "./api/queries";
+import { type RunFilter, readRunAhead } from "./api/queries";
 import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
+import { RUN_ORDERS, RUN_STATUSES } from "./lib/runs";
 import { queryClient } from "./query-client";
 import { rootRoute } from "./root-route";
 import { traceRoutes } from "./trace-routes";
@@ -14,6 +15,8 @@ const text = (value: unknown): string | undefined => {
   const string = typeof value === "number" ? String(value) : value;
   return typeof string === "string" && string !== "" ? string : undefined;
 };
+
+const oneOf = <T extends string>(value: unknown, ...choices: readonly T[]): T | undefined => choices.find((choice) => choice === value);
 
 export const homeRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -34,10 +37,23 @@ export const projectRoute = createRoute({
   component: lazyPage(() => import("./pages/project"), "ProjectPage"),
 });
 
+export interface ExperimentSearch extends RunFilter {
+  /** The columns of the table of runs, separated by commas. */
+  readonly columns?: string;
+}
+
 export const experimentRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$experimentId",
-  validateSearch: (search: Record<string, unknown>): { search?: string } => optional({ search: text(search["search"]) }),
+  validateSearch: (search: Record<string, unknown>): ExperimentSearch =>
+    optional({
+      search: text(search["search"]),
+      status: oneOf(search["status"], ...RUN_STATUSES),
+      branch: text(search["branch"]),
+      tag: text(search["tag"]),
+      sort: oneOf(search["sort"], ...RUN_ORDERS),
+      columns: text(search["columns"]),
+    }),
   component: lazyPage(() => import("./pages/experiment"), "ExperimentPage"),
 });
 
@@ -107,7 +123,6 @@ export const compareRoute = createRoute({
 });
 
 const share = (value: unknown): number | undefined => (Number(value) > 0 && Number(value) <= 1 ? Number(value) : undefined);
-const oneOf = <T extends string>(value: unknown, ...choices: readonly T[]): T | undefined => choices.find((choice) => choice === value);
 
 export interface ReviewSearch extends QueueFilter {
   /** The item that is shown, by its id. */

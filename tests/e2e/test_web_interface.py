@@ -284,6 +284,36 @@ def call(server, method, path, body):
         return json.load(reply)
 
 
+def test_the_runs_of_an_experiment_are_sorted_filtered_and_chosen_to_compare(visit):
+    page = visit("{experiment}")
+    table = page.locator("table").last
+    rows = table.locator("tbody tr")
+    assert rows.count() == 3
+    assert page.locator(".spark").count() > 0
+
+    page.get_by_role("button", name="Pass rate").click()
+    page.wait_for_url("**sort=passRate%2Cdesc**")
+    rows.first.get_by_text("100.0 %").wait_for()  # the oldest one, so far the last
+    rates = [float(text.split()[0]) for text in rows.locator("td:nth-child(4)").all_inner_texts()]
+    assert rates == sorted(rates, reverse=True)
+    page.get_by_text("Columns").click()
+    page.get_by_label("Tokens").check()
+    table.get_by_role("columnheader", name="Tokens").wait_for()
+    page.get_by_text("Columns").click()
+
+    status = page.get_by_role("combobox", name="Status")
+    status.select_option("CANCELLED")
+    page.get_by_text("No run is found").wait_for()
+    page.reload()
+    page.get_by_text("No run is found").wait_for()
+    status.select_option("")
+    for row in range(3):
+        rows.nth(row).get_by_role("checkbox").check()
+    page.get_by_role("link", name="Compare 3 runs").click()
+    page.wait_for_url("**/diff?**also=**")
+    page.get_by_role("heading", name="Compare").wait_for()
+
+
 def test_a_comparison_says_in_one_sentence_what_changed_and_shows_it_side_by_side(visit):
     page = visit("{diff}")
 

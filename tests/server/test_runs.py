@@ -371,6 +371,48 @@ def test_lists_of_projects_experiments_runs_and_trends(api):
     assert [point["passRate"] for point in trends["runs"]] == [0.5, 1 / 3]
 
 
+def test_the_trends_of_evaluators_follow_each_over_the_runs_that_it_scored(api):
+    def result(name, score):
+        return {"name": name, "score": score, "threshold": 0.5, "success": score >= 0.5}
+
+    def run(*results, fingerprint=None):
+        described = [
+            {"name": "tone", "rangeLow": 0, "rangeHigh": 1, "threshold": 0.5, "fingerprint": fingerprint}
+        ]
+        ended = start(api, evaluators=described if fingerprint else [])
+        send(api, ended, *({**ITEM, "evalResults": list(each)} for each in results))
+        api.patch(f"/api/v1/runs/{ended}", json={"status": "SUCCESS"})
+        return ended
+
+    first = run([result("gone", 0.25), result("tone", 1)], fingerprint="a")
+    second = run([result("tone", 0.5)], [result("tone", 1), result("new", 0.75)], fingerprint="b")
+    run()  # no evaluator scored anything
+    start(api)  # and this one goes on
+
+    [experiment] = api.get("/api/v1/projects/chat/experiments").json()
+    path = f"/api/v1/experiments/{experiment['id']}/evaluator-trends"
+    trends = {each["evaluatorName"]: each for each in api.get(path).json()["evaluators"]}
+
+    def point(run, mean, count, fingerprint=None):
+        # Only what the run says of its evaluators has a threshold for all scores.
+        threshold = fingerprint and 0.5
+        return {
+            "runId": run,
+            "meanScore": mean,
+            "scoreCount": count,
+            "threshold": threshold,
+            "fingerprint": fingerprint,
+        }
+
+    assert list(trends) == ["tone", "new", "gone"]
+    assert trends["tone"]["points"] == [point(first, 1, 1, "a"), point(second, 0.75, 2, "b")]
+    assert (trends["tone"]["rangeLow"], trends["tone"]["rangeHigh"]) == (0, 1)
+    assert trends["gone"]["points"] == [point(first, 0.25, 1)]
+    latest_two = api.get(path, params={"limit": 2}).json()["evaluators"]
+    assert [each["evaluatorName"] for each in latest_two] == ["tone", "new"]
+    assert api.get(path, params={"limit": 0}).status_code == 400
+
+
 ODD_TEXTS = [
     "",
     r"""a "quoted" \\ text""",

@@ -1,5 +1,5 @@
 /** What pages ask the server for, and how long an answer is good. */
-import { type QueryClient, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { type QueryClient, infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { get } from "./client";
 import type { components } from "./schema";
 
@@ -16,6 +16,7 @@ export type ItemAttributesAnswer = Schemas["ItemAttributesAnswer"];
 export type Diff = Schemas["DiffAnswer"];
 export type DiffSummary = Diff["summary"];
 export type Trends = Schemas["TrendsAnswer"];
+export type EvaluatorTrend = Schemas["EvaluatorTrend"];
 export type Verdict = Schemas["ExperimentVerdict"];
 
 const LIVE_MS = 2_000;
@@ -50,6 +51,36 @@ export const runsQuery = (experiment: string, search = "", isTold = false) =>
     queryFn: ({ signal }) => get<RunSummary[]>(`/experiments/${experiment}/runs`, { limit: 200, search }, signal),
     placeholderData: keepPreviousData,
     refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? (isTold ? TOLD_MS : LIVE_MS) : false),
+  });
+
+export interface RunFilter {
+  readonly search?: string;
+  readonly status?: string;
+  readonly branch?: string;
+  readonly tag?: string;
+  readonly sort?: string;
+}
+
+const RUNS_PAGE = 100;
+
+/** The runs of an experiment that a filter leaves, a page after the other. */
+export const runPagesQuery = (experiment: string, { search, status, branch, tag, sort }: RunFilter, isTold: boolean) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", experiment, "pages", { search, status, branch, tag, sort }],
+    queryFn: ({ signal, pageParam }) =>
+      get<RunSummary[]>(`/experiments/${experiment}/runs`, { search, status, branch, tag, sort, limit: RUNS_PAGE, after: pageParam }, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => (last.length < RUNS_PAGE ? null : (last.at(-1)?.id ?? null)),
+    placeholderData: keepPreviousData,
+    refetchInterval: (query) => (query.state.data?.pages.flat().some((run) => isLive(run.status)) ? (isTold ? TOLD_MS : LIVE_MS) : false),
+  });
+
+/** What each evaluator said of the latest runs; asked for again when another run is the latest. */
+export const evaluatorTrendsQuery = (experiment: string, latestRun: string) =>
+  queryOptions({
+    queryKey: ["trends", experiment, "evaluators", latestRun],
+    queryFn: ({ signal }) => get<Schemas["EvaluatorTrendsAnswer"]>(`/experiments/${experiment}/evaluator-trends`, { limit: 30 }, signal),
+    placeholderData: keepPreviousData,
   });
 
 export const runQuery = (run: string, isTold = false) =>

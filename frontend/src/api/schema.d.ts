@@ -973,6 +973,46 @@ export interface components {
             significant: boolean;
         };
         /**
+         * EvaluatorTrend
+         * @description The scores of an evaluator over the runs that it has scored, oldest first.
+         */
+        EvaluatorTrend: {
+            /** Evaluatorname */
+            evaluatorName: string;
+            /** Rangelow */
+            rangeLow: number | null;
+            /** Rangehigh */
+            rangeHigh: number | null;
+            /** Direction */
+            direction: string | null;
+            /** Points */
+            points: components["schemas"]["EvaluatorTrendPoint"][];
+        };
+        /**
+         * EvaluatorTrendPoint
+         * @description What an evaluator said of the items of a run.
+         */
+        EvaluatorTrendPoint: {
+            /** Runid */
+            runId: string;
+            /** Meanscore */
+            meanScore: number | null;
+            /** Scorecount */
+            scoreCount: number;
+            /** Threshold */
+            threshold: number | null;
+            /** Fingerprint */
+            fingerprint: string | null;
+        };
+        /**
+         * EvaluatorTrendsAnswer
+         * @description The evaluators of an experiment over its latest runs, in the order of the latest one.
+         */
+        EvaluatorTrendsAnswer: {
+            /** Evaluators */
+            evaluators: components["schemas"]["EvaluatorTrend"][];
+        };
+        /**
          * EvidenceAnswer
          * @description What an alert fired on.
          */

@@ -5,28 +5,27 @@ import { useState } from "react";
 import { useChanges } from "../api/live";
 import { type RunSummary, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
-import { Failure, Loading, SearchField, State, Time } from "../components/bits";
+import { Failure, Loading } from "../components/bits";
+import { EvaluatorTrends } from "../components/evaluator-trends";
+import { RunsTable } from "../components/runs-table";
 import { Crumbs } from "../components/shell";
-import { cost, count, duration, plural, rate, shown } from "../lib/format";
+import { plural, shown } from "../lib/format";
 
 const route = getRouteApi("/experiments/$experimentId");
 
 export function ExperimentPage() {
   const { experimentId } = route.useParams();
-  const { search = "" } = route.useSearch();
-  const navigate = route.useNavigate();
   const trends = useQuery(trendsQuery(experimentId));
   const queries = useQueryClient();
   const [isTold, setIsTold] = useState(false);
   const all = useQuery(runsQuery(experimentId, "", isTold));
-  const runs = useQuery(runsQuery(experimentId, search, isTold));
   useChanges({ experiment: experimentId }, all.data?.some((run) => isLive(run.status)) === true, {
     onChange: () => void queries.invalidateQueries({ queryKey: ["runs", experimentId] }),
     onTold: setIsTold,
   });
   if (trends.isLoadingError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
-  if (runs.isLoadingError) return <Failure error={runs.error} retry={() => void runs.refetch()} />;
-  if (trends.data === undefined || runs.data === undefined) return <Loading />;
+  if (all.isLoadingError) return <Failure error={all.error} retry={() => void all.refetch()} />;
+  if (trends.data === undefined || all.data === undefined) return <Loading />;
   const { experimentName, projectName } = trends.data;
   return (
     <>
@@ -37,7 +36,7 @@ export function ExperimentPage() {
       <div className="head">
         <div>
           <h1>{shown(experimentName)}</h1>
-          <p className="facts"><span>{plural(runs.data.length, "run")}</span></p>
+          <p className="facts"><span>{plural(all.data.length, "run")}</span></p>
         </div>
       </div>
       <section>
@@ -47,25 +46,22 @@ export function ExperimentPage() {
         </div>
         <div className="panel pad" tabIndex={0}><TrendChart points={trendOf(all.data ?? [])} /></div>
       </section>
-      <section>
-        <div className="sec"><h2>Runs</h2></div>
-        <div className="bar">
-          <SearchField
-            label="Search runs"
-            placeholder="Search by name, notes or tag"
-            text={search}
-            onSearch={(text) => void navigate({ search: text ? { search: text } : {}, replace: true })}
-          />
-        </div>
-        <div className="panel"><RunsTable experimentId={experimentId} runs={runs.data} /></div>
-      </section>
+      <EvaluatorTrends experimentId={experimentId} runs={endedOf(all.data)} />
+      <RunsTable experimentId={experimentId} latest={all.data} isTold={isTold} />
     </>
   );
 }
 
 const MOST_POINTS = 30;
 
-/** The latest runs that ended, oldest first, each with what is another one than in the run before. */
+const COMPARABLE: readonly string[] = ["SUCCESS", "FAILED"];
+
+/** The latest runs that succeeded or failed, oldest first. */
+function endedOf(runs: readonly RunSummary[]): readonly RunSummary[] {
+  return runs.filter((run) => COMPARABLE.includes(run.status)).slice(0, MOST_POINTS).reverse();
+}
+
+/** The latest runs that ended and judged something, oldest first, each with what is another one than in the run before. */
 function trendOf(runs: readonly RunSummary[]): TrendPoint[] {
   const ended = runs.filter((run) => run.completedAt !== null && run.judgedCount > 0).slice(0, MOST_POINTS).reverse();
   return ended.map((run, index) => ({
@@ -88,60 +84,3 @@ function changesBetween(before: RunSummary, run: RunSummary): string[] {
 const datasetOf = (run: RunSummary): string =>
   run.datasetName == null ? "none" : `${run.datasetName} v${run.datasetVersion ?? "?"}`;
 const modelOf = (run: RunSummary): string => (typeof run.config?.["model"] === "string" ? run.config["model"] : "none");
-
-function RunsTable({ experimentId, runs }: { experimentId: string; runs: readonly RunSummary[] }) {
-  if (runs.length === 0) return <State title="No run is found"><p>Another search may find one.</p></State>;
-  return (
-    <table>
-      <thead>
-        <tr>
-          <th>Run</th>
-          <th className="hide-s">Status</th>
-          <th className="num">Pass rate</th>
-          <th className="num hide-s">Passed</th>
-          <th className="num hide-s">Errors</th>
-          <th className="num hide-s">Cost</th>
-          <th className="num hide-s">Latency</th>
-          <th><span className="label">Against the run before</span></th>
-        </tr>
-      </thead>
-      <tbody>
-        {runs.map((run, index) => {
-          const before = runs.slice(index + 1).find((one) => one.completedAt !== null);
-          return (
-            <tr key={run.id}>
-              <th scope="row">
-                <Link className="link" to="/runs/$runId" params={{ runId: run.id }}>{shown(run.name ?? run.id)}</Link>
-                <span className="sub">
-                  <Time value={run.startedAt} />
-                  {run.gitBranch != null && ` · ${run.gitBranch}`}
-                  {run.isBaseline && " · baseline"}
-                </span>
-              </th>
-              <td className="hide-s">{run.status.toLowerCase()}</td>
-              <td className="num">{rate(run.judgedCount ? run.passedCount / run.judgedCount : null)}</td>
-              <td className="num hide-s">{count(run.passedCount)}/{count(run.judgedCount)}</td>
-              <td className="num hide-s">
-                {run.erroredCount ? <span className="error">{count(run.erroredCount)} !</span> : "–"}
-              </td>
-              <td className="num hide-s">{cost(run.totalCostUsd)}</td>
-              <td className="num hide-s">{duration(run.avgLatencyMs)}</td>
-              <td>
-                {before !== undefined && (
-                  <Link
-                    className="link"
-                    to="/experiments/$experimentId/runs/$runId/diff"
-                    params={{ experimentId, runId: run.id }}
-                    search={{ baselineRunId: before.id }}
-                  >
-                    Compare
-                  </Link>
-                )}
-              </td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
-  );
-}

@@ -13,8 +13,9 @@ from dokimos.server._api.http.access import Access, Caller, access, reload_roles
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import ExperimentId, PathName, Search, Store, lane_of
-from dokimos.server._api.runs.run_answers import pass_rate
+from dokimos.server._api.runs.run_answers import describe_trend, pass_rate
 from dokimos.server._api.runs.run_schemas import (
+    EvaluatorTrendsAnswer,
     ExperimentAnswer,
     PinBaselineBody,
     ProjectAnswer,
@@ -35,7 +36,12 @@ from dokimos.server._services.projects.projects import (
     list_projects,
 )
 from dokimos.server._services.runs.runs import pin_baseline
-from dokimos.server._services.runs.trends import EXPERIMENT_ORDERS, latest_completed_runs, list_experiments
+from dokimos.server._services.runs.trends import (
+    EXPERIMENT_ORDERS,
+    evaluators_over_runs,
+    latest_completed_runs,
+    list_experiments,
+)
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["Projects"])
 _PROJECTS_PAGE = list_request(PROJECT_ORDERS)
@@ -156,6 +162,25 @@ async def get_trends(
             for run in runs
         ],
     }
+
+
+@ROUTER.get("/experiments/{experimentId}/evaluator-trends", response_model=EvaluatorTrendsAnswer)
+@access(Access.READ)
+async def get_evaluator_trends(
+    caller: Caller,
+    store: Store,
+    experiment_id: ExperimentId,
+    limit: Annotated[
+        int, Query(description=f"How many runs, 1 to {_MAX_TRENDS}.", ge=1, le=_MAX_TRENDS)
+    ] = 20,
+) -> dict[str, Any]:
+    """Return the mean scores of each evaluator in the latest runs that succeeded or failed, oldest first."""
+
+    def read(connection: Connection) -> dict[str, list[Row[Any]]]:
+        find_experiment_with_project(connection, caller, experiment_id)
+        return evaluators_over_runs(connection, caller, experiment_id, limit)
+
+    return {"evaluators": [describe_trend(rows) for rows in (await store.read(read)).values()]}
 
 
 @ROUTER.delete("/experiments/{experimentId}", status_code=204)

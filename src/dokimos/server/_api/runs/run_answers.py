@@ -76,6 +76,27 @@ def _evaluator_of_run(row: Row[Any]) -> dict[str, Any]:
     }
 
 
+def describe_trend(rows: Sequence[Row[Any]]) -> dict[str, Any]:
+    """Return what one evaluator said of several runs, oldest first."""
+    latest = rows[-1]
+    return {
+        "evaluatorName": latest.name,
+        "rangeLow": latest.range_low,
+        "rangeHigh": latest.range_high,
+        "direction": latest.direction,
+        "points": [
+            {
+                "runId": row.run_id,
+                "meanScore": _mean(row.score_sum, row.score_count),
+                "scoreCount": row.score_count,
+                "threshold": row.threshold,
+                "fingerprint": row.fingerprint,
+            }
+            for row in rows
+        ],
+    }
+
+
 def _mean(total: float, count: int) -> float | None:
     """The mean of scores; None for none, and where one of them is too large to be summed."""
     return total / count if count and abs(total) < LARGEST_SUMMED_SCORE else None

@@ -194,6 +194,32 @@ class TrendPoint(WireModel):
     passed_items: int
 
 
+class EvaluatorTrendPoint(WireModel):
+    """What an evaluator said of the items of a run."""
+
+    run_id: str
+    mean_score: float | None
+    score_count: int
+    threshold: float | None
+    fingerprint: str | None
+
+
+class EvaluatorTrend(WireModel):
+    """The scores of an evaluator over the runs that it has scored, oldest first."""
+
+    evaluator_name: str
+    range_low: float | None
+    range_high: float | None
+    direction: str | None
+    points: list[EvaluatorTrendPoint]
+
+
+class EvaluatorTrendsAnswer(WireModel):
+    """The evaluators of an experiment over its latest runs, in the order of the latest one."""
+
+    evaluators: list[EvaluatorTrend]
+
+
 class TrendsAnswer(WireModel):
     """The pass rate of an experiment over its latest runs, oldest first."""
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, func, select
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.tables import EXPERIMENTS, RUNS
+from dokimos.server._db.tables import EXPERIMENTS, RUN_EVALUATORS, RUNS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.projects.projects import contains, find_project
@@ -52,6 +52,26 @@ def latest_completed_runs(
         .limit(limit)
     )
     return connection.execute(query).all()[::-1]
+
+
+def evaluators_over_runs(
+    connection: Connection, principal: Principal, experiment_id: str, limit: int
+) -> dict[str, list[Row[Any]]]:
+    """Return what each evaluator said of the newest runs that succeeded or failed, oldest first, by its name.
+
+    Evaluators of the latest run come first, in its order.
+    """
+    runs = latest_completed_runs(connection, principal, experiment_id, limit)
+    by_run: dict[str, list[Row[Any]]] = {run.id: [] for run in runs}
+    for batch in in_batches([run.id for run in runs]):
+        query = select(RUN_EVALUATORS).where(RUN_EVALUATORS.c.run_id.in_(batch))
+        for row in connection.execute(query.order_by(RUN_EVALUATORS.c.position, RUN_EVALUATORS.c.name)):
+            by_run[row.run_id].append(row)
+    evaluators: dict[str, list[Row[Any]]] = {}
+    for rows in reversed(by_run.values()):
+        for row in rows:
+            evaluators.setdefault(row.name, []).append(row)
+    return {name: rows[::-1] for name, rows in evaluators.items()}
 
 
 def _latest_runs(
