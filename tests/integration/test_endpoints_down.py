@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -591,7 +590,6 @@ def test_what_is_waited_for_a_start_is_no_time_of_a_call(scripted, clock, limits
     assert [item.error for item in result.item_results] == [None] * 3
     assert [item.eval_results[0].error for item in result.item_results] == [None] * 3
     assert len(limits.extra) == 3
-    print([e.seconds for e in limits.extra])
     assert all(extra.seconds > 0.3 for extra in limits.extra), "what the first of them waited for, or more"
 
 

@@ -5,6 +5,7 @@ from tests.server.judge_ledgers import PRICES, ask, calls_of, check_sums, new_jo
 from tests.servers.scripted import ScriptedServer, cut, raw, slow, status
 
 from dokimos._http.breaker import Breakers, use_breakers
+from dokimos._http.session import Session
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
 from dokimos.judges import Budget, judge
 from dokimos.server._services.judging.judge_budgets import NANO, JudgeBudgetExceeded, Limits
