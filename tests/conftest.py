@@ -1,7 +1,9 @@
 """Settings that all tests share."""
 
+import asyncio
 import contextlib
 import importlib.util
+import math
 import signal
 import sys
 import threading
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from dokimos._runtime.time_limits import count_extra_time, give_extra_time
 from dokimos.testing import _plugin as plugin
 
 # The machine may be busy: how long an example takes says nothing about the code.
@@ -51,13 +54,64 @@ def _forget_modules_of_tests(_temporary_folder):
 def wait_until():
     """A function that waits for a condition, and fails where it does not come true in time."""
 
-    def wait(condition, seconds=20.0):
+    def wait(condition, seconds=60.0):
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, "it did not happen in time"
             time.sleep(0.002)  # between two looks
 
     return wait
+
+
+class TimeLimits:
+    """Time limits of calls that pass when the call says so, however long it takes until then.
+
+    With the real clock, what is quick runs into a short limit on a machine that stalls for a moment.
+    """
+
+    def __init__(self):
+        self.begun = []
+        """The seconds of each limit, in the order in which they began."""
+        self.extra = []
+        """What each limit of a task or an evaluator got on top."""
+
+    @staticmethod
+    def reach():
+        """Let the limits pass inside which the code that calls this runs."""
+        give_extra_time(-math.inf)
+
+    async def wait_with_limit(self, work, seconds, extra):
+        self.begun.append(seconds)
+        self.extra.append(extra)
+        while not work.done() and extra.seconds >= 0:
+            await asyncio.wait((work,), timeout=0.01)
+
+    @contextlib.asynccontextmanager
+    async def limit_time(self, seconds):
+        self.begun.append(seconds)
+        with count_extra_time() as extra:
+            async with asyncio.timeout(None) as limit:
+
+                async def look():
+                    while extra.seconds >= 0:
+                        await asyncio.sleep(0.01)
+                    limit.reschedule(0)
+
+                looking = asyncio.create_task(look())
+                try:
+                    yield limit
+                finally:
+                    looking.cancel()
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The time limits of tasks, evaluators and applications of suites, which pass when a call says so."""
+    made = TimeLimits()
+    monkeypatch.setattr("dokimos.experiment._task_calls.wait_with_limit", made.wait_with_limit)
+    monkeypatch.setattr("dokimos._runtime.scoring_threads.wait_with_limit", made.wait_with_limit)
+    monkeypatch.setattr("dokimos.suites._task.limit_time", made.limit_time)
+    return made
 
 
 @pytest.fixture(scope="session")

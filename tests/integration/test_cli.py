@@ -314,8 +314,8 @@ def test_ctrl_c_reports_what_there_is_exits_130_and_resume_does_the_rest(workpla
     wait_until(lambda: calls.exists() and "id3" in calls.read_text())
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - start < 15
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - start < 60
     assert process.returncode == 130
     assert "3 items" in out
     assert "interrupted" in out

@@ -280,7 +280,7 @@ def test_a_rate_limit_in_the_midst_of_a_case_costs_no_call_that_was_answered(
 
 
 def test_an_agent_that_does_not_answer_in_time_is_an_error(model, scripted, capsys):
-    model.script.append(scripted.slow(5))
+    model.script.append(scripted.slow(60))
     agent(model, ONE + "execution: {llm_timeout: 0.3}\n")
 
     assert dokimos("test") == 3
@@ -472,7 +472,7 @@ class McpServer:
 
     def stop(self):
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture
@@ -527,7 +527,7 @@ def test_a_server_that_was_started_anew_is_connected_to_anew(
 
     model.turn_for = turn
     agent(model, f"""
-        tools: [{{name: far, type: mcp, url: "http://127.0.0.1:{server.port}/{path}", request_timeout: 10}}]
+        tools: [{{name: far, type: mcp, url: "http://127.0.0.1:{server.port}/{path}", request_timeout: 60}}]
     """, EQUAL, """
         test_cases:
           - {input: one, ground_truth: reply}
@@ -628,7 +628,7 @@ class Files(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if "slow" in self.path:
-            self.server.released.wait(10)
+            self.server.released.wait(60)
         self.send_response(404 if "none" in self.path else 200)
         self.send_header("content-length", str(len(PNG)))
         self.end_headers()
@@ -653,7 +653,7 @@ def files():
 
 
 def test_a_file_is_downloaded(files):
-    assert asyncio.run(download(f"{files}/dot.png", 20)) == PNG
+    assert asyncio.run(download(f"{files}/dot.png", 60)) == PNG
 
 
 @pytest.mark.parametrize(
@@ -662,14 +662,14 @@ def test_a_file_is_downloaded(files):
 )
 def test_a_file_that_does_not_come_is_an_error(files, path, why):
     with pytest.raises(AgentError, match=why):
-        asyncio.run(download(f"{files}/{path}", 0.2 if "slow" in path else 20))
+        asyncio.run(download(f"{files}/{path}", 0.2 if "slow" in path else 60))
 
 
 def test_a_file_has_a_largest_size(files, monkeypatch):
     monkeypatch.setattr(inputs, "LARGEST", 10)
 
     with pytest.raises(AgentError, match="more than 10 bytes"):
-        asyncio.run(download(f"{files}/dot.png", 20))
+        asyncio.run(download(f"{files}/dot.png", 60))
 
 
 def test_the_example_passes_on_its_recorded_replies(capsys):

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -581,16 +580,17 @@ test_cases:
 
 
 @pytest.mark.parametrize("option", ["timeout", "evaluator_timeout"])
-def test_what_is_waited_for_a_start_is_no_time_of_a_call(scripted, clock, option):
+def test_what_is_waited_for_a_start_is_no_time_of_a_call(scripted, clock, limits, option):
     with scripted.ScriptedServer() as server:
         server.then(scripted.status(503, "Loading model"), times=8)
-        clock.at_sleep = lambda: time.sleep(0.05)  # so that the calls take longer than they may
         task = model_at(server.url) if option == "timeout" else echo
         evaluator = ExactMatch(threshold=None) if option == "timeout" else Right(judge=judge_at(server.url))
         result = experiment(3, task, [evaluator], wait_for_endpoint=60, **{option: 0.3}).run()
 
     assert [item.error for item in result.item_results] == [None] * 3
     assert [item.eval_results[0].error for item in result.item_results] == [None] * 3
+    assert len(limits.extra) == 3
+    assert all(extra.seconds > 0.3 for extra in limits.extra), "what the first of them waited for, or more"
 
 
 # Beside other options

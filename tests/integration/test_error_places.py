@@ -27,11 +27,16 @@ import time
 from pathlib import Path
 
 from dokimos import Dataset, Example, Experiment, Score
+from dokimos._runtime.time_limits import give_extra_time
 from dokimos.evaluators import ExactMatch, Jury, LLMJudge
 from dokimos.evaluators._function import evaluator
 from dokimos.reporting._memory import MemoryReporter
 
 CITIES = {"good": "Oslo"}
+
+
+def reach_limit():
+    give_extra_time(-1e9)  # what the fixture `limits` takes for the end of the limit
 
 
 def look_up(question):
@@ -48,7 +53,7 @@ async def answer_async(example: Example):
 
 
 def stuck(example: Example):
-    threading.Event().wait(30)
+    threading.Event().wait(reach_limit() or 60)
 
 
 async def waits(example: Example):
@@ -56,7 +61,7 @@ async def waits(example: Example):
 
 
 async def pause():
-    await asyncio.sleep(30)
+    await asyncio.sleep(reach_limit() or 60)
 
 
 def killed(example: Example):
@@ -78,7 +83,7 @@ def picky(actual_output):
 
 @evaluator
 def slow(actual_output):
-    threading.Event().wait(30)
+    threading.Event().wait(reach_limit() or 60)
 
 
 @evaluator
@@ -207,7 +212,7 @@ def test_sync_and_async_tasks_have_their_place(project, name):
 
 
 @pytest.mark.parametrize(("name", "where"), [("stuck_one", "in stuck"), ("waiting", "in pause")])
-def test_a_call_that_takes_too_long_has_the_place_where_it_was(project, name, where):
+def test_a_call_that_takes_too_long_has_the_place_where_it_was(project, limits, name, where):
     run(f"app.py:{name}", "-q", "--timeout", "0.3")
     (item,) = latest().item_results
     assert item.error.startswith("TimeoutError: no answer within 0.3 s")
@@ -215,12 +220,17 @@ def test_a_call_that_takes_too_long_has_the_place_where_it_was(project, name, wh
     assert item.error_detail.traceback.endswith("the call was abandoned")
 
 
-def test_evaluators_that_take_too_long_have_the_place_where_they_were(project):
+def test_evaluators_that_take_too_long_have_the_place_where_they_were(project, limits):
     run("app.py:slow_ones", "-q", "--evaluator-timeout", "0.3")
     sync, waiting = latest().item_results[0].eval_results
     assert sync.error.startswith("TimeoutError")
-    assert sync.error_detail.place == f"app.py:{line_of('threading.Event().wait(30)', 2)} in slow"
-    assert waiting.error_detail.place == f"app.py:{line_of('await asyncio.sleep(30)')} in pause"
+    assert (
+        sync.error_detail.place
+        == f"app.py:{line_of('threading.Event().wait(reach_limit() or 60)', 2)} in slow"
+    )
+    assert (
+        waiting.error_detail.place == f"app.py:{line_of('await asyncio.sleep(reach_limit() or 60)')} in pause"
+    )
 
 
 def test_judges_choices_and_reporters_have_their_place(project, capsys):
@@ -376,12 +386,13 @@ def test_suites_say_where_agents_and_graders_failed(project, capsys):
     assert 'File "bot.py", line 8, in grade' in capsys.readouterr().out
 
 
-def test_a_suite_whose_agent_takes_too_long_says_where_it_was(project, capsys):
+def test_a_suite_whose_agent_takes_too_long_says_where_it_was(project, limits):
     (project / "slowbot.py").write_text(
-        "import asyncio\nimport threading\n\ndef reply(question):\n    threading.Event().wait(30)\n\n"
-        "async def patient(question):\n    await asyncio.sleep(30)\n"
+        "import asyncio\nimport threading\nfrom dokimos._runtime.time_limits import give_extra_time\n\n"
+        "def reply(question):\n    threading.Event().wait(give_extra_time(-1e9) or 60)\n\n"
+        "async def patient(question):\n    await asyncio.sleep(give_extra_time(-1e9) or 60)\n"
     )
-    for name, line in (("reply", 5), ("patient", 8)):
+    for name, line in (("reply", 6), ("patient", 9)):
         (project / "suite.yaml").write_text(
             f"name: s\nagent: slowbot:{name}\nexecution: {{llm_timeout: 1}}\n"
             "evaluations: {metrics: [{type: standard, metric: equality}]}\n"

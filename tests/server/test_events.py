@@ -599,7 +599,7 @@ def test_the_server_ends_at_once_with_open_streams(processes, watch):
     watchers = [watch(server) for _ in range(5)]
     start = time.monotonic()
     code, log = server.stop()
-    assert time.monotonic() - start < 8  # seconds of a busy machine; a stream that hangs takes 20
+    assert time.monotonic() - start < 15  # seconds of a busy machine; a stream that hangs takes 20
     assert code in (0, -signal.SIGTERM)
     assert ("Traceback" in log, "ERROR" in log) == (False, False), log
     for watcher in watchers:
@@ -647,7 +647,7 @@ def test_a_client_that_does_not_read_does_not_hold_up_the_end(server_in_thread):
             server_in_thread.publish(400)
             start = time.monotonic()
             server_in_thread.stop()
-            assert time.monotonic() - start < 8  # seconds of a busy machine; uvicorn would wait for 20
+            assert time.monotonic() - start < 15  # seconds of a busy machine; uvicorn would wait for 20
 
 
 def test_a_quiet_stream_is_kept_alive_by_comments(server_in_thread, monkeypatch):

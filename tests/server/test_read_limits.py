@@ -54,6 +54,14 @@ async def be_answered(database, query, lane=Lane.PAGE):
             return await database.read(query, lane)
 
 
+def get_from_reader(client, path, **params):
+    """Ask until a reader takes the question, for which it may wait too long on a loaded machine."""
+    while True:
+        answer = client.get(path, params=params)
+        if "The server is busy with other reads" not in answer.text:
+            return answer
+
+
 @pytest.fixture
 def slow_run(serve, monkeypatch):
     """A function that starts a server with settings, and returns it with a run whose search never ends."""
@@ -190,13 +198,14 @@ def test_a_read_that_waited_for_others_all_the_time_is_not_called_slow(serve):
 
     async def read(database):
         hogs = [asyncio.create_task(database.read(run_for_ever, Lane.WORK)) for _ in range(20)]
-        database_read = database.read
-        limited = [asyncio.create_task(database_read(run_for_ever, Lane.SEARCH)) for _ in range(20)]
-        ends = await asyncio.gather(*limited, return_exceptions=True)
+        ends = set()
+        while len(ends) < 2:  # on a loaded machine, the first may wait for a reader for as long as the others
+            limited = [asyncio.create_task(database.read(run_for_ever, Lane.SEARCH)) for _ in range(20)]
+            ends |= {type(end) for end in await asyncio.gather(*limited, return_exceptions=True)}
         for hog in hogs:
             hog.cancel()
         await asyncio.gather(*hogs, return_exceptions=True)
-        return {type(end) for end in ends}
+        return ends
 
     assert call(client, read) == {ReadTooSlow, ReadersBusy}
 
@@ -204,7 +213,7 @@ def test_a_read_that_waited_for_others_all_the_time_is_not_called_slow(serve):
 def test_a_search_that_takes_too_long_is_refused_with_advice(slow_run):
     client, run = slow_run(read_timeout=3)
 
-    answer = client.get(f"/api/v1/runs/{run}", params={"search": "needle"})
+    answer = get_from_reader(client, f"/api/v1/runs/{run}", search="needle")
 
     assert answer.status_code == 400
     assert answer.json()["error"] == "Bad Request"
@@ -212,14 +221,16 @@ def test_a_search_that_takes_too_long_is_refused_with_advice(slow_run):
         "search: looking for this text took longer than 3 seconds and was stopped. "
         "Narrow the list with its other filters, or raise DOKIMOS_READ_TIMEOUT_SECONDS."
     )
-    assert client.get(f"/api/v1/runs/{run}").json()["items"]["totalElements"] == 1
+    while (answer := client.get(f"/api/v1/runs/{run}")).status_code == 503:
+        continue  # on a loaded machine even this takes longer than the limit
+    assert answer.json()["items"]["totalElements"] == 1
 
 
 def test_a_page_that_takes_too_long_is_503_and_says_when_to_try_again(slow_run, monkeypatch):
     client, run = slow_run(read_timeout=3)
     monkeypatch.setitem(item_pages._OUTCOMES, "failed", endless())
 
-    answer = client.get(f"/api/v1/runs/{run}", params={"outcome": "failed"})
+    answer = get_from_reader(client, f"/api/v1/runs/{run}", outcome="failed")
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["message"] == (

@@ -125,14 +125,15 @@ async def call_serially(owner: object, seconds: float | None, fn: Callable[..., 
         sent.append(call)
         thread.run(call)
 
-    future = start_call(run, fn, *args, begun=begun)
+    with count_extra_time() as extra:
+        future = start_call(run, fn, *args, begun=begun)
     try:
         await begun
     except asyncio.CancelledError:
         future.cancel()  # not to be begun any more
         raise
     try:
-        return await await_within(seconds, future)
+        return await await_within(seconds, future, extra)
     except TimeoutError as late:
         if future.cancelled():
             thread.leave(sent[0])

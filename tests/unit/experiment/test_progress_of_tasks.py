@@ -35,9 +35,10 @@ def agent(run):
     return AgentTask(AgentRunner(identity="test", run=run, converse=run))
 
 
-def test_an_agent_that_is_given_up_keeps_its_calls_and_its_tokens():
+def test_an_agent_that_is_given_up_keeps_its_calls_and_its_tokens(limits):
     async def run(inputs):
         report_partial_run(lambda: (AgentTrace(CALLS, "so far"), CallMetrics(20, 8)))
+        limits.reach()
         await asyncio.Event().wait()
 
     item = item_of(agent(run), timeout=1.0)
@@ -49,18 +50,20 @@ def test_an_agent_that_is_given_up_keeps_its_calls_and_its_tokens():
     assert item.eval_results == ()
 
 
-def test_so_does_one_that_runs_in_a_thread(release):
+def test_so_does_one_that_runs_in_a_thread(release, limits):
     def task(example: Example):
         with ThreadPoolExecutor(1) as threads:
             report_progress(lambda: TaskResult({"toolCalls": CALLS}))
+            limits.reach()
             threads.submit(release.wait, 60).result()
 
     assert item_of(task, timeout=1.0).actual_outputs["toolCalls"] == CALLS
 
 
-def test_what_cannot_be_told_in_the_middle_of_it_is_no_matter():
+def test_what_cannot_be_told_in_the_middle_of_it_is_no_matter(limits):
     async def run(inputs):
         report_partial_run(lambda: 1 / 0)
+        limits.reach()
         await asyncio.Event().wait()
 
     item = item_of(agent(run), timeout=1.0)
@@ -79,9 +82,10 @@ def test_a_run_that_ends_in_time_is_what_it_gave():
     assert (item.error, item.actual_outputs["output"], item.actual_outputs["toolCalls"]) == (None, "done", [])
 
 
-def test_calls_at_once_tell_only_of_themselves():
+def test_calls_at_once_tell_only_of_themselves(limits):
     async def run(inputs):
         report_partial_run(lambda: (AgentTrace([ToolCall(inputs)]), None))
+        limits.reach()
         await asyncio.Event().wait()
 
     data = Dataset([Example.of(name) for name in "abcdef"])

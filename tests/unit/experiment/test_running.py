@@ -322,9 +322,9 @@ def test_options_may_be_given_as_an_object_and_overridden_by_keywords(numbers: N
 
 
 def test_a_variant_of_a_plan_is_made_by_replace(numbers: Numbers) -> None:
-    first = plan(numbers(1), never, name="a", runs=2, timeout=3)
+    first = plan(numbers(1), never, name="a", runs=2, timeout=60)
     second = replace(first, task=echo)
-    assert (second.name, second.runs, second.options.timeout) == ("a", 2, 3)
+    assert (second.name, second.runs, second.options.timeout) == ("a", 2, 60)
     assert second.run().pass_rate == 1.0
 
 

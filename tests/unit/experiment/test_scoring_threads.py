@@ -28,7 +28,7 @@ from dokimos.suites._graders import GraderEvaluator
 from dokimos.testing._assertions import assert_eval
 
 Numbers = Callable[..., Dataset]
-WAIT = 30.0
+WAIT = 60.0
 """Seconds after which a test that waits for another thread fails."""
 
 
@@ -287,9 +287,11 @@ def off_main_of(output: str) -> bool:
 
 @pytest.mark.parametrize("kind", ["sync", "serial", "async", "stubborn"])
 def test_an_evaluator_that_hangs_is_an_error_of_its_item(
-    numbers: Numbers, release: threading.Event, kind: str
+    numbers: Numbers, release: threading.Event, limits: Any, kind: str
 ) -> None:
     async def waits(output: str) -> bool:
+        if output == "1":
+            limits.reach()
         while output == "1":
             try:
                 await asyncio.sleep(WAIT)
@@ -299,7 +301,7 @@ def test_an_evaluator_that_hangs_is_an_error_of_its_item(
         return True
 
     def hangs(output: str) -> bool:
-        return output != "1" or release.wait(WAIT)
+        return output != "1" or limits.reach() or release.wait(WAIT)
 
     if kind in ("async", "stubborn"):
         one = FunctionEvaluator(function=waits, name="one")
@@ -314,15 +316,21 @@ def test_an_evaluator_that_hangs_is_an_error_of_its_item(
     assert result.item_results[1].eval_results[0].score is None
 
 
-def test_waiting_for_its_turn_is_not_counted_as_time_of_a_serial_evaluator(numbers: Numbers) -> None:
-    inside = threading.Semaphore(0)
+def test_waiting_for_its_turn_is_not_counted_as_time_of_a_serial_evaluator(
+    numbers: Numbers, limits: Any, wait_until: Callable[[Callable[[], bool]], None]
+) -> None:
+    begun: list[int] = []
 
     def slow(output: str) -> bool:
-        inside.acquire(timeout=0.05)
+        if not begun:  # the first waits until all others wait for their turn
+            wait_until(lambda: serial_thread_of(slow)._calls.qsize() == 19)
+        begun.append(len(limits.begun))
         return True
 
     one = FunctionEvaluator(function=slow, serial=True)
     assert run(numbers(20), one, parallelism=20, evaluator_timeout=0.6).pass_count == 20
+    assert begun[0] <= 1
+    assert limits.begun == [0.6] * 20
 
 
 def test_the_thread_of_an_owner_ends_with_it() -> None:
@@ -367,13 +375,13 @@ def test_rescoring_is_bounded_too(numbers: Numbers, release: threading.Event) ->
     assert all("TimeoutError" in (i.eval_results[0].error or "") for i in scored.item_results)
 
 
-def test_each_turn_of_a_suite_has_the_time_for_itself(release: threading.Event) -> None:
+def test_each_turn_of_a_suite_has_the_time_for_itself(release: threading.Event, limits: Any) -> None:
     from dokimos.judges._run_scope import evaluator_timeout
     from dokimos.suites._case_plan import TURNS, TurnPlan
     from dokimos.suites._turn_metric import ConversationMetric, TurnMetric
 
     def hangs(ctx: Any) -> bool:
-        return ctx.turn_input == "quick" or release.wait(WAIT)
+        return ctx.turn_input == "quick" or limits.reach() or release.wait(WAIT)
 
     grader = GraderEvaluator(name="g", grader=hangs)
     turns = [TurnPlan(index=n, input=text) for n, text in enumerate(("quick", "slow"))]

@@ -177,7 +177,7 @@ def test_latency_is_measured_for_every_task(kind: str) -> None:
     metrics = item_of(slow_async if kind == "async" else slow).metrics
     assert metrics is not None
     assert metrics.latency_ms is not None
-    assert 29 <= metrics.latency_ms < 1000
+    assert 29 <= metrics.latency_ms < 60_000
     assert metrics.first_chunk_ms is None
 
 

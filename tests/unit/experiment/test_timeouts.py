@@ -21,6 +21,8 @@ from dokimos.experiment._experiment import Experiment
 from dokimos.experiment._run_loading import load_run
 
 Numbers = Callable[..., Dataset]
+LONG = 120.0
+"""Seconds that hung calls take; a run that does not wait for them takes less than half of it."""
 
 
 @pytest.fixture
@@ -51,26 +53,28 @@ def check(result: ExperimentResult, hung: set[int]) -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_hung_sync_calls_are_abandoned_and_their_slots_replaced(
-    numbers: Numbers, release: threading.Event, parallelism: int
+    numbers: Numbers, release: threading.Event, limits: Any, parallelism: int
 ) -> None:
     def task(example: Example) -> str:
         if number(example) in (1, 3, 5):
-            release.wait(30)
+            limits.reach()
+            release.wait(LONG)
         return str(number(example))
 
     start = time.perf_counter()
     check(run(numbers(8), task, parallelism=parallelism, timeout=0.4), {1, 3, 5})
-    assert time.perf_counter() - start < 15
+    assert time.perf_counter() - start < LONG / 2
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_hung_async_calls_are_cancelled(numbers: Numbers, parallelism: int) -> None:
+def test_hung_async_calls_are_cancelled(numbers: Numbers, limits: Any, parallelism: int) -> None:
     cancelled: list[int] = []
 
     async def task(example: Example) -> str:
         if number(example) in (1, 3):
+            limits.reach()
             try:
-                await asyncio.sleep(30)
+                await asyncio.sleep(LONG)
             finally:
                 cancelled.append(number(example))
         return str(number(example))
@@ -78,13 +82,16 @@ def test_hung_async_calls_are_cancelled(numbers: Numbers, parallelism: int) -> N
     start = time.perf_counter()
     check(run(numbers(6), task, parallelism=parallelism, timeout=0.4), {1, 3})
     assert sorted(cancelled) == [1, 3]
-    assert time.perf_counter() - start < 15
+    assert time.perf_counter() - start < LONG / 2
 
 
-def test_async_calls_that_swallow_their_cancellation_do_not_keep_the_run(numbers: Numbers) -> None:
+def test_async_calls_that_swallow_their_cancellation_do_not_keep_the_run(
+    numbers: Numbers, limits: Any
+) -> None:
     async def task(example: Example) -> str:
         if number(example) == 1:
-            for _ in range(300):
+            limits.reach()
+            for _ in range(1200):
                 try:
                     await asyncio.sleep(0.1)
                 except asyncio.CancelledError:
@@ -93,20 +100,20 @@ def test_async_calls_that_swallow_their_cancellation_do_not_keep_the_run(numbers
 
     start = time.perf_counter()
     check(run(numbers(4), task, timeout=0.4), {1})
-    assert time.perf_counter() - start < 15
+    assert time.perf_counter() - start < LONG / 2
 
 
 def test_the_wall_time_of_a_run_in_which_everything_hangs_is_bounded(
     numbers: Numbers, release: threading.Event
 ) -> None:
     start = time.perf_counter()
-    result = run(numbers(10), lambda example: release.wait(30), parallelism=5, timeout=0.4)
-    assert time.perf_counter() - start < 15
+    result = run(numbers(10), lambda example: release.wait(LONG), parallelism=5, timeout=0.4)
+    assert time.perf_counter() - start < LONG / 2
     assert result.error_count == 10
 
 
 def test_what_an_abandoned_call_returns_later_is_not_written_down(
-    numbers: Numbers, release: threading.Event
+    numbers: Numbers, release: threading.Event, limits: Any
 ) -> None:
     forgotten = threading.Event()
 
@@ -115,13 +122,14 @@ def test_what_an_abandoned_call_returns_later_is_not_written_down(
 
     def task(example: Example) -> str:
         if number(example) == 0:
-            release.wait(30)
+            limits.reach()
+            release.wait(LONG)
             answer = Late("0")
             weakref.finalize(answer, forgotten.set)
             return answer
         if number(example) == 2:
             release.set()
-            forgotten.wait(5)
+            forgotten.wait(LONG)
         return str(number(example))
 
     result = run(numbers(3), task, timeout=0.3)
@@ -133,7 +141,7 @@ def test_what_an_abandoned_call_returns_later_is_not_written_down(
 
 
 def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
-    numbers: Numbers, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+    numbers: Numbers, release: threading.Event, limits: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dokimos.experiment._task_calls.FIRST_RETRY_SECONDS", 0.01)
     attempts: list[int] = []
@@ -141,7 +149,8 @@ def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
     def task(example: Example) -> str:
         attempts.append(1)
         if len(attempts) == 1:
-            release.wait(30)
+            limits.reach()
+            release.wait(LONG)
         return str(number(example))
 
     result = run(numbers(1), task, timeout=0.4, retries=1)
@@ -150,9 +159,9 @@ def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
 
 
 def test_a_timeout_covers_one_attempt_and_not_the_item(
-    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+    numbers: Numbers, limits: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dokimos.experiment._task_calls.FIRST_RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("dokimos.experiment._task_calls.FIRST_RETRY_SECONDS", 0.01)
     attempts: list[int] = []
 
     def task(example: Example) -> str:
@@ -162,6 +171,7 @@ def test_a_timeout_covers_one_attempt_and_not_the_item(
         return str(number(example))
 
     assert run(numbers(1), task, timeout=0.4, retries=1).pass_rate == 1.0
+    assert limits.begun == [0.4, 0.4]
 
 
 def test_threads_are_reused_from_item_to_item_and_run_to_run(numbers: Numbers) -> None:
@@ -182,4 +192,4 @@ def test_threads_are_reused_from_item_to_item_and_run_to_run(numbers: Numbers) -
 async def test_a_cancelled_wait_leaves_the_thread_behind(release: threading.Event) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await call_in_thread(release.wait, 30)
+            await call_in_thread(release.wait, LONG)

@@ -305,7 +305,7 @@ def test_a_task_that_asks_a_judge_is_stopped_too_and_no_error():
         return (await complete(judge, f"Answer {example.input}")).text
 
     data = Dataset([Example.of(str(number), "yes") for number in range(10)])
-    plan = Experiment(data, task, [ExactMatch()], progress=False, timeout=5)
+    plan = Experiment(data, task, [ExactMatch()], progress=False, timeout=60)
     result = plan.run(budget=Budget(max_calls=4))
 
     assert (result.status, result.total_count, result.error_count) == (RunStatus.BUDGET_SPENT, 4, 0)

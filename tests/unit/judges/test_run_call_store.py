@@ -154,7 +154,8 @@ def test_many_replies_share_one_sync(path, opened, monkeypatch):
     real = os.fsync
 
     def slow(file):
-        time.sleep(0.02)  # so that others come to wait
+        while path.read_bytes().count(b"\n") < 200:
+            time.sleep(0.002)  # until the others have come to wait
         synced.append(file)
         real(file)
 

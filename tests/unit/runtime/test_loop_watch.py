@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from dokimos._core.example import Example
 from dokimos._runtime import loop_watch
 from dokimos._runtime.code_origin import CodeOrigin, find_code_origin
 from dokimos._runtime.concurrency import run_sync
+from dokimos._runtime.terminal_text import print_line
 from dokimos.datasets._dataset import Dataset
 from dokimos.evaluators._function import evaluator
 from dokimos.evaluators._text import ExactMatch
@@ -33,7 +35,48 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_watch, "TICK_SECONDS", 0.02)
     monkeypatch.setattr(loop_watch, "STALL_SECONDS", 0.2)
-    monkeypatch.setattr(loop_watch, "LATE_SECONDS", LONG)
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], threading.Event]:
+    """A function that returns an event for the name of a function: it is set once that is said to block."""
+    events: dict[str, threading.Event] = {}
+
+    def tell(line: str) -> None:
+        print_line(line)
+        for name, event in events.items():
+            if f"{name} (" in line:
+                event.set()
+
+    monkeypatch.setattr(loop_watch, "print_line", tell)
+    return lambda name: events.setdefault(name, threading.Event())
+
+
+@pytest.fixture
+def block_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A function that blocks until the watch has looked at it twice, with so many seconds before the first.
+
+    They pass on a clock that only this function moves.
+    """
+    now = 0.0
+    looks = 0
+    find = loop_watch.LoopWatch._find_location
+
+    def look(watch: loop_watch.LoopWatch) -> Any:
+        nonlocal looks
+        looks += 1
+        return find(watch)
+
+    def block(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        seen = looks
+        while looks < seen + 2:
+            time.sleep(0.001)  # between two looks
+
+    monkeypatch.setattr(loop_watch, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(loop_watch.LoopWatch, "_find_location", look)
+    return block
 
 
 def data(count: int = 3) -> Dataset:
@@ -48,9 +91,13 @@ async def quick(example: Example) -> str:
     return str(example.input)
 
 
-def test_what_blocks_is_named_once_with_file_line_and_function(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_blocks_is_named_once_with_file_line_and_function(
+    capfd: pytest.CaptureFixture[str], named: Callable[[str], threading.Event]
+) -> None:
+    is_named = named("blocks")
+
     async def blocks(example: Example) -> str:
-        time.sleep(1)  # five times as long as it takes to be named
+        time.sleep(0.4) if is_named.is_set() else is_named.wait(LONG)
         return str(example.input)
 
     result = run(blocks)
@@ -64,7 +111,7 @@ def test_what_blocks_is_named_once_with_file_line_and_function(capfd: pytest.Cap
     assert capfd.readouterr().err.count(f"! {warning}\n") == 1
 
 
-def test_an_async_task_that_blocks_for_ever_is_an_error_of_its_item() -> None:
+def test_an_async_task_that_blocks_for_ever_is_an_error_of_its_item(limits: Any) -> None:
     async def blocks(example: Example) -> str:
         if example.input == "1":
             time.sleep(LONG)
@@ -81,7 +128,7 @@ def test_an_async_task_that_blocks_for_ever_is_an_error_of_its_item() -> None:
 
 
 @pytest.mark.parametrize("how", ["sleep", "lock", "loop", "future"])
-def test_any_way_of_blocking_ends(how: str) -> None:
+def test_any_way_of_blocking_ends(how: str, limits: Any) -> None:
     from concurrent.futures import Future
 
     ways: dict[str, Callable[[], Any]] = {
@@ -103,7 +150,7 @@ def test_any_way_of_blocking_ends(how: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["async", "stays"])
-def test_an_evaluator_that_blocks_the_loop_for_ever_is_an_error_of_its_item(kind: str) -> None:
+def test_an_evaluator_that_blocks_the_loop_for_ever_is_an_error_of_its_item(kind: str, limits: Any) -> None:
     @evaluator(name="one")
     async def waits(output: str) -> bool:
         if output == "1":
@@ -123,9 +170,11 @@ def test_an_evaluator_that_blocks_the_loop_for_ever_is_an_error_of_its_item(kind
     assert "blocked the event loop" in errors[1]
 
 
-def test_without_a_time_limit_nothing_is_broken_off() -> None:
+def test_without_a_time_limit_nothing_is_broken_off(named: Callable[[str], threading.Event]) -> None:
+    is_named = named("blocks")
+
     async def blocks(example: Example) -> str:
-        time.sleep(0.5)
+        time.sleep(0.4) if is_named.is_set() else is_named.wait(LONG)
         return str(example.input)
 
     result = run(blocks)
@@ -142,18 +191,21 @@ def test_a_loop_that_ticks_is_left_alone() -> None:
     assert not [warning for warning in run(waits, timeout=LONG).warnings if "waits (" in warning]
 
 
-def test_many_that_block_for_a_short_while_are_not_broken_off() -> None:
+def test_many_that_block_for_a_short_while_are_not_broken_off(
+    limits: Any, block_for: Callable[[float], None]
+) -> None:
     async def blocks(example: Example) -> str:
         for _ in range(2):
-            time.sleep(0.1)
+            block_for(0.1)
             await asyncio.sleep(0)
         return str(example.input)
 
-    result = Experiment(data(24), blocks, [ExactMatch()], parallelism=24, timeout=0.4, progress=False).run()
+    result = Experiment(data(8), blocks, [ExactMatch()], parallelism=8, timeout=0.4, progress=False).run()
+    assert any("blocked for more than 0.2 s" in warning for warning in result.warnings)
     assert not [item.error for item in result.item_results if "blocked the event loop" in (item.error or "")]
 
 
-def test_a_call_that_blocks_in_many_small_steps_is_broken_off() -> None:
+def test_a_call_that_blocks_in_many_small_steps_is_broken_off(limits: Any) -> None:
     def step() -> None:
         time.sleep(0.01)
 
@@ -167,7 +219,9 @@ def test_a_call_that_blocks_in_many_small_steps_is_broken_off() -> None:
     assert result.pass_count == 2
 
 
-def test_where_it_is_ours_that_blocks_nobody_else_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_is_ours_that_blocks_nobody_else_is_named(
+    monkeypatch: pytest.MonkeyPatch, named: Callable[[str], threading.Event]
+) -> None:
     from dokimos.evaluators._text import Levenshtein
 
     score = Levenshtein.score
@@ -178,7 +232,7 @@ def test_where_it_is_ours_that_blocks_nobody_else_is_named(monkeypatch: pytest.M
     monkeypatch.setattr(loop_watch, "find_code_origin", find_origin)
 
     def slow(self: Any, case: Any) -> Any:
-        time.sleep(0.6)
+        named("slow").wait(LONG)
         return score(self, case)
 
     monkeypatch.setattr(Levenshtein, "score", slow)
@@ -225,11 +279,13 @@ def compile_in(file: str, source: str) -> dict[str, Any]:
         "/home/ada/my-site-packages-mirror/x.py",
     ],
 )
-def test_a_file_of_the_users_is_named_whatever_its_path_resembles(file: str) -> None:
-    block = compile_in(file, "import time\ndef block():\n    time.sleep(0.6)\n")["block"]
+def test_a_file_of_the_users_is_named_whatever_its_path_resembles(
+    file: str, named: Callable[[str], threading.Event]
+) -> None:
+    block = compile_in(file, "def block(is_named, seconds):\n    is_named.wait(seconds)\n")["block"]
 
     async def task(question: str) -> str:
-        block()
+        block(named("block"), LONG)
         return "a"
 
     assert any("block (" in text and file in text for text in run(task).warnings)

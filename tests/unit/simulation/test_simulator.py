@@ -107,7 +107,7 @@ class TestStopping:
         both_look = threading.Barrier(2)
 
         def condition(trajectory):
-            both_look.wait(10)
+            both_look.wait(60)
             return True
 
         async def two_at_once():
@@ -305,14 +305,14 @@ class TestTimeouts:
         release = threading.Event()
 
         def sync(trajectory):
-            release.wait(10)
+            release.wait(60)
 
         async def slow(trajectory):
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
 
         async def stubborn(trajectory):
             try:
-                await asyncio.sleep(10)
+                await asyncio.sleep(60)
             except asyncio.CancelledError:
                 await asyncio.sleep(0.05)
                 return "At last"
@@ -329,7 +329,7 @@ class TestTimeouts:
 
     def test_a_slow_user_is_named(self):
         async def user(trajectory):
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
 
         assert "The simulated user gave no answer" in simulated(user, reply_timeout=0.1).metadata["error"]
 
@@ -346,10 +346,10 @@ class TestTimeouts:
 
     def test_being_cancelled_is_no_failure(self):
         async def application(trajectory):
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
 
         async def main():
-            simulator = ConversationSimulator(user=ENDLESS, application=application, reply_timeout=5)
+            simulator = ConversationSimulator(user=ENDLESS, application=application, reply_timeout=60)
             call = asyncio.create_task(simulator.simulate_async())
             await asyncio.sleep(0.01)
             call.cancel()

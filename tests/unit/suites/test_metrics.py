@@ -358,7 +358,7 @@ def test_a_metric_can_be_limited_in_time_and_repeated(folder):
     _, slow = outcome(folder, "{type: code, grader: 'graders:slow', timeout: 0.05}")
     _, flaky = outcome(folder, "{type: code, grader: 'graders:flaky', retry_on_failure: 2}")
     _, inline = outcome(
-        folder, "{type: code, grader: 'graders:flaky_too', retry_on_failure: 2, timeout: 30, blocking: false}"
+        folder, "{type: code, grader: 'graders:flaky_too', retry_on_failure: 2, timeout: 60, blocking: false}"
     )
     _, kept = outcome(
         folder, "{type: code, grader: 'graders:flaky_again', retry_on_failure: 2, blocking: false}"

@@ -10,6 +10,9 @@ from dokimos.errors import ConfigurationError
 
 SESSIONS = '''
 import asyncio
+import math
+
+from dokimos._runtime.time_limits import give_extra_time
 
 
 class Counter:
@@ -34,7 +37,9 @@ def reads(messages):
 
 
 async def slow(text):
-    await asyncio.sleep(30 if "slow" in text else 0)
+    if "slow" in text:
+        give_extra_time(-math.inf)  # what the fixture `limits` takes for the end of the limit
+        await asyncio.sleep(60)
     return text
 
 
@@ -202,7 +207,7 @@ def test_an_applications_own_time_out_keeps_its_words(talks):
     )
 
 
-def test_each_turn_has_the_time_limit_of_a_reply(talks):
+def test_each_turn_has_the_time_limit_of_a_reply(talks, limits):
     item = talks.item(
         conversation(
             "{input: slow}", "{input: b}", agent="talks:slow", head="execution: {llm_timeout: 0.4}\n"
