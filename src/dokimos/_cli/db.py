@@ -31,6 +31,8 @@ _ROWS: Final = {
     "api_keys": ("API_key", "API_keys"),
     "audit_log": ("audit_log_entry", "audit_log_entries"),
     "ingested_batches": ("ingested_batch", "ingested_batches"),
+    "trace_eval_batches": ("trace_eval_batch", "trace_eval_batches"),
+    "trace_latencies": ("trace_latency", "trace_latencies"),
 }
 """What the rows of tables are called whose names do not say that by themselves."""
 
