@@ -13,7 +13,12 @@ from sqlalchemy import Row
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.accounts.principal import worker
 from dokimos.server._services.errors import ServiceError
-from dokimos.server._services.online.rule_reviews import choose_jobs, queue_job, read_scored_jobs
+from dokimos.server._services.online.rule_reviews import (
+    choose_jobs,
+    has_review,
+    queue_job,
+    read_scored_jobs,
+)
 from dokimos.server._services.traces.trace_reviews import ReviewedTrace, take_snapshot
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -27,9 +32,9 @@ async def queue_scores(database: Database, traces: Database, batch: Row[Any], in
 
     It is done before a batch ends, so that another server does it where this one is killed.
     """
-    jobs = await insist(lambda: traces.read(partial(read_scored_jobs, batch=batch.id), Lane.WORK))
-    if not jobs:
+    if not await insist(lambda: database.read(partial(has_review, rule_id=batch.rule_id), Lane.WORK)):
         return
+    jobs = await insist(lambda: traces.read(partial(read_scored_jobs, batch=batch.id), Lane.WORK))
     choose = partial(choose_jobs, rule_id=batch.rule_id, jobs=jobs)
     for job in await insist(lambda: database.read(choose, Lane.WORK)):
         is_span = job.target == f"{job.trace}/{job.span_id}"

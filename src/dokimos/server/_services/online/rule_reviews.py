@@ -60,6 +60,12 @@ class _Reviewed:
     probability: float
 
 
+def has_review(connection: Connection, rule_id: str) -> bool:
+    """Say whether people look at scores of a rule."""
+    rule = _find_rule(connection, rule_id)
+    return rule is not None and rule.review is not None
+
+
 def read_scored_jobs(connection: Connection, batch: str) -> Sequence[Row[Any]]:
     """Return the jobs of a batch that have a score, the oldest first."""
     query = select(TRACE_EVAL_JOBS).where(_JOB.batch == batch, _JOB.status == "SUCCEEDED")
