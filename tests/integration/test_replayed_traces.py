@@ -125,11 +125,123 @@ def test_the_endpoint_streams_and_refuses_what_was_not_recorded(items):
     assert replay.unused == ("model call 2", 'find_city({"name":"Trevi"})')
 
     missed = Replay(items[0])
-    for path, data in (("chat/completions", b"{}"), ("responses", b"{}"), ("models", None)):
+    for path, data in (
+        ("chat/completions", b"{}"),
+        ("responses", b"{}"),
+        ("messages", b"{}"),
+        ("models", None),
+    ):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{missed.base_url}/{path}", data, timeout=60)
         with refused.value as error:
             assert (error.code, error.headers["x-should-retry"]) == (404, "false")
             assert json.loads(error.read())["error"]["type"] == "replay_miss"
     missed.close()
-    assert len(missed.misses) == 3
+    assert len(missed.misses) == 4
+
+
+SYSTEM = "Answer with one city."
+OFFERED = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+def with_system(spans):
+    """The spans of an agent that has instructions and says which tools it offers."""
+    tool = {"type": "function", "name": "find_city", "description": "Find it.", "parameters": OFFERED}
+    for each in spans[1::2]:
+        for key, value in (
+            ("gen_ai.system_instructions", [{"type": "text", "content": SYSTEM}]),
+            ("gen_ai.tool.definitions", [tool]),
+        ):
+            each["attributes"].append({"key": key, "value": {"stringValue": json.dumps(value)}})
+    return spans
+
+
+@pytest.fixture(scope="module")
+def example():
+    """An example of what a trace of such an agent recorded."""
+    from dokimos import Example
+    from dokimos.replay import record_calls
+    from dokimos.traces import read_otlp
+
+    export = {"resourceSpans": [{"scopeSpans": [{"spans": with_system(make_spans())}]}]}
+    recorded = record_calls(read_otlp(export).spans)
+    return Example.of("Where is Trevi?", "In Rome.", recorded=json.loads(json.dumps(recorded)))
+
+
+@pytest.mark.parametrize(("streams", "continues"), [(False, False), (True, True)])
+def test_a_client_of_openai_responses_runs_offline(example, streams, continues):
+    openai = pytest.importorskip("openai")
+    tools = [{"type": "function", "name": "find_city", "description": "Find it.", "parameters": OFFERED}]
+    with Replay(example) as replay, openai.OpenAI(base_url=replay.base_url, api_key="replay") as client:
+
+        def ask(items, **options):
+            shared = {"model": "m1", "instructions": SYSTEM, "tools": tools, "input": items, **options}
+            if not streams:
+                return client.responses.create(**shared)
+            with client.responses.stream(**shared) as stream:
+                return stream.get_final_response()
+
+        history = [{"role": "user", "content": "Where is Trevi?"}]
+        first = ask("Where is Trevi?")
+        (call,) = first.output
+        result = replay.call_tool(call.name, call.arguments)
+        told = {"type": "function_call_output", "call_id": call.call_id, "output": result}
+        if continues:
+            second = ask([told], previous_response_id=first.id)
+        else:
+            second = ask([*history, call.to_dict(), told])
+        assert second.output_text == "In Rome."
+        assert (call.name, json.loads(call.arguments)) == ("find_city", {"name": "Trevi"})
+    assert replay.unused == ()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_client_of_anthropic_runs_offline(example, streams):
+    anthropic = pytest.importorskip("anthropic")
+    tools = [{"name": "find_city", "description": "Find it.", "input_schema": OFFERED}]
+    with (
+        Replay(example) as replay,
+        anthropic.Anthropic(base_url=replay.anthropic_base_url, api_key="replay") as client,
+    ):
+
+        def ask(messages):
+            shared = {"model": "m1", "max_tokens": 100, "system": SYSTEM, "tools": tools}
+            if not streams:
+                return client.messages.create(messages=messages, **shared)
+            with client.messages.stream(messages=messages, **shared) as stream:
+                return stream.get_final_message()
+
+        messages = [{"role": "user", "content": "Where is Trevi?"}]
+        first = ask(messages)
+        (use,) = first.content
+        assert (first.stop_reason, use.name, use.input) == ("tool_use", "find_city", {"name": "Trevi"})
+        result = {
+            "type": "tool_result",
+            "tool_use_id": use.id,
+            "content": replay.call_tool(use.name, use.input),
+        }
+        messages += [{"role": "assistant", "content": [use.to_dict()]}, {"role": "user", "content": [result]}]
+        second = ask(messages)
+        assert (second.stop_reason, second.content[0].text) == ("end_turn", "In Rome.")
+    assert replay.unused == ()
+
+
+def ask_openai(library, replay):
+    with library.OpenAI(base_url=replay.base_url, api_key="replay") as client:
+        client.responses.create(model="m1", input="Where is Fiume?")
+
+
+def ask_anthropic(library, replay):
+    with library.Anthropic(base_url=replay.anthropic_base_url, api_key="replay") as client:
+        said = [{"role": "user", "content": "Where is Fiume?"}]
+        client.messages.create(model="m1", max_tokens=9, messages=said)
+
+
+@pytest.mark.parametrize(("kind", "ask"), [("openai", ask_openai), ("anthropic", ask_anthropic)])
+def test_a_miss_is_an_error_of_other_clients_too(example, kind, ask):
+    library = pytest.importorskip(kind)
+    replay = Replay(example)
+    with pytest.raises(library.NotFoundError, match=r"message 1 differs: recorded system: "):
+        ask(library, replay)
+    replay.close()
+    assert len(replay.misses) == 1, "clients do not repeat it"

@@ -95,6 +95,7 @@ PLACES = {
     "trace_eval_rules": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_batches": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_back_fills": lambda model, row: Place(row["tenant_id"], row["project_id"]),
+    "trace_eval_reviews": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_eval_calls": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_alerts": lambda model, row: Place(row["tenant_id"], row["project_id"]),
     "trace_alert_firings": lambda model, row: Place(row["tenant_id"], row["project_id"]),

@@ -69,15 +69,15 @@ class Process:
         _, log = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, log
 
-    def call(self, method, path, body=None, *, key=None, headers=None):
+    def call(self, method, path, body=None, *, key=None, headers=None, root="/api/v1"):
         """Return status and parsed answer; raises OSError where the server does not answer."""
         content = None if body is None else json.dumps(body).encode()
-        return self.send(method, path, content, "application/json", key=key, headers=headers)
+        return self.send(method, path, content, "application/json", key=key, headers=headers, root=root)
 
-    def send(self, method, path, content, kind, *, key=None, headers=None):
+    def send(self, method, path, content, kind, *, key=None, headers=None, root="/api/v1"):
         """Send a body of any type; return and raise what `call` does."""
         request = urllib.request.Request(
-            f"{self.address}/api/v1{path}",
+            f"{self.address}{root}{path}",
             method=method,
             data=content,
             headers={"Content-Type": kind, **({"Idempotency-Key": key} if key else {}), **(headers or {})},

@@ -64,7 +64,8 @@ def begin_scoring(server, endpoint, spans, trace=None):
     connection = server.call("POST", "/llm-connections", body)[1]["id"]
     server.call("POST", "/projects/chat/runs", {"experimentName": "qa"})
     project = server.call("GET", "/projects")[1][0]["id"]
-    status, rule = server.call("POST", f"/projects/{project}/trace-eval-rules", documented(connection))
+    body = documented(connection, review={"otherRate": 1.0, "maxPerDay": 1000})
+    status, rule = server.call("POST", f"/projects/{project}/trace-eval-rules", body)
     assert status == 201, rule
     resource = {"attributes": [{"key": "dokimos.project", "value": {"stringValue": "chat"}}]}
     texts = [span(f"answer {number}", trace=trace) for number in range(spans)]
@@ -111,6 +112,18 @@ def check(settings, endpoint, spans, *, stops):
     assert requests - spans <= stops * AT_ONCE, "more was asked again than was in flight"
     sums = execute(settings, "SELECT sum(reserved_calls), max(spent_calls) FROM judge_budgets")
     assert [tuple(map(int, row)) for row in sums] == [(0, sum(calls.values()))]
+    check_queue(settings, spans)
+
+
+def check_queue(settings, spans):
+    """Each score is in the review queue once, as soon as the batches have ended."""
+    limit = time.monotonic() + PATIENCE
+    while execute(settings, "SELECT id FROM trace_eval_batches WHERE completed_at IS NULL"):
+        assert time.monotonic() < limit, "a batch does not end"
+        time.sleep(0.05)  # between two looks
+    queued = "SELECT count(*), count(DISTINCT item_id), min(probability) FROM trace_eval_reviews"
+    assert [tuple(row) for row in execute(settings, queued)] == [(spans, spans, 1.0)]
+    assert [tuple(row) for row in execute(settings, "SELECT count(*) FROM items")] == [(spans,)]
 
 
 @pytest.mark.timeout(120 + 60 * KILLS)

@@ -3,19 +3,28 @@
 import asyncio
 import os
 import random
+import socket
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 from tests.server.killed_clients import Client, Progress, sending
-from tests.server.server_process import execute
-from tests.server.trace_exports import accept, export, post, rows, span
+from tests.server.server_process import PATIENCE, execute
+from tests.server.trace_exports import accept, export, post, rows, span, to_message
+from tests.server.trace_server import log_export, message_log
 
 from dokimos.server._db.trace_tables import TRACES
 from dokimos.server._services.errors import UnavailableError
 from dokimos.server._services.traces.ingestion_queue import IngestionQueue
 
+try:
+    import grpc
+except ImportError:  # the extra 'grpc' is not installed: the other ways are tested
+    grpc = None
+else:
+    GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+SERVICE = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 KILLS = 60 if "DOKIMOS_LONG_TESTS" in os.environ else 3
 
 
@@ -119,29 +128,84 @@ class TraceClient(Client):
             span(each, {"input": f"question {each}", "gen_ai.usage.input_tokens": 1}, trace=trace)
             for each in numbers
         ]
+        self.send(server, spans)
+        self.acknowledged.setdefault(trace, set()).update(numbers)
+
+    def send(self, server, spans):
         status, answer = server.call("POST", "/traces", export(*spans))
         assert (status, answer["acceptedSpans"]) == (200, len(spans)), answer
+
+
+class GrpcTraceClient(TraceClient):
+    """Does so over gRPC, each time on a connection of its own."""
+
+    def __init__(self, number, progress, port):
+        super().__init__(number, progress)
+        self._port = port
+
+    def send(self, server, spans):
+        content = to_message(export(*spans)).SerializeToString()
+        with grpc.insecure_channel(f"127.0.0.1:{self._port}") as channel:
+            try:
+                answer = channel.unary_unary(SERVICE)(content, timeout=PATIENCE)
+            except grpc.RpcError as error:
+                if error.code() not in GONE:
+                    raise
+                raise ConnectionError("The server is gone.") from error
+        assert answer == b"", "all of it is accepted"
+
+
+class LogClient(TraceClient):
+    """Sends logs of spans with what these were asked, in turns before and after the spans."""
+
+    def __init__(self, number, progress):
+        super().__init__(number, progress)
+        self.logged = set()
+        """The spans whose logs the server has acknowledged."""
+
+    def step(self, server):
+        trace = f"{self._number + 1:08x}{self.position // 4 + 1:024x}"
+        numbers = range(1, 8)
+        if self.position % 4 in (0, 3):
+            records = [{**message_log(f"question {each}", number=each), "traceId": trace} for each in numbers]
+            status, answer = server.call("POST", "/v1/logs", log_export(*records), root="")
+            assert (status, answer) == (200, {}), answer
+            self.logged.update((trace, f"{each:016x}") for each in numbers)
+            return
+        self.send(server, [span(each, {"gen_ai.operation.name": "chat"}, trace=trace) for each in numbers])
         self.acknowledged.setdefault(trace, set()).update(numbers)
 
 
 def test_a_server_that_is_killed_during_ingestion_loses_and_doubles_nothing(process, database_settings):
+    """Spans come over HTTP and gRPC, and logs beside them."""
     pick = random.Random(17)
     progress = Progress()
-    clients = [TraceClient(number, progress) for number in range(3)]
+    port = find_port()
+    over_grpc = [] if grpc is None else [GrpcTraceClient(2, progress, port)]
+    clients = [*(TraceClient(number, progress) for number in range(2)), *over_grpc, LogClient(3, progress)]
+    options = {} if grpc is None else {"grpc_port": port}
     for _ in range(KILLS):
-        server = process()
+        server = process(**options)
         with sending(clients, server):
             progress.wait_for(pick.randrange(1, 40))
             server.kill()
         check(database_settings, clients)
-    server = process()
+    server = process(**options)
     for client in clients:  # what was under way is sent again
         client.go_on(server)
     check(database_settings, clients)
+    assert all(client.acknowledged for client in clients)
+
+
+def find_port():
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 def check(settings, clients):
     """All that was acknowledged is there once, and the counts are those of the spans."""
+    check_logs(settings, clients[-1])
     spans = query(
         settings, "SELECT trace_id, span_id FROM spans JOIN traces ON traces.id = spans.trace ORDER BY 1, 2"
     )
@@ -159,6 +223,23 @@ def check(settings, clients):
     ((in_hours,),) = query(settings, "SELECT SUM(trace_count) FROM trace_hours")
     assert (counted, in_hours) == (len(spans), traces)
     assert hours == counted
+
+
+def check_logs(settings, client):
+    """Each log is there once, and says what its span was asked, whichever came first."""
+    counts = query(settings, "SELECT trace_id, span_id, count(*) FROM span_logs GROUP BY 1, 2")
+    assert {count for _, _, count in counts} <= {1}
+    assert client.logged <= {(trace, span_id) for trace, span_id, _ in counts}
+    texts = query(
+        settings,
+        "SELECT trace_id, span_id, spans.input_text FROM spans JOIN traces ON traces.id = spans.trace",
+    )
+    stored = {(trace, span_id): text for trace, span_id, text in texts}
+    for trace, numbers in client.acknowledged.items():
+        for number in numbers:
+            key = (trace, f"{number:016x}")
+            if key in client.logged:
+                assert stored[key] == f"question {number}"
 
 
 def query(settings, statement):

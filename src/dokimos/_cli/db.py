@@ -31,6 +31,8 @@ _ROWS: Final = {
     "api_keys": ("API_key", "API_keys"),
     "audit_log": ("audit_log_entry", "audit_log_entries"),
     "ingested_batches": ("ingested_batch", "ingested_batches"),
+    "trace_eval_batches": ("trace_eval_batch", "trace_eval_batches"),
+    "trace_latencies": ("trace_latency", "trace_latencies"),
 }
 """What the rows of tables are called whose names do not say that by themselves."""
 
@@ -143,27 +145,29 @@ def check(repair: bool, data_dir: Path | None) -> int:
 @click.option(
     "--traces", type=_FILE, metavar="COPY", help="Also copy the file of production traces (SQLite)."
 )
+@click.option("--with-traces", is_flag=True, help="Also production traces, which may be much larger.")
 @_force_option
 @_data_dir_option
-def backup(file: Path, traces: Path | None, force: bool, data_dir: Path | None) -> int:
+def backup(file: Path, traces: Path | None, with_traces: bool, force: bool, data_dir: Path | None) -> int:
     """Write the whole database to FILE, for `restore`.
 
     It is written as it is now, to a ZIP archive, also while servers run. It holds keys (as hashes) and
     secrets: keep it as safe as the database. FILE appears when it is whole.
 
-    Production traces are in a database of their own and are not in FILE. --traces copies their file, which is
-    restored by putting it back as traces.db; with PostgreSQL, copy them with pg_dump.
+    Production traces are in a database of their own and are in FILE only with --with-traces. With SQLite,
+    --traces copies their file instead, which is quicker, and is restored by putting it back as traces.db.
     """
     settings = _settings(data_dir)
     from dokimos.server._admin.selection import Selection
     from dokimos.server._admin.trace_database import copy_traces, describe_traces, has_traces
 
-    code = _write(settings, file, Selection(is_backup=True), (), force)
+    code = _write(settings, file, Selection(is_backup=True), (), force, with_traces=with_traces)
     if traces is not None:
         size = copy_traces(settings, traces, replaces=force)
         echo(f"wrote {traces} ({format_size(size)}): the traces")
-    elif has_traces(settings):
-        echo(f"Production traces are not in it: they are in {describe_traces(settings)}.")
+    elif has_traces(settings) and not with_traces:
+        where = describe_traces(settings)
+        echo(f"Production traces are not in it: they are in {where}. --with-traces adds them.")
     return code
 
 
@@ -287,19 +291,33 @@ def _settings(data_dir: Path | None) -> ServerSettings:
     return settings if data_dir is None else replace(settings, data_dir=data_dir)
 
 
-def _write(settings: ServerSettings, file: Path, selection: Any, projects: Sequence[str], force: bool) -> int:
+def _write(
+    settings: ServerSettings,
+    file: Path,
+    selection: Any,
+    projects: Sequence[str],
+    force: bool,
+    *,
+    with_traces: bool = False,
+) -> int:
     from dokimos.server._admin.export import write_archive
 
     with _progress() as progress:
         manifest = write_archive(
-            settings, file, selection, project_names=projects, replaces=force, progress=progress
+            settings,
+            file,
+            selection,
+            project_names=projects,
+            with_traces=with_traces,
+            replaces=force,
+            progress=progress,
         )
     _show_manifest(file, manifest)
     return 0
 
 
 def _show_manifest(file: Path, manifest: Manifest) -> None:
-    counts = {table.name: table.rows for table in manifest.tables}
+    counts = {table.name: table.rows for table in (*manifest.tables, *manifest.trace_tables)}
     echo(f"wrote {file} ({format_size(file.stat().st_size)}): {_list_counts(counts)}")
 
 

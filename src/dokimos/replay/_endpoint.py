@@ -1,33 +1,43 @@
-"""An OpenAI-compatible endpoint on this machine that answers from recordings, for clients of any kind."""
+"""An endpoint on this machine that answers from recordings, as OpenAI and Anthropic do, for any client."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from dokimos._core.text import error_text
+from dokimos._core.text import error_text, format_list
 from dokimos.errors import RecordedCallError, ReplayMissError
-from dokimos.replay._chat_completions import to_chunks
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Returns the reply to the body of a request. Raises `ReplayMissError` and `RecordedCallError`."""
+_LAST_LINE: Final = "data: [DONE]\n\n"
+"""Of a stream of Chat Completions, whose events have no names; others end with an event that says so."""
 
-_CHAT: Final = "/v1/chat/completions"
+
+class Protocol(NamedTuple):
+    """How one kind of client asks."""
+
+    messages_key: str
+    """Under which a request has its messages."""
+    answer: Answer
+    stream: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
+    """Returns a reply as the events of a stream."""
 
 
 class ReplayEndpoint:
-    """Answers `POST /v1/chat/completions` until it is closed."""
+    """Answers requests to some paths until it is closed."""
 
-    def __init__(self, answer: Answer, refuse: Callable[[str], ReplayMissError]) -> None:
+    def __init__(self, protocols: Mapping[str, Protocol], refuse: Callable[[str], ReplayMissError]) -> None:
         """Start it.
 
         Args:
+            protocols: By their paths.
             refuse: Makes the error of a request to another path, and records it as a miss.
         """
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(answer, refuse))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(protocols, refuse))
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.01,), name="dokimos-replay", daemon=True
@@ -35,8 +45,8 @@ class ReplayEndpoint:
         self._thread.start()
 
     @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
         self._server.shutdown()
@@ -44,30 +54,34 @@ class ReplayEndpoint:
         self._thread.join()
 
 
-def _make_handler(answer: Answer, refuse: Callable[[str], ReplayMissError]) -> type[BaseHTTPRequestHandler]:
+def _make_handler(
+    protocols: Mapping[str, Protocol], refuse: Callable[[str], ReplayMissError]
+) -> type[BaseHTTPRequestHandler]:
+    known = f"a replay answers {format_list(list(protocols))}"
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:  # named by the base
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
-                if self.path.partition("?")[0] != _CHAT:
-                    raise refuse(f"a replay answers {_CHAT}; the request went to {self.path}")
-                request = _parse(body, refuse)
-                reply = answer(request)
+                protocol = protocols.get(self.path.partition("?")[0])
+                if protocol is None:
+                    raise refuse(f"{known}; the request went to {self.path}")
+                request = _parse(body, protocol.messages_key, refuse)
+                reply = protocol.answer(request)
             except ReplayMissError as error:
                 self._send(404, "application/json", _describe(error, "replay_miss"))
             except RecordedCallError as error:
                 self._send(500, "application/json", _describe(error, "recorded_error"))
             else:
                 if request.get("stream"):
-                    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in to_chunks(reply)]
-                    self._send(200, "text/event-stream", "".join([*lines, "data: [DONE]\n\n"]))
+                    self._send(200, "text/event-stream", _write_stream(protocol.stream(reply)))
                 else:
                     self._send(200, "application/json", json.dumps(reply))
 
         def do_GET(self) -> None:  # named by the base
-            error = refuse(f"a replay answers {_CHAT}; the request was GET {self.path}")
+            error = refuse(f"{known}; the request was GET {self.path}")
             self._send(404, "application/json", _describe(error, "replay_miss"))
 
         def _send(self, status: int, kind: str, text: str) -> None:
@@ -88,15 +102,27 @@ def _make_handler(answer: Answer, refuse: Callable[[str], ReplayMissError]) -> t
     return Handler
 
 
-def _parse(body: bytes, refuse: Callable[[str], ReplayMissError]) -> dict[str, Any]:
+def _write_stream(events: Iterable[Mapping[str, Any]]) -> str:
+    lines = [
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+        if "type" in event
+        else f"data: {json.dumps(event)}\n\n"
+        for event in events
+    ]
+    return "".join(lines if lines[-1].startswith("event:") else [*lines, _LAST_LINE])
+
+
+def _parse(body: bytes, key: str, refuse: Callable[[str], ReplayMissError]) -> dict[str, Any]:
     try:
         tree = json.loads(body)
     except ValueError:
         tree = None
-    if not isinstance(tree, dict) or not isinstance(tree.get("messages"), list):
-        raise refuse("the body of the request is not JSON with messages")
+    if not isinstance(tree, dict) or not isinstance(tree.get(key), list | str):
+        raise refuse(f"the body of the request is not JSON with {key}")
     return tree
 
 
 def _describe(error: Exception, kind: str) -> str:
-    return json.dumps({"error": {"message": error_text(error), "type": kind, "code": kind, "param": None}})
+    # Anthropic's clients read the type beside the error, and those of OpenAI what is in it.
+    details = {"message": error_text(error), "type": kind, "code": kind, "param": None}
+    return json.dumps({"type": "error", "error": details})

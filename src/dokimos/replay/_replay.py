@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -17,8 +17,11 @@ from dokimos._core.text import format_list, pluralize
 from dokimos.errors import RecordedCallError, ReplayMissError
 from dokimos.judges import JudgeReply
 from dokimos.judges._protocol import JsonSchemaDict
-from dokimos.replay._chat_completions import to_chat_completion
-from dokimos.replay._endpoint import ReplayEndpoint
+from dokimos.replay import _anthropic_messages as anthropic_messages
+from dokimos.replay import _responses as responses
+from dokimos.replay._anthropic_messages import to_events as to_message_events
+from dokimos.replay._chat_completions import to_chat_completion, to_chunks
+from dokimos.replay._endpoint import Protocol, ReplayEndpoint
 from dokimos.replay._recordings import RecordedModelCall, failure_of, read_recordings
 from dokimos.replay._request_matching import (
     canonical_json,
@@ -29,6 +32,7 @@ from dokimos.replay._request_matching import (
     key_of,
     read_tools,
 )
+from dokimos.replay._responses import to_events as to_response_events
 from dokimos.replay._tool_replay import ArgumentBinder, wrap_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,6 +79,8 @@ class Replay:
         self._used_models: set[int] = set()
         self._used_tools: set[int] = set()
         self._replies = 0
+        self._responses: dict[str, list[Any]] = {}
+        """By the ids of the responses that were given, what a request that continues one begins with."""
         self._misses: list[ReplayMissError] = []
         self._mutex = threading.Lock()
         self._endpoint: ReplayEndpoint | None = None
@@ -101,12 +107,23 @@ class Replay:
     def base_url(self) -> str:
         """The address of an OpenAI-compatible endpoint that answers from the recordings.
 
-        It answers Chat Completions, streamed or not, for any client on this machine, until `close`.
+        It answers Chat Completions and Responses, streamed or not, for any client on this machine, until
+        `close`.
         """
+        return f"{self.anthropic_base_url}/v1"
+
+    @property
+    def anthropic_base_url(self) -> str:
+        """The address of the same endpoint as clients of Anthropic take it, whose Messages it answers."""
         with self._mutex:
             if self._endpoint is None:
-                self._endpoint = ReplayEndpoint(self.complete_chat, self._miss)
-            return self._endpoint.base_url
+                protocols = {
+                    "/v1/chat/completions": Protocol("messages", self.complete_chat, to_chunks),
+                    "/v1/responses": Protocol("input", self.create_response, to_response_events),
+                    "/v1/messages": Protocol("messages", self.create_message, to_message_events),
+                }
+                self._endpoint = ReplayEndpoint(protocols, self._miss)
+            return self._endpoint.url
 
     def complete_chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the recorded answer to a request of Chat Completions, in that protocol's form.
@@ -117,7 +134,58 @@ class Replay:
             ReplayMissError: The request was not recorded.
             RecordedCallError: The recorded call failed.
         """
-        call, number = self._take_model_call(body)
+        return self._answer(body.get("messages") or (), body)
+
+    def create_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the recorded answer to a request of OpenAI's Responses, in that protocol's form.
+
+        `previous_response_id` stands for the messages of a response that this replay has given. Summaries of
+        reasoning and tools that the provider ran itself are not given again.
+
+        Raises:
+            ReplayMissError: The request was not recorded, or names what only the provider has.
+            RecordedCallError: The recorded call failed.
+        """
+        try:
+            items = responses.read_request(body)
+        except ValueError as problem:
+            raise self._miss(f"{problem}, and a replay has only what the trace recorded") from None
+        whole = [*self._find_earlier(body), *items]
+        system = responses.read_instructions(body)
+        # A trace has either all messages or, as the request, the new ones alone.
+        reply = responses.to_response(self._answer([*system, *whole], body, [*system, *items]), body)
+        with self._mutex:
+            self._responses[reply["id"]] = [*whole, *reply["output"]]
+        return reply
+
+    def _find_earlier(self, body: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the items that the response which a request continues stands for."""
+        earlier = body.get("previous_response_id")
+        if earlier is None:
+            return ()
+        with self._mutex:
+            items = self._responses.get(str(earlier))
+        if items is None:
+            raise self._miss(f"this replay has given no response {earlier!r}")
+        return items
+
+    def create_message(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the recorded answer to a request of Anthropic's Messages, in that protocol's form.
+
+        Raises:
+            ReplayMissError, RecordedCallError: as in `complete_chat`.
+        """
+        return anthropic_messages.to_message(self._answer(anthropic_messages.read_request(body), body))
+
+    def _answer(
+        self, messages: Sequence[Any], body: Mapping[str, Any], otherwise: Sequence[Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the recorded answer to messages of any form, as Chat Completions have it.
+
+        Args:
+            otherwise: Messages that the request may have been recorded with instead.
+        """
+        call, number = self._take_model_call(messages, body, messages if otherwise is None else otherwise)
         if call.error is not None:
             raise RecordedCallError(call.error)
         return to_chat_completion(call, number, body)
@@ -201,14 +269,17 @@ class Replay:
             if misses and error is not misses[0]:
                 raise misses[0] from error
 
-    def _take_model_call(self, body: Mapping[str, Any]) -> tuple[RecordedModelCall, int]:
-        key = key_of(body.get("messages") or ())
+    def _take_model_call(
+        self, messages: Sequence[Any], body: Mapping[str, Any], otherwise: Sequence[Any]
+    ) -> tuple[RecordedModelCall, int]:
+        key, other = key_of(messages), key_of(otherwise)
         tools = read_tools(body.get("tools"))
         with self._mutex:
             found = [
                 call.index
+                for selected in dict.fromkeys((key, other))
                 for call in self._model_calls
-                if self._keys[call.index] == key and find_tool_difference(call.tools, tools) is None
+                if self._keys[call.index] == selected and find_tool_difference(call.tools, tools) is None
             ]
             index = self._choose(found, self._used_models)
             self._replies += 1

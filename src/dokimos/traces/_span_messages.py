@@ -14,12 +14,23 @@ from dokimos._messages.parts import is_part
 from dokimos.traces._attributes import UnflattenCache
 
 _JSON_SPACE: Final = " \t\r\n"
+_NOT_USERS: Final = frozenset({"assistant", "system", "tool"})
+"""Roles of messages in which no user says anything."""
 
 
 class MessageCache:
     """Caches the messages parsed last: what the spans of a trace repeat is parsed only once."""
 
-    __slots__ = ("_elements", "_head", "_instructions", "_joined", "_parsed", "flat")
+    __slots__ = (
+        "_elements",
+        "_head",
+        "_instructions",
+        "_joined",
+        "_parsed",
+        "_searched",
+        "_user_text",
+        "flat",
+    )
 
     def __init__(self) -> None:
         self._head = ""
@@ -29,6 +40,9 @@ class MessageCache:
         """How many of the elements are parsed."""
         self._joined: list[NeutralMessage] = []
         """The messages in these."""
+        self._searched = 0
+        """In how many of them the last text of a user was looked for."""
+        self._user_text: str | None = None
         self._instructions: tuple[object, str] = (None, "")
         self.flat: UnflattenCache = UnflattenCache()
 
@@ -65,9 +79,29 @@ class MessageCache:
         self._parsed = len(elements)
         return self._joined
 
+    def find_user_text(self, value: object) -> str | None:
+        """Return the last text of a user in messages that are JSON text, None where `parse` has to be asked.
+
+        What others say is not parsed: as an answer, it was when they said it.
+        """
+        elements = self.load(value) if type(value) is str else None
+        if not elements or elements is not self._elements or is_part(elements[0]):
+            return None
+        for element in elements[self._searched :]:
+            role = element.get("role") if type(element) is dict else None
+            if type(role) is str and role in _NOT_USERS and "message" not in element:
+                continue
+            content = element if type(element) is dict else parse_if_container(element)
+            for message in parse_recorded_messages(content, "user"):
+                if message.role == "user" and message.text:
+                    self._user_text = message.text
+        self._searched = len(elements)
+        return self._user_text
+
     def _forget_unless_repeated(self, elements: list[Any]) -> None:
         if elements[: len(self._elements)] != self._elements:
             self._parsed, self._joined = 0, []
+            self._searched, self._user_text = 0, None
 
     def join_text(self, value: object) -> str:
         """Return what `join_text` does; every call of a model repeats its instructions."""

@@ -126,6 +126,12 @@ class SpanSource:
             self._inputs = (NeutralMessage("system", instructions), *messages) if instructions else messages
         return self._inputs
 
+    def find_user_text(self) -> str | None:
+        """Return the last text of a user in `inputs` where that is known without parsing them, else None."""
+        if self.cache is None or self._inputs is not None or not self.plan[INPUT_MESSAGES]:
+            return None
+        return self.cache.find_user_text(self.first(INPUT_MESSAGES))
+
     @property
     def outputs(self) -> tuple[NeutralMessage, ...]:
         """What it answered; of several choices, the first."""

@@ -24,7 +24,11 @@ def derive_source_text(source: SpanSource) -> tuple[str | None, str | None]:
     plan = source.plan
     input_text = _find_text(source, INPUT_TEXT) if plan[INPUT_TEXT] else None
     if input_text is None:
-        input_text = last_text(source.inputs, ("user",)) or _entity_text(source, "traceloop.entity.input")
+        input_text = (
+            source.find_user_text()
+            or last_text(source.inputs, ("user",))
+            or _entity_text(source, "traceloop.entity.input")
+        )
     output_text = _find_text(source, OUTPUT_TEXT) if plan[OUTPUT_TEXT] else None
     if output_text is None:
         output_text = last_text(source.outputs) or _entity_text(source, "traceloop.entity.output")

@@ -268,3 +268,54 @@ def test_an_example_without_recordings_is_refused():
     for metadata in ({}, {"recorded": {"modelCalls": [{"request": {"messages": [], "continues": 3}}]}}):
         with pytest.raises(DatasetError, match="recorded"):
             Replay(Example({"input": "a"}, metadata=metadata))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            {"input": "Where?", "conversation": "conv_1"},
+            "names a conversation that is stored with the provider",
+        ),
+        ({"input": "Where?", "prompt": {"id": "p"}}, "names a prompt that is stored with the provider"),
+        ({"input": [{"type": "item_reference", "id": "i"}]}, "an item that is stored with the provider"),
+        ({"input": "Where?", "previous_response_id": "resp_7"}, "has given no response 'resp_7'"),
+    ],
+)
+def test_what_only_a_provider_has_is_a_miss(body, message):
+    replay = Replay(example_of(*SPANS))
+
+    with pytest.raises(ReplayMissError, match=message):
+        replay.create_response(body)
+
+    assert len(replay.misses) == 1
+
+
+def test_a_response_continues_one_whose_request_was_recorded_with_the_new_items_alone():
+    question = part("user", type="text", content="Where is Trevi?")
+    asked = part("assistant", type="text", content="In which country?")
+    spans = [
+        chat_span(1, [question], asked, tools=()),
+        chat_span(
+            2, [part("user", type="text", content="Italy")], part("assistant", type="text", content="Rome")
+        ),
+    ]
+    spans[1].attributes.pop("gen_ai.tool.definitions", None)
+    replay = Replay(example_of(*spans))
+
+    first = replay.create_response({"input": "Where is Trevi?"})
+    second = replay.create_response(
+        {"input": [{"role": "user", "content": "Italy"}], "previous_response_id": first["id"]}
+    )
+
+    assert second["output"][0]["content"][0]["text"] == "Rome"
+
+
+def test_arguments_that_are_not_an_object_stay_what_they_were():
+    called = part("assistant", type="tool_call", id="c1", name="find_city", arguments="Trevi")
+    replay = Replay(example_of(chat_span(1, QUESTION, called)))
+    body = {"system": [{"type": "text", "text": SYSTEM}], "tools": OFFERED}
+
+    message = replay.create_message({**body, "messages": [{"role": "user", "content": "Where is Trevi?"}]})
+
+    assert list(message["content"][0]["input"].values()) == ["Trevi"]

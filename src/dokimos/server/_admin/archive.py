@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Self
@@ -26,8 +26,12 @@ from pydantic import TypeAdapter, ValidationError
 from dokimos._runtime.file_lock import hold_exclusively
 from dokimos.errors import ArchiveError
 
+Progress = Callable[[str, int], None]
+"""Called now and then with a table and how many of its rows are done."""
 FORMAT: Final = "dokimos-archive"
 FORMAT_VERSION: Final = 1
+TRACES_VERSION: Final = 2
+"""Of an archive with traces: a dokimos that would leave them out refuses it."""
 _DAMAGED: Final = (BadZipFile, RuntimeError)
 """What `zipfile` raises for damage; a changed bit may ask for a password or another version of ZIP."""
 _MANIFEST: Final = "manifest.json"
@@ -72,13 +76,16 @@ class Manifest:
     with_keys: bool = False
     with_comparisons: bool = False
     with_traces: bool = False
-    """Never so far: production traces are in a database of their own, and are backed up apart."""
+    """Whether production traces are in it, which are in a database of their own."""
+    trace_schema: str | None = None
+    """The migration that their database had; None where there was none."""
     tables: tuple[TableEntry, ...] = ()
+    trace_tables: tuple[TableEntry, ...] = ()
 
     @property
     def row_count(self) -> int:
         """The rows of all tables."""
-        return sum(table.rows for table in self.tables)
+        return sum(table.rows for table in (*self.tables, *self.trace_tables))
 
 
 _MANIFESTS: Final = TypeAdapter(Manifest)
@@ -87,10 +94,8 @@ _MANIFESTS: Final = TypeAdapter(Manifest)
 class ArchiveWriter:
     """Writes an archive, inside a `with`: table by table, then `finish`."""
 
-    def __init__(self, file: IO[bytes], manifest: Manifest) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._zip = ZipFile(file, "w", ZIP_DEFLATED, compresslevel=_COMPRESSION)
-        self._manifest = manifest
-        self._tables: list[TableEntry] = []
 
     def __enter__(self) -> Self:
         return self
@@ -100,8 +105,10 @@ class ArchiveWriter:
         with contextlib.suppress(OSError, ValueError):
             self._zip.close()
 
-    def write_table(self, name: str, columns: Sequence[str], parts: Iterator[tuple[bytes, int]]) -> int:
-        """Write a table from parts, each the lines of some rows and their number; return how many rows."""
+    def write_member(
+        self, name: str, columns: Sequence[str], parts: Iterator[tuple[bytes, int]]
+    ) -> TableEntry:
+        """Write a table from parts, each the lines of some rows and their number; return its entry."""
         entry = TableEntry(name=name, columns=tuple(columns))
         digest = hashlib.sha256()
         count = 0
@@ -110,17 +117,14 @@ class ArchiveWriter:
                 member.write(lines)
                 digest.update(lines)
                 count += rows
-        self._tables.append(replace(entry, rows=count, sha256=digest.hexdigest()))
-        return count
+        return replace(entry, rows=count, sha256=digest.hexdigest())
 
-    def finish(self) -> Manifest:
-        """Write the manifest and the directory; return the manifest."""
-        manifest = replace(self._manifest, tables=tuple(self._tables))
+    def finish(self, manifest: Manifest) -> None:
+        """Write the manifest and the directory."""
         text = json.dumps(asdict(manifest), indent=1, ensure_ascii=False)
         with self._zip.open(_member(_MANIFEST), "w") as member:
             member.write(text.encode("utf-8"))
         self._zip.close()
-        return manifest
 
 
 def _member(name: str) -> ZipInfo:
@@ -248,9 +252,9 @@ class Archive:
             version = None
         if type(version) is not int:
             raise ArchiveError(f"{self._path} is a ZIP file, but not an archive of dokimos.")
-        if version > FORMAT_VERSION:
+        if version > TRACES_VERSION:
             raise ArchiveError(
-                f"{self._path} has version {version} of the format, and this dokimos knows {FORMAT_VERSION}: "
+                f"{self._path} has version {version} of the format, and this dokimos knows {TRACES_VERSION}: "
                 f"it was written by dokimos {parsed.get('dokimos_version')}; use that version or a newer one."
             )
         try:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import Column, Connection, Select, Table, select
 
 from dokimos._version import __version__
 from dokimos.errors import ConfigurationError
-from dokimos.server._admin.archive import ArchiveWriter, Manifest, cannot_be_written, create_file
+from dokimos.server._admin.archive import (
+    TRACES_VERSION,
+    ArchiveWriter,
+    Manifest,
+    Progress,
+    cannot_be_written,
+    create_file,
+)
 from dokimos.server._admin.databases import check_is_not_newer, describe_database, read_database
 from dokimos.server._admin.row_text import RowText
 from dokimos.server._admin.selection import Selection, has_gone_rows, select_rows, select_tables
+from dokimos.server._admin.trace_archive import write_traces
+from dokimos.server._admin.trace_database import has_traces, read_traces
 from dokimos.server._db.bulk_rows import stream_rows
 from dokimos.server._db.tables import PROJECTS
 from dokimos.server._settings import ServerSettings
 
-Progress = Callable[[str, int], None]
-"""Called now and then with a table and how many of its rows are done."""
 _ROWS: Final = 2000
 """Rows in memory at a time; each is at most as large as a request."""
 
@@ -32,6 +40,7 @@ def write_archive(
     selection: Selection,
     *,
     project_names: Sequence[str] = (),
+    with_traces: bool = False,
     replaces: bool = False,
     progress: Progress = lambda table, rows: None,
 ) -> Manifest:
@@ -44,6 +53,8 @@ def write_archive(
         path: The file.
         selection: What to put into it.
         project_names: The projects to export; none for everything.
+        with_traces: Whether a backup has the production traces as well. They are in a database of their own,
+            and are as they are some time after the rest.
         replaces: Whether a file of that name is replaced.
         progress: Hears how far it is.
 
@@ -51,23 +62,43 @@ def write_archive(
         ArchiveError: The file exists already, or cannot be written.
         ConfigurationError: The database cannot be used, or has no such project.
     """
+    with create_file(path, replaces=replaces) as file, ArchiveWriter(file) as writer, _name_file(path):
+        manifest = read_database(
+            settings,
+            lambda connection: _write(connection, settings, writer, selection, project_names, progress),
+        )
+        if with_traces:
+            manifest = _add_traces(settings, writer, manifest, progress)
+        writer.finish(manifest)
+        return manifest
 
-    def write(connection: Connection) -> Manifest:
-        try:
-            return _write(connection, settings, file, selection, project_names, progress)
-        except ConnectionError:
-            raise  # of the database
-        except OSError as error:
-            raise cannot_be_written(path, error) from error
 
-    with create_file(path, replaces=replaces) as file:
-        return read_database(settings, write)
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Say of an error of the file that it is one, and of which."""
+    try:
+        yield
+    except ConnectionError:
+        raise  # of the database
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
+
+
+def _add_traces(
+    settings: ServerSettings, writer: ArchiveWriter, manifest: Manifest, progress: Progress
+) -> Manifest:
+    manifest = replace(manifest, with_traces=True, format_version=TRACES_VERSION)
+    if not has_traces(settings):
+        return manifest
+    return read_traces(
+        settings, lambda connection: write_traces(connection, settings, writer, manifest, progress)
+    )
 
 
 def _write(
     connection: Connection,
     settings: ServerSettings,
-    file: IO[bytes],
+    writer: ArchiveWriter,
     selection: Selection,
     project_names: Sequence[str],
     progress: Progress,
@@ -90,12 +121,13 @@ def _write(
         with_comparisons=selection.is_backup or selection.with_comparisons,
     )
     has_gone = not selection.is_backup and has_gone_rows(connection)
-    with ArchiveWriter(file, manifest) as writer:
-        for table, columns in select_tables(connection, selection):
-            query = select_rows(table, columns, selection, has_gone=has_gone)
-            names = [each.name for each in columns]
-            writer.write_table(table.name, names, _read(connection, query, table, columns, progress))
-        return writer.finish()
+    entries = []
+    for table, columns in select_tables(connection, selection):
+        query = select_rows(table, columns, selection, has_gone=has_gone)
+        names = [each.name for each in columns]
+        rows = _read(connection, query, table, columns, progress)
+        entries.append(writer.write_member(table.name, names, rows))
+    return replace(manifest, tables=tuple(entries))
 
 
 def _read(

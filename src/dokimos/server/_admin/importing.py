@@ -9,14 +9,13 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table, func, or_, select, update
 
 from dokimos.errors import ArchiveError
-from dokimos.server._admin.archive import Archive
+from dokimos.server._admin.archive import Archive, Progress
 from dokimos.server._admin.databases import (
     check_is_not_newer,
     hold_database,
     record_command,
     write_database,
 )
-from dokimos.server._admin.export import Progress
 from dokimos.server._admin.loading import LoadReport, check_schema, load_rows
 from dokimos.server._admin.row_text import RowText
 from dokimos.server._admin.table_contents import Content

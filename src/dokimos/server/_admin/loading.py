@@ -10,9 +10,8 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Table, select
 
 from dokimos.errors import ArchiveError
-from dokimos.server._admin.archive import Archive, TableEntry
+from dokimos.server._admin.archive import Archive, Progress, TableEntry
 from dokimos.server._admin.existing_rows import ExistingRows
-from dokimos.server._admin.export import Progress
 from dokimos.server._admin.row_text import InvalidRow, Row, RowText
 from dokimos.server._admin.table_contents import CONTENTS, UNITS, Content
 from dokimos.server._db.bulk_rows import RowsRefused, insert_in_bulk

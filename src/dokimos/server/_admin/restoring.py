@@ -12,7 +12,7 @@ from typing import Final
 from sqlalchemy import Connection, inspect, select
 
 from dokimos.errors import ArchiveError, ConfigurationError
-from dokimos.server._admin.archive import Archive
+from dokimos.server._admin.archive import Archive, Progress
 from dokimos.server._admin.databases import (
     check_is_not_newer,
     check_no_server_runs,
@@ -22,11 +22,18 @@ from dokimos.server._admin.databases import (
     record_command,
     write_database,
 )
-from dokimos.server._admin.export import Progress
 from dokimos.server._admin.loading import LoadReport, check_schema, load_rows
 from dokimos.server._admin.table_contents import CONTENTS, Content
+from dokimos.server._admin.trace_archive import check_traces, empty_traces, has_trace_rows, load_traces
+from dokimos.server._admin.trace_database import (
+    are_in_file,
+    describe_traces,
+    has_traces,
+    read_traces,
+    write_traces,
+)
 from dokimos.server._db.database import DatabaseUnavailable
-from dokimos.server._db.migrate import migrate
+from dokimos.server._db.migrate import TRACE_MIGRATIONS, migrate
 from dokimos.server._db.schema import METADATA
 from dokimos.server._settings import ServerSettings
 
@@ -41,6 +48,8 @@ def restore_archive(
     progress: Progress = lambda table, rows: None,
 ) -> LoadReport:
     """Make a database what a backup holds: all of it, or the database stays as it is.
+
+    Traces that are in it take the place of those that are there; without, those stay as they are.
 
     Args:
         settings: Name the database, which is to be empty.
@@ -59,10 +68,43 @@ def restore_archive(
                 f"'dokimos db import'."
             )
         check_schema(archive)
+        check_traces(archive)
         with hold_database(settings, "A restore"):
+            _check_traces_may_go(settings, archive, replaces)
             if settings.database_url is not None:
-                return _restore_postgres(settings, archive, replaces, progress)
-            return _restore_sqlite(settings, archive, replaces, progress)
+                report = _restore_postgres(settings, archive, replaces, progress)
+            else:
+                report = _restore_sqlite(settings, archive, replaces, progress)
+            if archive.manifest.with_traces and not _go_together(settings):
+                report.added.update(
+                    write_traces(settings, lambda connection: _replace_traces(connection, archive, progress))
+                )
+            return report
+
+
+def _go_together(settings: ServerSettings) -> bool:
+    """Whether traces are restored with everything else: in its transaction, or as a file beside its file."""
+    if settings.database_url is None:
+        return are_in_file(settings)
+    return settings.traces.database_url in (None, settings.database_url)
+
+
+def _check_traces_may_go(settings: ServerSettings, archive: Archive, replaces: bool) -> None:
+    """Refuse to lose traces that nobody has given up; a file may be damaged where they are."""
+    if replaces or not archive.manifest.with_traces or not has_traces(settings):
+        return
+    if read_traces(settings, has_trace_rows):
+        raise ConfigurationError(
+            f"{describe_traces(settings)} has traces, and the backup has some too. Restore into an empty "
+            "database; or give --replace, with which everything that is in this one is lost."
+        )
+
+
+def _replace_traces(connection: Connection, archive: Archive, progress: Progress) -> dict[str, int]:
+    """Make the traces of a PostgreSQL what a backup has."""
+    migrate(connection, TRACE_MIGRATIONS)
+    empty_traces(connection)
+    return load_traces(connection, archive, progress)
 
 
 def _restore_postgres(
@@ -79,6 +121,8 @@ def _restore_postgres(
             _check_may_replace(settings, replaces)
         connection.exec_driver_sql(f"TRUNCATE {names}")
         report = load_rows(connection, archive, contents=_EVERYTHING, progress=progress)
+        if archive.manifest.with_traces and _go_together(settings):
+            report.added.update(_replace_traces(connection, archive, progress))
         _record(connection, archive)
         connection.exec_driver_sql("ANALYZE")  # so that the first pages are not planned for empty tables
         return report
@@ -103,11 +147,24 @@ def _restore_sqlite(
         _record(connection, archive)
         return report
 
+    def load_their_traces(connection: Connection) -> dict[str, int]:
+        migrate(connection, TRACE_MIGRATIONS)
+        return load_traces(connection, archive, progress)
+
     try:
-        with _new_file(target.with_name(f"{target.name}.restoring"), _mode_of(target)) as new:
+        with contextlib.ExitStack() as files:
+            new = files.enter_context(_new_file(target))
             report = build_file(new, load)
-            leave_wal(target)
-            os.replace(new, target)
+            # Both are whole before either takes its place; who is killed in between restores once more.
+            places = [(new, target)]
+            if archive.manifest.with_traces and _go_together(settings):
+                traces = files.enter_context(_new_file(settings.sqlite_trace_path))
+                report.added.update(build_file(traces, load_their_traces, reclaims_space=True))
+                places.insert(0, (traces, settings.sqlite_trace_path))
+            for _, place in places:
+                leave_wal(place)
+            for file, place in places:
+                os.replace(file, place)
     except (OSError, DatabaseUnavailable) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"The database cannot be written: {target}: {reason}") from error
@@ -121,8 +178,9 @@ def _record(connection: Connection, archive: Archive) -> None:
 
 
 @contextlib.contextmanager
-def _new_file(path: Path, mode: int) -> Iterator[Path]:
-    """An empty file, which is not there any more when the block ends by an error."""
+def _new_file(target: Path) -> Iterator[Path]:
+    """An empty file beside another one, which is not there any more when the block ends by an error."""
+    path, mode = target.with_name(f"{target.name}.restoring"), _mode_of(target)
     path.unlink(missing_ok=True)  # what a process left that was killed
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import Column
+from sqlalchemy import Column, LargeBinary
 
 from dokimos.server._db.columns import Flag, Id
 
@@ -22,7 +23,7 @@ class RowText:
     """Converts rows between what a driver takes and returns, and the lines of an archive.
 
     A line is a JSON array with a value for each column: ids as UUIDs, times as microseconds since 1970,
-    truth values as `true` and `false`. Texts that are themselves JSON are strings.
+    truth values as `true` and `false`, bytes in Base64. Texts that are themselves JSON are strings.
 
     Args:
         columns: The columns of a row, in order.
@@ -33,6 +34,7 @@ class RowText:
         self._count = len(columns)
         self._ids = [index for index, column in enumerate(columns) if isinstance(column.type, Id)]
         self._flags = [index for index, column in enumerate(columns) if isinstance(column.type, Flag)]
+        self._bytes = [index for index, column in enumerate(columns) if isinstance(column.type, LargeBinary)]
         self._is_sqlite = dialect == "sqlite"
 
     def convert(self, rows: Iterable[Sequence[Any]]) -> list[Row]:
@@ -49,6 +51,9 @@ class RowText:
                     value = row[index]
                     if value is not None:
                         row[index] = bool(value)
+        for index in self._bytes:
+            for row in converted:
+                row[index] = binascii.b2a_base64(row[index], newline=False).decode()
         return converted
 
     def format(self, rows: Iterable[Sequence[Any]]) -> bytes:
@@ -76,7 +81,7 @@ class RowText:
         """Return rows of an archive as the driver takes them.
 
         Raises:
-            InvalidRow: An id is not a UUID.
+            InvalidRow: An id is not a UUID, or bytes are not Base64.
         """
         converted = [row.copy() for row in rows] if self._is_sqlite else rows
         for index in self._ids:
@@ -86,6 +91,9 @@ class RowText:
                     content = _id_bytes(value)
                     if self._is_sqlite:
                         row[index] = content
+        for index in self._bytes:
+            for row in converted:
+                row[index] = _read_bytes(row[index])
         return converted
 
 
@@ -97,3 +105,10 @@ def _id_bytes(value: object) -> bytes:
     if len(content) != _ID_BYTES:
         raise InvalidRow(f"{value!r} is not an id")
     return content
+
+
+def _read_bytes(value: object) -> bytes:
+    try:
+        return binascii.a2b_base64(value, strict_mode=True)  # type: ignore[arg-type] # looked at below
+    except (TypeError, ValueError):
+        raise InvalidRow(f"{str(value)[:40]!r} is not Base64") from None

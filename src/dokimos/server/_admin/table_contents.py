@@ -73,6 +73,7 @@ CONTENTS: Final[dict[str, Content]] = {
     "trace_eval_batches": Content.OPERATION,
     "trace_eval_calls": Content.OPERATION,
     "trace_eval_back_fills": Content.OPERATION,
+    "trace_eval_reviews": Content.OPERATION,
     # They watch traces, which exports do not hold.
     "trace_alerts": Content.OPERATION,
     "trace_alert_firings": Content.OPERATION,

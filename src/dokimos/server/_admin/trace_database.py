@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DatabaseError
@@ -18,6 +19,7 @@ from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, migrate, re
 from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
 from dokimos.server._settings import ServerSettings
 
+T = TypeVar("T")
 _CHECKED: Final = 1000
 """The newest traces, whose spans are counted: all of them may be many millions."""
 _NAMED: Final = 20
@@ -25,7 +27,7 @@ _NAMED: Final = 20
 
 def has_traces(settings: ServerSettings) -> bool:
     """Whether a server has made a database of traces: on PostgreSQL that is found out by asking it."""
-    return not _is_file(settings) or settings.sqlite_trace_path.is_file()
+    return not are_in_file(settings) or settings.sqlite_trace_path.is_file()
 
 
 def describe_traces(settings: ServerSettings) -> str:
@@ -36,6 +38,30 @@ def describe_traces(settings: ServerSettings) -> str:
     from sqlalchemy import make_url
 
     return make_url(url).render_as_string(hide_password=True)
+
+
+def read_traces(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
+    """Run a query on one snapshot of the traces, also while servers run.
+
+    Raises:
+        ConfigurationError: Their database cannot be used.
+    """
+    try:
+        return read_traces_once(settings, query)
+    except (DatabaseUnavailable, DatabaseError) as error:
+        raise _cannot_be_used(settings, error) from error
+
+
+def write_traces(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
+    """Run a change of the traces as one transaction; on SQLite, whoever calls this holds the folder.
+
+    Raises:
+        ConfigurationError: Their database cannot be used; nothing was changed.
+    """
+    try:
+        return write_traces_once(settings, change)
+    except (DatabaseUnavailable, DatabaseError) as error:
+        raise _cannot_be_used(settings, error) from error
 
 
 def check_traces(settings: ServerSettings, report: CheckReport) -> None:
@@ -62,15 +88,11 @@ def upgrade_traces(settings: ServerSettings, *, only_check: bool) -> tuple[str |
     """
     if not has_traces(settings):
         return None, False  # the server makes the file, with a setting that comes before its first table
-    try:
-        version = read_traces_once(settings, _read_version)
-        is_old = version is None or (version.isdecimal() and version < TRACE_HEAD)
-        if is_old and not only_check:
-            with hold_database(settings, "An upgrade"):
-                write_traces_once(settings, lambda connection: migrate(connection, TRACE_MIGRATIONS))
-    except (DatabaseUnavailable, DatabaseError) as error:
-        reason = getattr(error, "orig", None) or error
-        raise ConfigurationError(f"{describe_traces(settings)} cannot be used: {reason}") from error
+    version = read_traces(settings, _read_version)
+    is_old = version is None or (version.isdecimal() and version < TRACE_HEAD)
+    if is_old and not only_check:
+        with hold_database(settings, "An upgrade"):
+            write_traces(settings, lambda connection: migrate(connection, TRACE_MIGRATIONS))
     return version, is_old
 
 
@@ -81,7 +103,7 @@ def copy_traces(settings: ServerSettings, path: Path, *, replaces: bool) -> int:
         ArchiveError: The copy exists already, or cannot be written.
         ConfigurationError: The traces are in PostgreSQL, or there are none.
     """
-    if not _is_file(settings):
+    if not are_in_file(settings):
         raise ConfigurationError(
             f"The traces are in {describe_traces(settings)}: copy them with pg_dump. --traces copies the "
             "file of SQLite."
@@ -118,8 +140,14 @@ def _copy_file(source: Path, target: Path) -> None:
         connection.close()
 
 
-def _is_file(settings: ServerSettings) -> bool:
+def are_in_file(settings: ServerSettings) -> bool:
+    """Whether the traces are in a file of SQLite."""
     return (settings.traces.database_url or settings.database_url) is None
+
+
+def _cannot_be_used(settings: ServerSettings, error: Exception) -> ConfigurationError:
+    reason = getattr(error, "orig", None) or error
+    return ConfigurationError(f"{describe_traces(settings)} cannot be used: {reason}")
 
 
 def _read_version(connection: Connection) -> str | None:
@@ -136,7 +164,7 @@ def _check(connection: Connection, settings: ServerSettings, report: CheckReport
     if version != TRACE_HEAD:
         problems.append(f"it is {version} and should be {TRACE_HEAD}: run 'dokimos db upgrade'")
     report.add("traces", problems, f"schema {TRACE_HEAD}, {describe_traces(settings)}")
-    if _is_file(settings):
+    if are_in_file(settings):
         size = format_size(settings.sqlite_trace_path.stat().st_size)
         texts = [row[0] for row in connection.exec_driver_sql(f"PRAGMA integrity_check({_NAMED + 1})")]
         report.add("traces", [text for text in texts if text != "ok"], f"the file is sound, {size}")

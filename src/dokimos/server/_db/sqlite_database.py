@@ -221,8 +221,10 @@ def write_once(path: Path, change: Callable[[Connection], T]) -> T:
         raise DatabaseUnavailable(str(error.orig)) from error
 
 
-def build_file(path: Path, change: Callable[[Connection], T]) -> T:
+def build_file(path: Path, change: Callable[[Connection], T], *, reclaims_space: bool = False) -> T:
     """Write a new file, without the means to undo anything: it is worth nothing until this returns.
+
+    With `reclaims_space`, it gives back what removed rows took, which a file decides on at first.
 
     Raises:
         DatabaseUnavailable: The file cannot be written.
@@ -230,6 +232,8 @@ def build_file(path: Path, change: Callable[[Connection], T]) -> T:
     engine = _engine(path, begin="BEGIN IMMEDIATE")
     try:
         with engine.connect() as connection:
+            if reclaims_space:
+                _set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
             for setting in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_LARGE_CACHE_KIB}"):
                 _set_outside_transaction(connection, setting)
             with connection.begin():

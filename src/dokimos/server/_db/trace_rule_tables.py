@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import Column, ForeignKey, Index, Table, Text, text
 
-from dokimos.server._db.columns import LONG, TIME, Flag, Id
+from dokimos.server._db.columns import LONG, NUMBER, TIME, Flag, Id
 from dokimos.server._db.connection_tables import LLM_CONNECTIONS
 from dokimos.server._db.metadata import METADATA
 
@@ -36,6 +36,7 @@ TRACE_EVAL_RULES: Final = Table(
     Column("created_by", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("updated_at", TIME, nullable=False),
+    Column("review", Text),  # JSON: which of its scores people look at; None for none
     Index(None, "project_id"),
     Index(None, "connection_id"),
     sqlite_strict=True,
@@ -83,6 +84,28 @@ TRACE_EVAL_BACK_FILLS: Final = Table(
     Column("completed_at", TIME),
     Index(None, "rule_id"),
     sqlite_strict=True,
+)
+
+TRACE_EVAL_REVIEWS: Final = Table(
+    "trace_eval_reviews",
+    METADATA,
+    # Scores that a rule has put into the review queue, each once.
+    Column("rule_id", Id, ForeignKey("trace_eval_rules.id", ondelete="CASCADE"), primary_key=True),
+    Column("target", Text, primary_key=True),  # as in `trace_eval_jobs`
+    Column("item_id", Id, ForeignKey("items.id", ondelete="CASCADE"), nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("tenant_id", Text),  # whose trace it is
+    Column("day", LONG, nullable=False),  # on which it was scored: the limit of a rule is one of each day
+    Column("failed", Flag, nullable=False),
+    # With which it came into the queue: that of being sampled, times that of being chosen among the scores.
+    Column("probability", NUMBER, nullable=False),
+    Column("observed_at", TIME, nullable=False),  # when the span was received
+    Column("created_at", TIME, nullable=False),
+    Index(None, "rule_id", "day"),
+    Index(None, "rule_id", "observed_at"),
+    Index(None, "item_id"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 TRACE_EVAL_CALLS: Final = Table(

@@ -41,6 +41,7 @@ from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.job_model import JobModel, ModelProblem
 from dokimos.server._workers.judge_faults import FaultWatch, WatchedJudge
 from dokimos.server._workers.judge_models import JobModels
+from dokimos.server._workers.online_reviews import queue_scores
 from dokimos.server._workers.score_export import ScoreExport
 
 if TYPE_CHECKING:
@@ -261,6 +262,7 @@ class OnlineBatch:
             await self._end()
 
     async def _put_off(self, seconds: float, attempt: int, *, is_attempt: bool = True) -> None:
+        await self._queue_scores()
         errors = dict(self._deferred)
         problem = self._problem or self._day_budget
 
@@ -282,8 +284,13 @@ class OnlineBatch:
         await self._end()
 
     async def _end(self) -> None:
+        # Before the batch ends: after a crash nobody would come back to it.
+        await self._queue_scores()
         end = partial(end_batch, batch_id=self.batch.id, lease=self.lease)
         await self._insist(lambda: self._database.write(end))
+
+    async def _queue_scores(self) -> None:
+        await queue_scores(self._database, self._traces, self.batch, self._insist)
 
     async def _insist(self, action: Callable[[], Any]) -> Any:
         """Do something with a database as soon as that is there."""

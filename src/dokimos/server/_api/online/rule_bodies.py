@@ -7,6 +7,7 @@ from dokimos.server._db.ids import parse_id
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.judging.judge_evaluators import CriteriaJudge, EvaluatorSpec, rename_params
 from dokimos.server._services.online.eval_rules import RuleDraft, RuleScope
+from dokimos.server._services.online.review_sampling import parse_review_sampling
 from dokimos.server._services.online.rule_conditions import parse_condition, parse_conditions
 from dokimos.server._services.online.rule_sampling import parse_sampling
 
@@ -24,6 +25,7 @@ def read_draft(body: RuleBody) -> RuleDraft:
     if body.conditions is not None:
         parse_conditions(body.conditions, "conditions")
     parse_sampling(body.sampling)
+    parse_review_sampling(body.review)
     connection_id = None
     if body.connection_id is not None:
         connection_id = parse_id(body.connection_id)
@@ -41,6 +43,7 @@ def read_draft(body: RuleBody) -> RuleDraft:
         spec=_read_spec(body),
         sampling=body.sampling,
         budget=budget or None,
+        review=body.review,
     )
 
 

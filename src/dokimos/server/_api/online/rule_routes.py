@@ -156,6 +156,7 @@ def answer_rule(row: Row[Any]) -> dict[str, Any]:
         "evaluator": {"type": spec.type, "params": dict(spec.params)} if judge is None else None,
         "sampling": _load(row.sampling),
         "budget": _load(row.budget),
+        "review": _load(row.review),
     }
 
 

@@ -43,6 +43,8 @@ class RuleBody(WireModel):
     """`{"rate": 0.1}`, and perhaps `strata`, each with a name, conditions and a rate."""
     budget: BudgetBody | None = None
     """What the rule may cost on a day, in UTC."""
+    review: dict[str, Any] | None = None
+    """Which of its scores people look at: `{"failedRate": 1.0, "otherRate": 0.05, "maxPerDay": 50}`."""
 
 
 class RuleAnswer(WireModel):
@@ -69,6 +71,7 @@ class RuleAnswer(WireModel):
     evaluator: EvaluatorAnswer | None
     sampling: dict[str, Any] | None
     budget: dict[str, Any] | None
+    review: dict[str, Any] | None
 
 
 class BackFillBody(StrictBody):
@@ -149,6 +152,27 @@ class EstimateAnswer(WireModel):
     """The share of what matches that was sampled."""
 
 
+class ReviewStatsAnswer(WireModel):
+    """What people said of scores that a rule put into the review queue."""
+
+    queued_count: int
+    reviewed_count: int
+    """With the verdict CORRECT or INCORRECT."""
+    correct_rate: EstimateAnswer | None
+    """How often people find the answer correct; null for fewer than two reviewed traces."""
+
+
+class RuleReviewsAnswer(WireModel):
+    """What people said of scores that a rule put into the review queue, as the rule had judged."""
+
+    failed: ReviewStatsAnswer
+    other: ReviewStatsAnswer
+    correct_rate: EstimateAnswer | None
+    """Over all that the rule matches; null as long as only failed scores, or only others, were reviewed."""
+    limited_day_count: int
+    """Days on which the limit was reached: what was scored later on them is in no rate."""
+
+
 class RuleStatsAnswer(WireModel):
     """What the scores of a rule say of some time."""
 
@@ -164,3 +188,4 @@ class RuleStatsAnswer(WireModel):
     mean_score: EstimateAnswer | None
     is_complete: bool
     """Whether all jobs of the time are counted; else the latest are."""
+    reviews: RuleReviewsAnswer

@@ -48,6 +48,7 @@ from dokimos.server._services.online.eval_rules import (
     values_of,
 )
 from dokimos.server._services.online.matched_spans import read_traces
+from dokimos.server._services.online.rule_reviews import ReviewStats, summarize_reviews
 from dokimos.server._services.online.trace_jobs import NewEvalJob, read_scores
 
 ROUTER = APIRouter(prefix="/api/v1/projects/{projectId}/trace-eval-rules", tags=["Online evaluation"])
@@ -130,6 +131,7 @@ async def get_stats(
     within = (0.0, 1.0) if judge is None else (judge.min_score, judge.max_score)
     is_cut = len(jobs) > _MAX_SCORES
     stats = await asyncio.to_thread(summarize_jobs, jobs[:_MAX_SCORES], within=within, is_cut=is_cut)
+    reviews = await store.read(lambda connection: summarize_reviews(connection, caller, rule, times))
     return {
         "from": format_time(times[0]),
         "to": format_time(times[1]),
@@ -139,6 +141,12 @@ async def get_stats(
         "passRate": _answer_estimate(stats.pass_rate),
         "meanScore": _answer_estimate(stats.mean_score),
         "isComplete": not stats.is_cut,
+        "reviews": {
+            "failed": _answer_reviews(reviews.failed),
+            "other": _answer_reviews(reviews.other),
+            "correctRate": _answer_estimate(reviews.correct_rate),
+            "limitedDayCount": reviews.limited_days,
+        },
     }
 
 
@@ -247,6 +255,14 @@ def _answer_back_fill(row: Row[Any]) -> dict[str, Any]:
         "jobCount": row.job_count,
         "createdAt": format_time(row.created_at),
         "completedAt": format_time(row.completed_at),
+    }
+
+
+def _answer_reviews(stats: ReviewStats) -> dict[str, Any]:
+    return {
+        "queuedCount": stats.queued,
+        "reviewedCount": stats.reviewed,
+        "correctRate": _answer_estimate(stats.correct_rate),
     }
 
 

@@ -66,6 +66,8 @@ class RuleDraft:
     """JSON, checked; None scores everything."""
     budget: Mapping[str, float] | None
     """Of each day."""
+    review: Mapping[str, Any] | None
+    """JSON, checked: which of its scores people look at; None for none."""
 
 
 RULE_ORDERS: Final = SortKeys(
@@ -263,6 +265,7 @@ def values_of(draft: RuleDraft) -> dict[str, Any]:
         "evaluator": draft.spec.dump(),
         "sampling": None if draft.sampling is None else json.dumps(dict(draft.sampling)),
         "budget": None if draft.budget is None else json.dumps(dict(draft.budget)),
+        "review": None if draft.review is None else json.dumps(dict(draft.review)),
     }
 
 

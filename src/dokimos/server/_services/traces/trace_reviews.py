@@ -57,7 +57,7 @@ class QueuedTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Snapshot:
+class Snapshot:
     """What is put into the queue, and where it belongs."""
 
     place: str
@@ -84,15 +84,16 @@ async def queue_traces(
         RoleError: The caller's role in a project is too low.
     """
     snapshots = [
-        await _take_snapshot(traces, principal, each, f"items[{number}]")
-        for number, each in enumerate(chosen)
+        await take_snapshot(traces, principal, each, f"items[{number}]") for number, each in enumerate(chosen)
     ]
-    return await database.write(partial(_store, principal=principal, snapshots=snapshots))
+    return await database.write(partial(store_snapshots, principal=principal, snapshots=snapshots))
 
 
-async def _take_snapshot(
+async def take_snapshot(
     traces: Database, principal: Principal, chosen: ReviewedTrace, place: str
-) -> _Snapshot:
+) -> Snapshot:
+    """Return what is put into the queue of a trace. Raises what `queue_traces` does."""
+
     def read(connection: Connection) -> tuple[TracePart, Sequence[Row[Any]]]:
         try:
             row = find_trace(connection, principal, chosen.trace)
@@ -107,7 +108,7 @@ async def _take_snapshot(
         return part, _read_scores(connection, row, chosen.span_id)
 
     part, scores = await traces.read(read, Lane.WORK)
-    return _Snapshot(
+    return Snapshot(
         place=place,
         trace_id=part.trace.trace_id,
         span_id=chosen.span_id,
@@ -127,9 +128,10 @@ def _read_scores(connection: Connection, trace: Row[Any], span_id: str | None) -
     return connection.execute(query.order_by(_JOB.score, _JOB.id)).all()
 
 
-def _store(
-    connection: Connection, *, principal: Principal, snapshots: Sequence[_Snapshot]
+def store_snapshots(
+    connection: Connection, principal: Principal, snapshots: Sequence[Snapshot]
 ) -> list[QueuedTrace]:
+    """Put snapshots into the queue, those excepted that are there. Raises what `queue_traces` does."""
     found: dict[int, QueuedTrace] = {}
     places = sorted({(each.project_id, each.tenant or "") for each in snapshots})
     for project_id, tenant in places:  # in one order, so that two requests wait for each other
@@ -149,7 +151,7 @@ def _act_for(principal: Principal, tenant: str) -> Principal:
 
 
 def _store_of_project(
-    connection: Connection, principal: Principal, project_id: str, snapshots: Mapping[int, _Snapshot]
+    connection: Connection, principal: Principal, project_id: str, snapshots: Mapping[int, Snapshot]
 ) -> dict[int, QueuedTrace]:
     query = select(PROJECTS).where(PROJECTS.c.id == project_id, principal.sees(PROJECTS))
     project = connection.execute(query).first()

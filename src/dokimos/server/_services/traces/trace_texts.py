@@ -27,13 +27,22 @@ _MARK: Final = "\u01c2"
 
 def searchable_text(span: NewSpan) -> str:
     """Return what a search for a text looks at."""
-    parts = (span.name, span.input_text, span.output_text, span.error)
+    return join_searchable(span.name, span.input_text, span.output_text, span.error)
+
+
+def join_searchable(*parts: str | None) -> str:
+    """Return the name, input, output and error of a span as one text that is searched in."""
     return "\n".join([part for part in parts if part])[:MAX_INDEXED]
 
 
 def searchable_words(span: NewSpan) -> str:
-    """Return the same for PostgreSQL, whose parser would keep `example.com` or `3.14` as one word."""
-    return _NO_WORD.sub(" ", searchable_text(span))
+    """Return the text of a span for PostgreSQL."""
+    return split_searchable(searchable_text(span))
+
+
+def split_searchable(text: str) -> str:
+    """Return a text in words for PostgreSQL, whose parser would keep `example.com` or `3.14` as one."""
+    return _NO_WORD.sub(" ", text)
 
 
 def split_words(text: str) -> list[str]:

@@ -1,0 +1,153 @@
+"""Production traces in a backup: their tables as they are, written and loaded some rows at a time.
+
+What searches use is not in it. It is made anew from the spans: each database has it in a form of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, Table, func, inspect, select
+
+from dokimos.errors import ArchiveError, ConfigurationError
+from dokimos.server._admin.archive import Archive, ArchiveWriter, Manifest, Progress, TableEntry
+from dokimos.server._admin.row_text import InvalidRow, Row, RowText
+from dokimos.server._admin.trace_database import describe_traces
+from dokimos.server._db.bulk_rows import RowsRefused, insert_in_bulk, stream_rows
+from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, read_version
+from dokimos.server._db.trace_tables import SPANS, TRACE_METADATA
+from dokimos.server._services.traces.restored_spans import RestoredSpans
+from dokimos.server._settings import ServerSettings
+
+_ROWS: Final = 200
+"""Rows in memory at a time: a span may have megabytes."""
+_ROW: Final = "row"
+"""The column of spans that SQLite alone has, by which its index of texts names them."""
+# Spans come last: what is said of them beside their rows is there by then.
+_TABLES: Final = (*(table for table in TRACE_METADATA.sorted_tables if table is not SPANS), SPANS)
+
+
+def write_traces(
+    connection: Connection,
+    settings: ServerSettings,
+    writer: ArchiveWriter,
+    manifest: Manifest,
+    progress: Progress,
+) -> Manifest:
+    """Write all tables of traces; return the manifest with them.
+
+    Raises:
+        ConfigurationError: A newer server has migrated them.
+    """
+    version = read_version(connection, TRACE_MIGRATIONS)
+    if version is None:
+        return replace(manifest, trace_schema=None)
+    if version.isdecimal() and version > TRACE_HEAD:
+        raise ConfigurationError(
+            f"A newer dokimos has migrated {describe_traces(settings)} to {version}, and this one knows "
+            f"{TRACE_HEAD}: use the newer version for this."
+        )
+    inspector = inspect(connection)
+    there = set(inspector.get_table_names())
+    entries = []
+    for table in _TABLES:
+        if table.name in there:
+            names = {each["name"] for each in inspector.get_columns(table.name)} - {_ROW}
+            columns = [each for each in table.columns if each.name in names]
+            rows = _read(connection, table, columns, progress)
+            entries.append(writer.write_member(table.name, [each.name for each in columns], rows))
+    return replace(manifest, trace_schema=version, trace_tables=tuple(entries))
+
+
+def _read(
+    connection: Connection, table: Table, columns: Sequence[Column[Any]], progress: Progress
+) -> Iterator[tuple[bytes, int]]:
+    text = RowText(columns, connection.dialect.name)
+    done = 0
+    progress(table.name, done)
+    for rows in stream_rows(connection, select(*columns), _ROWS):
+        yield text.format(rows), len(rows)
+        done += len(rows)
+        progress(table.name, done)
+
+
+def check_traces(archive: Archive) -> None:
+    """Raise `ArchiveError` for traces of a newer server, or with tables that no server has."""
+    manifest = archive.manifest
+    version = manifest.trace_schema
+    if version is not None and (version > TRACE_HEAD or not version.isdecimal()):
+        raise ArchiveError(
+            f"{archive.path} was written by dokimos {manifest.dokimos_version}, whose tables of traces "
+            f"({version}) are newer than those of this one ({TRACE_HEAD}). Use that version or a newer one."
+        )
+    known = {table.name: place for place, table in enumerate(_TABLES)}
+    places = [known.get(entry.name, -1) for entry in manifest.trace_tables]
+    if -1 in places or places != sorted(set(places)):
+        raise archive.damage("its manifest names tables of traces that no archive has, or in another order")
+    for entry in manifest.trace_tables:
+        columns = set(TRACE_METADATA.tables[entry.name].columns.keys()) - {_ROW}
+        if len(set(entry.columns)) < len(entry.columns) or not set(entry.columns) <= columns:
+            raise archive.damage(f"its manifest names columns that the table {entry.name} does not have")
+        if entry.name == SPANS.name and set(entry.columns) != columns:
+            raise archive.damage(f"its manifest does not name all columns of {entry.name}")
+
+
+def has_trace_rows(connection: Connection) -> bool:
+    """Whether there are traces that would be lost."""
+    if read_version(connection, TRACE_MIGRATIONS) is None:
+        return False
+    return any(
+        connection.execute(
+            select(func.count()).select_from(select(*table.primary_key).limit(1).subquery())
+        ).scalar_one()
+        for table in (TRACE_METADATA.tables["traces"], TRACE_METADATA.tables["trace_days"])
+    )
+
+
+def empty_traces(connection: Connection) -> None:
+    """Remove all traces of a PostgreSQL, whose tables nobody else reads until the transaction ends."""
+    names = ", ".join(table.name for table in _TABLES)
+    connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
+    connection.exec_driver_sql(f"TRUNCATE {names}")
+
+
+def load_traces(connection: Connection, archive: Archive, progress: Progress) -> dict[str, int]:
+    """Insert the traces of an archive into empty tables; return how many rows each table got.
+
+    Raises:
+        ArchiveError: The archive is damaged.
+    """
+    spans = RestoredSpans(connection)
+    counts = {}
+    for entry in archive.manifest.trace_tables:
+        done = 0
+        progress(entry.name, done)
+        table = TRACE_METADATA.tables[entry.name]
+        text = RowText([table.c[name] for name in entry.columns], connection.dialect.name)
+        for lines in archive.read_lines(entry, _ROWS):
+            try:
+                rows = text.to_driver(text.parse(lines))
+                _insert(connection, table, entry, rows, spans)
+            except (InvalidRow, RowsRefused) as error:
+                raise ArchiveError(
+                    f"{archive.path}: {entry.member}, lines {done + 1} to {done + len(lines)}, cannot be "
+                    f"loaded: {error}. Nothing was changed."
+                ) from error
+            done += len(lines)
+            progress(entry.name, done)
+        counts[entry.name] = done
+    return counts
+
+
+def _insert(
+    connection: Connection, table: Table, entry: TableEntry, rows: Sequence[Row], spans: RestoredSpans
+) -> None:
+    if table is not SPANS:
+        insert_in_bulk(connection, table, entry.columns, rows)
+        return
+    try:
+        spans.insert([dict(zip(entry.columns, row, strict=True)) for row in rows])
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidRow(f"it is not a span ({error})") from error

@@ -1,0 +1,221 @@
+"""Scores of rules in the review queue: which ones go there, and what people say of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, func, select, true
+
+from dokimos._core.jsonable import compact_json
+from dokimos.server._db.clock import DAY, now
+from dokimos.server._db.inserts import insert_if_absent
+from dokimos.server._db.tables import PROJECTS
+from dokimos.server._db.trace_rule_tables import TRACE_EVAL_REVIEWS, TRACE_EVAL_RULES
+from dokimos.server._db.trace_tables import TRACE_EVAL_JOBS
+from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.online.estimates import RuleEstimate, estimate_mean
+from dokimos.server._services.online.review_sampling import ReviewSampling, is_chosen, parse_review_sampling
+from dokimos.server._services.reviews.annotations import visible_annotations
+from dokimos.server._services.reviews.reviews import Verdict
+from dokimos.server._services.traces.trace_reviews import Snapshot, store_snapshots
+
+QUEUED_BY: Final = "queuedBy"
+"""In the metadata of an item: the rule that put it into the queue, and with which probability."""
+MAX_REVIEWS: Final = 20_000
+"""Of a rule, that its figures are made of; the latest ones."""
+_REVIEW: Final = TRACE_EVAL_REVIEWS.c
+_RULE: Final = TRACE_EVAL_RULES.c
+_JOB: Final = TRACE_EVAL_JOBS.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStats:
+    """What people said of scores in the queue."""
+
+    queued: int
+    reviewed: int
+    correct_rate: RuleEstimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleReviews:
+    """What people said of the scores of a rule."""
+
+    failed: ReviewStats
+    other: ReviewStats
+    correct_rate: RuleEstimate | None
+    """Over all that the rule matches; None unless some of both were reviewed."""
+    limited_days: int
+    """Days of which as many scores were queued as may be: what came later on them had no chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reviewed:
+    trace: str
+    is_correct: bool
+    probability: float
+
+
+def has_review(connection: Connection, rule_id: str) -> bool:
+    """Say whether people look at scores of a rule."""
+    rule = _find_rule(connection, rule_id)
+    return rule is not None and rule.review is not None
+
+
+def read_scored_jobs(connection: Connection, batch: str) -> Sequence[Row[Any]]:
+    """Return the jobs of a batch that have a score, the oldest first."""
+    query = select(TRACE_EVAL_JOBS).where(_JOB.batch == batch, _JOB.status == "SUCCEEDED")
+    return connection.execute(query.order_by(_JOB.completed_at, _JOB.id)).all()
+
+
+def choose_jobs(connection: Connection, rule_id: str, jobs: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Return jobs that may be queued; `queue_job` decides on each, when those before it are in the queue."""
+    rule = _find_rule(connection, rule_id)
+    sampling = None if rule is None else _read_sampling(rule)
+    if sampling is None:
+        return []
+    known = _find_known(connection, rule_id, [job.target for job in jobs])
+    queued = {day: _count(connection, rule_id, day) for day in {_day_of(job) for job in jobs}}
+    return [
+        job
+        for job in jobs
+        if job.target not in known and _probability(rule_id, sampling, job, queued[_day_of(job)])
+    ]
+
+
+def queue_job(
+    connection: Connection, principal: Principal, rule_id: str, job: Row[Any], snapshot: Snapshot
+) -> bool:
+    """Put what a job has scored into the queue, unless it is there or enough of its day are; say whether.
+
+    Whoever does it again, after a crash, decides alike: the probability only falls as a day's scores come in,
+    so what was not chosen before is not chosen later.
+    """
+    rule = _find_rule(connection, rule_id, for_update=True)  # of two servers, the second counts anew
+    sampling = None if rule is None else _read_sampling(rule)
+    if rule is None or sampling is None or snapshot.project_id != rule.project_id:
+        return False
+    if _find_known(connection, rule_id, [job.target]):
+        return False
+    probability = _probability(rule_id, sampling, job, _count(connection, rule_id, _day_of(job)))
+    if not probability:
+        return False
+    whole = probability * job.probability
+    metadata = json.loads(snapshot.item.metadata or "{}")
+    metadata[QUEUED_BY] = {"ruleId": rule_id, "rule": rule.name, "probability": whole}
+    snapshot.item.metadata = compact_json(metadata)
+    (item,) = store_snapshots(connection, principal, [snapshot])
+    insert_if_absent(
+        connection,
+        TRACE_EVAL_REVIEWS,
+        rule_id=rule_id,
+        target=job.target,
+        item_id=item.item_id,
+        project_id=rule.project_id,
+        tenant_id=snapshot.tenant,
+        day=_day_of(job),
+        failed=job.success is False,
+        probability=whole,
+        observed_at=job.observed_at,
+        created_at=now(),
+    )
+    return True
+
+
+def summarize_reviews(
+    connection: Connection, principal: Principal, rule: Row[Any], times: tuple[int, int]
+) -> RuleReviews:
+    """Return what people said of the scores of a rule whose spans came within some time."""
+    query = (
+        select(TRACE_EVAL_REVIEWS)
+        .where(
+            _REVIEW.rule_id == rule.id,
+            _REVIEW.observed_at >= times[0],
+            _REVIEW.observed_at < times[1],
+            principal.sees(TRACE_EVAL_REVIEWS),
+        )
+        .order_by(_REVIEW.observed_at.desc())
+        .limit(MAX_REVIEWS)
+    )
+    rows = connection.execute(query).all()
+    said = visible_annotations(connection, principal, rule.project_id, [row.item_id for row in rows])
+    decided = {item: row for item, row in said.items() if row.verdict != Verdict.UNSURE}
+    kinds: list[list[_Reviewed]] = []
+    stats: list[ReviewStats] = []
+    for failed in (True, False):
+        queued = [row for row in rows if row.failed is failed]
+        reviewed = _weight(queued, decided)
+        kinds.append(reviewed)
+        stats.append(
+            ReviewStats(queued=len(queued), reviewed=len(reviewed), correct_rate=_estimate(reviewed))
+        )
+    both = [each for kind in kinds for each in kind] if all(kinds) else []
+    sampling = _read_sampling(rule)
+    by_day = Counter(row.day for row in rows)
+    limited = 0 if sampling is None else sum(count >= sampling.max_per_day for count in by_day.values())
+    return RuleReviews(failed=stats[0], other=stats[1], correct_rate=_estimate(both), limited_days=limited)
+
+
+def _weight(queued: Sequence[Row[Any]], decided: dict[str, Row[Any]]) -> list[_Reviewed]:
+    """Return what was reviewed; it also stands for what of its kind waits, which people may come to later."""
+    reviewed = [row for row in queued if row.item_id in decided]
+    in_all = sum(1 / row.probability for row in queued)
+    share = sum(1 / row.probability for row in reviewed) / in_all if in_all else 0.0
+    return [
+        _Reviewed(
+            _trace_of(row.target),
+            decided[row.item_id].verdict == Verdict.CORRECT,
+            min(1.0, row.probability * share),
+        )
+        for row in reviewed
+    ]
+
+
+def _trace_of(target: str) -> str:
+    """Return what scores depend on each other by: the trace, or for a session the session."""
+    return target if target.startswith("session/") else target.partition("/")[0]
+
+
+def _estimate(reviewed: Iterable[_Reviewed]) -> RuleEstimate | None:
+    return estimate_mean(
+        ((each.trace, float(each.is_correct), each.probability) for each in reviewed), within=(0.0, 1.0)
+    )
+
+
+def _find_rule(connection: Connection, rule_id: str, *, for_update: bool = False) -> Row[Any] | None:
+    query = (
+        select(TRACE_EVAL_RULES)
+        .join(PROJECTS, PROJECTS.c.id == _RULE.project_id)
+        .where(_RULE.id == rule_id, _RULE.enabled.is_(true()), PROJECTS.c.deleted_at.is_(None))
+    )
+    return connection.execute(query.with_for_update(of=TRACE_EVAL_RULES) if for_update else query).first()
+
+
+def _read_sampling(rule: Row[Any]) -> ReviewSampling | None:
+    return None if rule.review is None else parse_review_sampling(json.loads(rule.review))
+
+
+def _find_known(connection: Connection, rule_id: str, targets: Sequence[str]) -> set[str]:
+    query = select(_REVIEW.target).where(_REVIEW.rule_id == rule_id, _REVIEW.target.in_(targets))
+    return set(connection.execute(query).scalars())
+
+
+def _count(connection: Connection, rule_id: str, day: int) -> int:
+    is_of_day = (_REVIEW.rule_id == rule_id, _REVIEW.day == day)
+    query = select(func.count()).select_from(TRACE_EVAL_REVIEWS).where(*is_of_day)
+    return int(connection.execute(query).scalar_one())
+
+
+def _day_of(job: Row[Any]) -> int:
+    # Of its score and not of now: who does it again the next day counts as was counted then.
+    return int(job.completed_at // DAY)
+
+
+def _probability(rule_id: str, sampling: ReviewSampling, job: Row[Any], queued: int) -> float:
+    """Return with which probability a score was chosen, 0 where it was not."""
+    probability = sampling.probability_of(has_failed=job.success is False, queued=queued)
+    return probability if is_chosen(rule_id, job.target, probability) else 0.0

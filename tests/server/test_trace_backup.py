@@ -1,0 +1,204 @@
+"""Backups with production traces: what they hold, what they give back, and what goes wrong with them."""
+
+import json
+import os
+import zipfile
+
+import pytest
+from sqlalchemy import select
+from tests.server.db_command import KINDS, Command, open_server
+from tests.server.test_trace_scores import add_jobs
+from tests.server.trace_requests import make_project, send, send_protobuf, span, trace_id
+from tests.server.trace_server import log_export, message_log
+
+from dokimos.server import ServerSettings
+from dokimos.server._admin import trace_archive
+from dokimos.server._db.database import read_traces_once
+from dokimos.server._db.trace_tables import TRACE_METADATA
+
+IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
+PAIRS = [(source, target) for source in KINDS for target in KINDS if IS_LONG or source != target]
+TRACES = "/api/v1/traces"
+SEARCHES = [
+    {"search": "zürich example path"},
+    {"search": "it failed"},
+    {"attribute": "tier=2"},
+    {"attribute": ["region=eu", "tier=3"], "project": "chat"},
+    {"sessionId": "s1"},
+]
+
+
+@pytest.fixture
+def db(monkeypatch, capsys):
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return tmp_path / "archive.zip"
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    monkeypatch.setattr(trace_archive, "_ROWS", 3)
+
+
+def fill(api):
+    """Store traces with all that is easily lost: bytes, logs, scores, both encodings."""
+    project = make_project(api, "chat")
+    for number in range(1, 6):
+        send(
+            api,
+            span(
+                number,
+                error=number == 3,
+                session__id=f"s{number % 2}",
+                input=f"Zürich \0 example.com/path_{number}",
+                raw=b"\x00\xff",
+                tier=number,
+            ),
+            span(number, 2, parent=1, gen_ai__usage__input_tokens=number, gen_ai__request__model="m"),
+            project="chat",
+            region="eu",
+        )
+    send_protobuf(api, span(9, tier=2))
+    logs = log_export(message_log("told beside it", trace=1, number=2), project="chat")
+    assert api.post("/v1/logs", json=logs).status_code == 200
+    add_jobs(api, project, "helpful", {1: (0.2, False), 2: (0.9, True)})
+
+
+def read_rows(settings):
+    """All rows of traces, but what one kind of database alone has."""
+
+    def read(connection):
+        return {
+            table.name: sorted(
+                map(repr, connection.execute(select(*(each for each in table.c if each.name != "row"))))
+            )
+            for table in TRACE_METADATA.sorted_tables
+        }
+
+    return read_traces_once(ServerSettings(**settings), read)
+
+
+def read_answers(api):
+    lists = [api.get(TRACES, params=each).json()["content"] for each in SEARCHES]
+    traces = [api.get(f"{TRACES}/{trace_id(number)}").json() for number in (1, 3, 9)]
+    for each in traces:  # scores of a rule that is not there are removed when a server starts
+        del each["evalJobs"]
+    return lists, traces
+
+
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
+def test_a_restore_gives_the_traces_that_the_source_had(new_database, db, archive, kind, other):
+    source, target = new_database(kind), new_database(other)
+    with open_server(source) as api:
+        fill(api)
+        printed = db.succeed(source, "backup", archive, "--with-traces")  # while the server runs
+        before, rows = read_answers(api), read_rows(source)
+    assert "11 spans" in printed
+    assert "Production traces are not in it" not in printed
+    assert [len(found) for found in before[0]] == [5, 1, 2, 1, 3]
+
+    assert "11 spans" in db.succeed(target, "restore", archive)
+
+    assert read_rows(target) == rows
+    db.succeed(target, "check")
+    with open_server(target) as api:
+        assert read_answers(api) == before
+        send(api, span(3, 7, name="a later one", tier=8), project="chat")  # into a trace that is there
+        send(api, span(10, tier=2), project="chat")
+        assert [
+            each["spanCount"] for each in api.get(TRACES, params={"search": "later"}).json()["content"]
+        ] == [3]
+        assert len(api.get(TRACES, params={"attribute": "tier=2"}).json()["content"]) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS if IS_LONG else ["postgresql"])
+def test_traces_are_replaced_only_when_they_are_given_up(new_database, db, archive, kind):
+    source, target = new_database("sqlite"), new_database(kind)
+    with open_server(source) as api:
+        send(api, span(1))
+    db.succeed(source, "backup", archive, "--with-traces")
+    with open_server(target) as api:
+        send(api, span(2), span(2, 2))
+    rows = read_rows(target)
+
+    code, printed = db(target, "restore", archive)
+    assert (code, "has traces, and the backup has some too" in printed) == (2, True), printed
+    assert read_rows(target) == rows
+    db.succeed(target, "restore", "--replace", archive)
+    assert read_rows(target) == read_rows(source)
+
+
+@pytest.mark.parametrize("kind", KINDS if IS_LONG else ["sqlite"])
+def test_a_damaged_backup_changes_neither_database(new_database, db, archive, kind):
+    source, target = new_database("sqlite"), new_database(kind)
+    with open_server(source) as api:
+        send(api, span(1), span(1, 2), project=None)
+    db.succeed(source, "backup", archive, "--with-traces")
+    with open_server(target) as api:
+        make_project(api, "mine")
+        send(api, span(2))
+    rows = read_rows(target)
+    with zipfile.ZipFile(archive) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+
+    for change in (damage_body, name_other_column, claim_newer_schema):
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, content in change(dict(members)).items():
+                file.writestr(name, content)
+        code, printed = db(target, "restore", "--replace", archive)
+        assert code == 2, printed
+        assert read_rows(target) == rows
+        with open_server(target) as api:
+            assert [each["name"] for each in api.get("/api/v1/projects").json()] == ["mine"]
+
+
+def damage_body(members):
+    lines = members["tables/spans.jsonl"].splitlines(keepends=True)
+    row = json.loads(lines[-1])
+    row[-2] = "!" + row[-2]
+    members["tables/spans.jsonl"] = b"".join(lines[:-1]) + json.dumps(row).encode() + b"\n"
+    return members
+
+
+def name_other_column(members):
+    return change_manifest(members, lambda manifest: manifest["trace_tables"][-1]["columns"].append("x"))
+
+
+def claim_newer_schema(members):
+    return change_manifest(members, lambda manifest: manifest.update(trace_schema="9999"))
+
+
+def change_manifest(members, change):
+    manifest = json.loads(members["manifest.json"])
+    change(manifest)
+    members["manifest.json"] = json.dumps(manifest).encode()
+    return members
+
+
+def test_a_backup_of_a_server_without_traces_empties_those_of_the_target(new_database, db, archive):
+    source, target = new_database("sqlite"), new_database("sqlite")
+    with open_server(source) as api:
+        make_project(api, "chat")
+    (source["data_dir"] / "traces.db").unlink()
+    db.succeed(source, "backup", archive, "--with-traces")
+    with open_server(target) as api:
+        send(api, span(1))
+
+    db.succeed(target, "restore", "--replace", archive)
+
+    assert read_rows(target) == {table.name: [] for table in TRACE_METADATA.sorted_tables}
+
+
+def test_an_import_leaves_the_traces_of_a_backup_out(new_database, db, archive):
+    source, target = new_database("sqlite"), new_database("sqlite")
+    with open_server(source) as api:
+        send(api, span(1))
+        make_project(api, "chat")
+    db.succeed(source, "backup", archive, "--with-traces")
+
+    assert "project" in db.succeed(target, "import", archive)
+
+    assert not (target["data_dir"] / "traces.db").exists()
