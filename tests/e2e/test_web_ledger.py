@@ -1,0 +1,130 @@
+"""Pages of what is counted and not overwritten: judge calls, users of a dataset, reviewers, alerts."""
+
+import uuid
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from tests.e2e.conftest import noting_page
+from tests.server.counting_endpoint import CountingEndpoint
+from tests.server.server_process import Process, execute, wait_until
+
+HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
+PROJECT = f'{HOSTILE} a/b % "'
+OWN = f"/projects/{quote(PROJECT, safe='')}"
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    """An open server of this machine alone, so that it may call this machine."""
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    process = Process(
+        {"data_dir": folder, "encryption_keys": ["passphrase"], "judging": {"poll_seconds": 0.05}}
+    )
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def judged(server, folder):
+    """A run that a model has judged, with one call that failed and one of which nobody knows how it ended."""
+    run = server.call("POST", f"{OWN}/runs", {"experimentName": "answers", "name": HOSTILE})[1]["runId"]
+    items = [{"inputs": {"q": f"{n}"}, "actualOutputs": {"a": f"{HOSTILE} {n}"}} for n in range(3)]
+    server.call("POST", f"/runs/{run}/items", {"items": items})
+    server.call("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+    with CountingEndpoint('{"reason": "fine", "score": 1}') as endpoint:
+        connection = server.call("POST", "/llm-connections", {
+            "name": HOSTILE, "baseUrl": endpoint.url, "model": "judge-1", "protocol": "CHAT_COMPLETIONS",
+            "apiKey": "sk-not-real-123", "inputPricePerMillion": 1000, "outputPricePerMillion": 1000,
+        })[1]  # fmt: skip
+        job = server.call("POST", f"/runs/{run}/judge-jobs", {
+            "evaluatorName": "polite", "connectionId": connection["id"], "criteria": "Is it polite?",
+            "evaluationParams": ["ACTUAL_OUTPUT"], "minScore": 0, "maxScore": 1,
+            "budget": {"maxCalls": 50},
+        })[1]  # fmt: skip
+        path = f"/runs/{run}/judge-jobs/{job['id']}"
+        wait_until(lambda: server.call("GET", path)[1]["completedAt"] is not None, "the job is over")
+    for status in ("FAILED", "LOST"):
+        execute({"data_dir": folder}, f"""
+            INSERT INTO judge_calls (id, job_id, project_id, key, identity, status, calls, tokens, nano_usd,
+                problem, lease, created_at, answered_at)
+            SELECT x'{uuid.uuid4().hex}', job_id, project_id, '{status}', identity, '{status}', 1, 0, 0,
+                '500 {HOSTILE}', lease, created_at - 1, created_at FROM judge_calls LIMIT 1""")  # fmt: skip
+    return {"run": run, "job": job["id"], "connection": connection["id"]}
+
+
+@pytest.fixture
+def visit(chromium, server):
+    """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
+    opened = []
+
+    def open_page(address, *, width=1280, scheme="light", expects=()):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = noting_page(context, server.address)
+        page.expects = expects
+        opened.append(page)
+        page.set_default_timeout(15_000)
+        page.goto(server.address + address)
+        page.locator("main h1").first.wait_for()
+        return page
+
+    yield open_page
+    for page in opened:
+        assert [text for text in page.complaints if not any(word in text for word in page.expects)] == []
+        assert page.evaluate("window.pwned") is None
+        assert page.evaluate(OVERFLOW) <= 0
+        page.context.close()
+
+
+def test_judge_calls_are_reached_from_their_job_filtered_in_the_address_and_summed(
+    visit, judged, find_barriers
+):
+    page = visit(f"/runs/{judged['run']}", scheme="dark")
+    page.get_by_role("link", name="3 judge calls").click()
+    page.get_by_role("heading", name="Judge calls").wait_for()
+    calls = page.get_by_role("region", name="Calls")
+    calls.get_by_text("5 calls shown").wait_for()
+    assert parse_qs(urlsplit(page.url).query)["job"] == [judged["job"]]
+    assert page.get_by_role("img", name="Spent on each of the last 30 days: $0.0270 today").count() == 1
+    assert page.get_by_text("$0.0270 spent today").count() == 1
+    assert page.get_by_role("row").filter(has_text="50 calls").get_by_text("succeeded").count() == 1
+
+    calls.get_by_role("button", name="! lost").click()
+    calls.get_by_text("1 call shown").wait_for()
+    assert "⟨U+202E⟩reversed" in calls.get_by_role("row").last.inner_text()
+    assert parse_qs(urlsplit(page.url).query)["state"] == ["LOST"]
+    page.reload()
+    calls.get_by_text("1 call shown").wait_for()
+    calls.get_by_label("Connection").select_option(judged["connection"])
+    calls.get_by_role("button", name="✗ failed").click()
+    calls.get_by_text("Calls, of these").wait_for()
+    page.get_by_role("button", name="Tokens").click()
+    page.get_by_role("img", name="27 tokens today").wait_for()
+    assert find_barriers(page) == []
+    calls.get_by_role("button", name="… in flight").click()
+    calls.get_by_text("No call is like this").wait_for()
+    calls.get_by_role("button", name="Show all calls").click()
+    calls.get_by_text("5 calls shown").wait_for()
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate(OVERFLOW) <= 0
+
+
+def test_a_dataset_names_the_runs_that_used_it_or_one_version_of_it(visit, server):
+    server.call("POST", "/datasets", {"name": "orders"})
+    for _ in range(2):
+        server.call("POST", "/datasets/orders/versions", {"items": [{"inputs": {"q": "?"}}]})
+    body = {"experimentName": "answers", "datasetName": "orders", "datasetVersion": 1}
+    run = server.call("POST", f"{OWN}/runs", body)[1]["runId"]
+    page = visit("/datasets/orders")
+    page.get_by_text("Runs that used it").click()
+    page.get_by_text("1 run shown").wait_for()
+    page.get_by_role("button", name="Version 2 only").click()
+    page.get_by_text("No run has used this version").wait_for()
+    page.get_by_role("button", name="All versions").click()
+    page.locator(f"a[href='/runs/{run}']").click()
+    page.wait_for_url(f"**/runs/{run}")
