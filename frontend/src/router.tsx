@@ -108,6 +108,8 @@ const oneOf = <T extends string>(value: unknown, ...choices: readonly T[]): T | 
 export interface ReviewSearch extends QueueFilter {
   /** The item that is shown, by its id. */
   readonly item?: string;
+  /** Of so many days the progress of the reviewers is shown. */
+  readonly reviewers?: 1 | 7 | 30;
 }
 
 export const reviewRoute = createRoute({
@@ -125,6 +127,7 @@ export const reviewRoute = createRoute({
       assigned: oneOf(search["assigned"], "me", "nobody"),
       order: oneOf(search["order"], "oldest"),
       item: text(search["item"]),
+      reviewers: ([1, 7, 30] as const).find((days) => days === Number(search["reviewers"])),
     }),
   component: lazy(() => import("./pages/review").then((page) => ({ default: page.ReviewPage }))),
 });

@@ -128,3 +128,20 @@ def test_a_dataset_names_the_runs_that_used_it_or_one_version_of_it(visit, serve
     page.get_by_role("button", name="All versions").click()
     page.locator(f"a[href='/runs/{run}']").click()
     page.wait_for_url(f"**/runs/{run}")
+
+
+def test_the_review_queue_says_what_each_reviewer_has_done_and_what_is_left(visit, server, judged):
+    (first, *_) = server.call("GET", f"/review-queue?runId={judged['run']}")[1]["content"]
+    path = f"/runs/{judged['run']}/items/{first['itemId']}/review"
+    assert server.call("PUT", path, {"verdict": "CORRECT"})[0] == 200
+    page = visit(f"/review-queue?runId={judged['run']}", width=360, scheme="dark")
+    page.get_by_role("button", name="Reviewers").click()
+    panel = page.get_by_role("region", name="Reviewers")
+    panel.get_by_text("1 item reviewed, 2 left").wait_for()
+    assert panel.get_by_role("row").last.inner_text().split("\n")[:2] == ["system", "you"]
+    panel.get_by_role("button", name="Last 30 days").click()
+    page.wait_for_url("**reviewers=30**")
+    page.reload()
+    panel.get_by_text("1 item reviewed, 2 left").wait_for()
+    panel.get_by_role("button", name="Close").click()
+    panel.wait_for(state="detached")

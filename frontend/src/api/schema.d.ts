@@ -2164,10 +2164,42 @@ export interface components {
         ReviewClaimAnswer: {
             /** Reviewer */
             reviewer: string;
+            /** Reviewername */
+            reviewerName: string | null;
             /** Expiresat */
             expiresAt: string | null;
             /** Assignedby */
             assignedBy: string | null;
+        };
+        /**
+         * ReviewProgressAnswer
+         * @description How far people are with a queue.
+         */
+        ReviewProgressAnswer: {
+            /** Since */
+            since: string;
+            /** Left */
+            left: number;
+            /** Reviewers */
+            reviewers: components["schemas"]["ReviewerAnswer"][];
+        };
+        /**
+         * ReviewerAnswer
+         * @description What a person has done, and what it has taken on.
+         */
+        ReviewerAnswer: {
+            /** Reviewer */
+            reviewer: string;
+            /** Name */
+            name: string | null;
+            /** Reviewed */
+            reviewed: number;
+            /** Lastat */
+            lastAt: string | null;
+            /** Claimed */
+            claimed: number;
+            /** Assigned */
+            assigned: number;
         };
         /**
          * ReviewerPairAnswer
