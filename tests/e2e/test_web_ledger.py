@@ -1,5 +1,7 @@
 """Pages of what is counted and not overwritten: judge calls, users of a dataset, reviewers, alerts."""
 
+import json
+import time
 import uuid
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -7,6 +9,10 @@ import pytest
 from tests.e2e.conftest import noting_page
 from tests.server.counting_endpoint import CountingEndpoint
 from tests.server.server_process import Process, execute, wait_until
+
+from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind, Direction, Metric
+from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
+from dokimos.server._services.trace_alerts.observations import Observation
 
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
 PROJECT = f'{HOSTILE} a/b % "'
@@ -145,3 +151,38 @@ def test_the_review_queue_says_what_each_reviewer_has_done_and_what_is_left(visi
     panel.get_by_text("1 item reviewed, 2 left").wait_for()
     panel.get_by_role("button", name="Close").click()
     panel.wait_for(state="detached")
+
+
+def store_evidence(folder, alert):
+    """Let an alert have seen a change half an hour ago, without the traces of it."""
+    config = AlertConfig(
+        kind=AlertKind.CHANGE, metric=Metric.ERROR_RATE, direction=Direction.RISE, reference=0.1
+    )
+    watch, now = ChangeWatch(config, None, 1.0), int(time.time() * 1e6)
+    for place in range(300):
+        watch.add(
+            Observation(now - (300 - place) * 60_000_000, float(place % (10 if place < 200 else 2) == 0))
+        )
+    execute({"data_dir": folder}, f"""
+        UPDATE trace_alerts SET state = '{json.dumps(watch.state())}', status = '{watch.status}',
+            observation_count = 300 WHERE id = x'{alert.replace("-", "")}'""")  # fmt: skip
+    return watch
+
+
+def test_an_alert_draws_how_its_evidence_went(visit, server, folder, judged, find_barriers):
+    project = next(each["id"] for each in server.call("GET", "/projects")[1] if each["name"] == PROJECT)
+    body = {"name": "more errors", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+    alert = server.call("POST", f"/projects/{project}/trace-alerts", body)[1]["id"]
+    address = f"/trace-alerts?project={quote(PROJECT, safe='')}&alert={alert}"
+    page = visit(address, scheme="dark")
+    page.get_by_text("There is a line as soon as two traces were seen").wait_for()
+    watch = store_evidence(folder, alert)
+    page.reload()
+    picture = page.get_by_role("img", name="Evidence from")
+    picture.wait_for()
+    assert watch.status == "FIRING"
+    assert "it fires at 365.25" in picture.get_attribute("aria-label")
+    assert picture.locator("circle").count() == sum(point.is_firing for point in watch.history)
+    assert find_barriers(page) == []
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate(OVERFLOW) <= 0

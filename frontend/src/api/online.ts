@@ -1,5 +1,5 @@
 /** What the pages of rules and alerts ask the server for. */
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import { ApiError, change, get } from "./client";
 import { projectsQuery } from "./queries";
 import type { components } from "./schema";
@@ -12,6 +12,7 @@ export type BackFill = Schemas["BackFillAnswer"];
 export type TraceAlert = Schemas["TraceAlertAnswer"];
 export type Firing = Schemas["FiringAnswer"];
 export type BackTest = Schemas["BackTestAnswer"];
+export type EvidencePoint = Schemas["EvidencePointAnswer"];
 export type Mean = Schemas["MeanAnswer"];
 
 const LIVE_MS = 10_000;
@@ -94,6 +95,14 @@ export const firingsQuery = (project: string, alert: string) =>
     queryKey: ["trace-alerts", project, "firings", alert],
     queryFn: ({ signal }) => get<Firing[]>(`/projects/${project}/trace-alerts/${alert}/firings`, {}, signal),
     refetchInterval: LIVE_MS,
+  });
+
+/** How the evidence went since the alert began to watch. */
+export const evidenceQuery = (alert: TraceAlert) =>
+  queryOptions({
+    queryKey: ["trace-alerts", alert.projectId, "evidence", alert.id, alert.observationCount],
+    queryFn: ({ signal }) => get<EvidencePoint[]>(`/projects/${alert.projectId}/trace-alerts/${alert.id}/evidence`, {}, signal),
+    placeholderData: keepPreviousData,
   });
 
 export const backTestQuery = (alert: TraceAlert) =>

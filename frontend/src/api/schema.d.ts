@@ -1040,6 +1040,23 @@ export interface components {
             falseAlarmsPerYear: number | null;
         };
         /**
+         * EvidencePointAnswer
+         * @description The greatest evidence of some traces that followed each other.
+         */
+        EvidencePointAnswer: {
+            /** At */
+            at: string;
+            /** Evidence */
+            evidence: number;
+            /** Needed */
+            needed: number;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "WATCHING" | "FIRING";
+        };
+        /**
          * ExampleAnswer
          * @description Something that would be scored.
          */

@@ -202,6 +202,16 @@ class TraceAlertAnswer(WireModel):
     """What it fires on at the moment."""
 
 
+class EvidencePointAnswer(WireModel):
+    """The greatest evidence of some traces that followed each other."""
+
+    at: str
+    evidence: float
+    needed: float
+    """What it took to fire then: the alert's share of the false alarms may have changed since."""
+    status: Literal["WATCHING", "FIRING"]
+
+
 class ChanceAnswer(WireModel):
     """How often a threshold would have fired if nothing had changed."""
 
