@@ -186,3 +186,44 @@ def test_an_alert_draws_how_its_evidence_went(visit, server, folder, judged, fin
     assert find_barriers(page) == []
     page.set_viewport_size({"width": 360, "height": 800})
     assert page.evaluate(OVERFLOW) <= 0
+
+
+def test_a_form_that_somebody_else_has_overtaken_says_so_and_keeps_what_is_typed(visit, server, judged):
+    project = next(each["id"] for each in server.call("GET", "/projects")[1] if each["name"] == PROJECT)
+    connection = {
+        "name": "shared judge",
+        "baseUrl": "http://127.0.0.1:9",
+        "model": "m",
+        "apiKey": "sk-not-real",
+    }
+    stored = server.call("POST", "/llm-connections", connection)[1]
+    hooks = f"/projects/{project}/alert-webhooks"
+    hook = server.call("POST", hooks, {"url": "http://127.0.0.1:9/first"})[1]
+    rules = f"/projects/{project}/trace-eval-rules"
+    body = {
+        "name": "short", "enabled": False, "matchType": "SPAN_NAME", "matchValue": "a",
+        "evaluatorName": "Length", "evaluator": {"type": "length", "params": {"max": 20}},
+    }  # fmt: skip
+    rule = server.call("POST", rules, body)[1]
+    of_rule = f"/trace-eval-rules?project={quote(PROJECT, safe='')}&rule={rule['id']}&edit=true"
+    for address, label, path, theirs, field in (
+        (f"/llm-connections?edit={stored['id']}", "Model", f"/llm-connections/{stored['id']}",
+         {**connection, "model": "theirs"}, "model"),
+        (f"{OWN}/alerts?edit={hook['id']}", "Address", f"{hooks}/{hook['id']}",
+         {"url": "http://127.0.0.1:9/theirs"}, "url"),
+        (of_rule, "Value", f"{rules}/{rule['id']}", {**body, "matchValue": "theirs"}, "matchValue"),
+    ):  # fmt: skip
+        page = visit(address, expects=("status of 412",))
+        typed = page.get_by_label(label, exact=True)
+        typed.wait_for()
+        assert server.call("PUT", path, theirs)[0] == 200
+        mine = "http://127.0.0.1:9/mine"
+        typed.fill(mine)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("somebody else has changed it since you opened it").wait_for()
+        assert typed.input_value() == mine
+        assert "theirs" in server.call("GET", path)[1][field]
+        overwrite = page.get_by_role("button", name="Save mine over it")
+        with page.expect_response(lambda answer: answer.request.method == "PUT" and answer.status == 200):
+            overwrite.click()
+        assert server.call("GET", path)[1][field] == mine

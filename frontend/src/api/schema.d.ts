@@ -394,6 +394,8 @@ export interface components {
             temperature: number | null;
             /** Updatedat */
             updatedAt: string;
+            /** Version */
+            version: string;
             /** Problem */
             problem: string | null;
         };
@@ -2285,6 +2287,8 @@ export interface components {
             createdAt: string;
             /** Updatedat */
             updatedAt: string;
+            /** Version */
+            version: string;
             /** Conditions */
             conditions: {
                 [key: string]: unknown;
@@ -2871,6 +2875,8 @@ export interface components {
             createdAt: string;
             /** Updatedat */
             updatedAt: string;
+            /** Version */
+            version: string;
             /**
              * Status
              * @enum {string}
@@ -3322,6 +3328,8 @@ export interface components {
             problem: string | null;
             /** Failingsince */
             failingSince: string | null;
+            /** Version */
+            version: string | null;
         };
         /**
          * WindowAnswer

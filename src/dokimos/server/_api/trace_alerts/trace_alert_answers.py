@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from dokimos.server._db.clock import format_time
+from dokimos.server._services.row_versions import version_of
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Baseline
 from dokimos.server._services.trace_alerts.alert_progress import make_watch
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
@@ -49,6 +50,7 @@ def answer_alert(
         "window": _answer_window(config),
         "createdAt": format_time(row.created_at),
         "updatedAt": format_time(row.updated_at),
+        "version": version_of(row),
         "status": row.status,
         "problem": problem,
         "falseAlarmsPerYear": share,

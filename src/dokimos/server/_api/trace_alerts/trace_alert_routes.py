@@ -13,6 +13,7 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import Store
+from dokimos.server._api.http.preconditions import IfMatch
 from dokimos.server._api.trace_alerts.trace_alert_answers import (
     answer_alert,
     answer_firing,
@@ -118,12 +119,13 @@ async def replace_alert(
     project_id: ProjectId,
     alert_id: AlertId,
     body: Annotated[TraceAlertBody, Depends(json_body(TraceAlertBody))],
+    expected: IfMatch,
 ) -> dict[str, Any]:
     """Change an alert: one that watches something else begins anew. With `enabled` false it is paused."""
     draft = read_draft(body)
 
     def change(connection: Connection) -> dict[str, Any]:
-        row = change_alert(connection, caller, project_id, alert_id, draft)
+        row = change_alert(connection, caller, project_id, alert_id, draft, expected)
         return _answer(connection, project_id, [row])[0]
 
     return await store.write(change)

@@ -180,6 +180,8 @@ class TraceAlertAnswer(WireModel):
     window: WindowAnswer | None
     created_at: str
     updated_at: str
+    version: str
+    """What `If-Match` takes: it is another one after each change."""
     status: Literal["LEARNING", "WATCHING", "FIRING"]
     problem: str | None
     """Why the alert is not to be relied on, such as a rule that was deleted; null where nothing is wrong."""
