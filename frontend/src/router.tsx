@@ -127,6 +127,8 @@ const share = (value: unknown): number | undefined => (Number(value) > 0 && Numb
 export interface ReviewSearch extends QueueFilter {
   /** The item that is shown, by its id. */
   readonly item?: string;
+  /** Of so many days the progress of the reviewers is shown. */
+  readonly reviewers?: 1 | 7 | 30;
 }
 
 export const reviewRoute = createRoute({
@@ -144,6 +146,7 @@ export const reviewRoute = createRoute({
       assigned: oneOf(search["assigned"], "me", "nobody"),
       order: oneOf(search["order"], "oldest"),
       item: text(search["item"]),
+      reviewers: ([1, 7, 30] as const).find((days) => days === Number(search["reviewers"])),
     }),
   component: lazyPage(() => import("./pages/review"), "ReviewPage"),
 });

@@ -67,10 +67,30 @@ export const projectSettingsRoute = createRoute({
   component: lazyPage(() => import("./pages/project-settings"), "ProjectSettingsPage"),
 });
 
+/** `period`: such as `7d`. `unit`: that of the chart. */
+export type LedgerSearch = { readonly [name in "state" | "job" | "run" | "connection" | "period" | "unit"]?: string };
+
+const CALL_STATES: readonly string[] = ["ANSWERED", "IN_FLIGHT", "UNUSABLE", "FAILED", "LOST", "REPLACED"];
+const SPENDING_UNITS: readonly string[] = ["usd", "tokens", "calls"];
+
+export const ledgerRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/projects/$name/judge-calls",
+  validateSearch: (search: Record<string, unknown>): LedgerSearch => {
+    const { state, unit, ...rest } = readTexts(search, ["state", "job", "run", "connection", "period", "unit"]);
+    return {
+      ...rest,
+      ...(state !== undefined && CALL_STATES.includes(state) ? { state } : {}),
+      ...(unit !== undefined && SPENDING_UNITS.includes(unit) ? { unit } : {}),
+    };
+  },
+  component: lazy(() => import("./pages/ledger").then((page) => ({ default: page.LedgerPage }))),
+});
+
 export const validityRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/validity",
   component: lazyPage(() => import("./pages/validity"), "ValidityPage"),
 });
 
-export const settingsRoutes = [connectionsRoute, keysRoute, webhooksRoute, auditRoute, serverSettingsRoute, projectSettingsRoute, validityRoute] as const;
+export const settingsRoutes = [connectionsRoute, keysRoute, webhooksRoute, auditRoute, serverSettingsRoute, projectSettingsRoute, ledgerRoute, validityRoute] as const;

@@ -18,6 +18,7 @@ from dokimos.server._services.trace_alerts.alert_config import (
 )
 from dokimos.server._services.trace_alerts.alert_progress import make_watch
 from dokimos.server._services.trace_alerts.back_tests import run_back_test
+from dokimos.server._services.trace_alerts.evidence_history import MAX_POINTS
 from dokimos.server._services.trace_alerts.firing_facts import describe_firing
 from dokimos.server._services.trace_alerts.observations import Ended, Fired, Observation
 
@@ -150,3 +151,28 @@ def test_a_firing_is_told_in_each_form():
     assert slack["text"].startswith("&lt;!channel&gt; slow (chat) fires: The typical latency")
     assert generic["text"].startswith("<!channel> slow (chat) fires: ")
     assert (generic["kind"], generic["run"], generic["when"]) == ("traceAlert", None, plain["since"])
+
+
+def test_the_history_of_the_evidence_is_short_and_has_its_peaks_and_when_it_fired():
+    watched = config(reference=300.0, tolerance=50.0, largest_weight=4.0)
+    watch = make_watch(watched, None, 1.0)
+    evidence, fired = [], []
+    for count, each in enumerate(observe(3000), 1):
+        fired += watch.add(each)
+        known = watch.describe()
+        evidence.append(known["evidence"])
+        assert len(watch.history) <= MAX_POINTS
+        if count in (1, MAX_POINTS, MAX_POINTS + 1, 777):
+            assert max(point.evidence for point in watch.history) == pytest.approx(max(evidence), rel=1e-3)
+    history = watch.history
+    firing = next(point for point in history if point.is_firing)
+
+    assert len(history) > MAX_POINTS / 2 - 1
+    assert [point.at for point in history] == sorted(point.at for point in history)
+    assert firing.evidence >= firing.needed == pytest.approx(365, rel=0.01)
+    assert all(point.evidence < point.needed for point in history if point.at < fired[0].evidence["firedAt"])
+    assert len(json.dumps(watch.state()["history"])) < 12_000
+    assert make_watch(watched, json.dumps(watch.state()), 1.0).history == history
+
+    of_an_earlier_version = {name: value for name, value in watch.state().items() if name != "history"}
+    assert make_watch(watched, json.dumps(of_an_earlier_version), 1.0).history == ()

@@ -185,6 +185,10 @@ def _check_that_it_fires(api, project, receiver):
     assert "X-Dokimos-Signature" in call.headers
     assert "webhook-signature" in call.headers
     assert api.get(f"{ALERTS.format(project)}/{alert}/firings").json() == [firing]
+    history = api.get(f"{ALERTS.format(project)}/{alert}/evidence").json()
+    assert 100 <= len(history) <= 200
+    assert (history[0]["status"], history[-1]["status"]) == ("WATCHING", "FIRING")
+    assert next(point for point in history if point["evidence"] >= point["needed"])["at"] == firing["firedAt"]
 
 
 def test_an_acknowledged_alert_watches_again_against_the_same_reference_or_a_new_baseline(api, project):

@@ -42,9 +42,12 @@ export async function get<T>(path: string, query: Query = {}, signal?: AbortSign
   }
 }
 
-/** Changes something: `body` is sent as JSON, a file or a text as it is. A browser says itself where it comes from. */
-export async function change<T>(method: string, path: string, body?: unknown, query: Query = {}): Promise<T> {
-  return send<T>(method, apiPath(path, query), body);
+/**
+ * Changes something: `body` is sent as JSON, a file or a text as it is. A browser says itself where it comes from.
+ * With `version`, the server refuses (412) where what is changed has another one by now.
+ */
+export async function change<T>(method: string, path: string, body?: unknown, query: Query = {}, version: string | null = null): Promise<T> {
+  return send<T>(method, apiPath(path, query), body, undefined, "application/json", version);
 }
 
 export async function send<T>(
@@ -53,6 +56,7 @@ export async function send<T>(
   body?: unknown,
   signal?: AbortSignal,
   type = "application/json",
+  version: string | null = null,
 ): Promise<T> {
   let response: Response;
   let text: string;
@@ -60,7 +64,11 @@ export async function send<T>(
     response = await fetch(url, {
       method,
       signal: signal ?? null,
-      headers: body === undefined ? { Accept: "application/json" } : { Accept: "application/json", "Content-Type": type },
+      headers: {
+        Accept: "application/json",
+        ...(body === undefined ? {} : { "Content-Type": type }),
+        ...(version === null ? {} : { "If-Match": `"${version}"` }),
+      },
       body: body === undefined ? null : body instanceof Blob || typeof body === "string" ? body : JSON.stringify(body),
     });
     text = await response.text();

@@ -1,5 +1,5 @@
 /** What the pages of datasets ask for and change. */
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { ApiError, apiPath, change, get, send } from "./client";
 import type { components } from "./schema";
 
@@ -98,28 +98,19 @@ export const projectDatasetsQuery = (project: string | undefined) =>
     enabled: project !== undefined,
   });
 
-const MOST_PROJECTS = 40;
-const MOST_EXPERIMENTS = 30;
-export const RUNS_LOOKED_AT = 100;
+const RUNS_IN_PAGE = 50;
+export type DatasetRun = Schemas["DatasetRunAnswer"];
 
-/** The newest runs that used a dataset, in all projects that have it. */
-export const usersOfDatasetQuery = (name: string, isWanted: boolean) =>
-  queryOptions({
-    queryKey: ["dataset-users", name],
+/** The runs that used a dataset, or one version of it, the newest first. */
+export const datasetRunsQuery = (name: string, version: string | null, isWanted: boolean) =>
+  infiniteQueryOptions({
+    queryKey: ["dataset-runs", name, version],
     enabled: isWanted,
-    queryFn: async ({ signal }) => {
-      const projects = (await get<Schemas["ProjectAnswer"][]>("/projects", {}, signal)).slice(0, MOST_PROJECTS);
-      const uses = await Promise.all(projects.map(async (project) => {
-        const path = `/projects/${encodeURIComponent(project.name)}`;
-        const known = await get<Schemas["ProjectDatasetAnswer"][]>(`${path}/datasets`, { search: name }, signal);
-        return known.some((one) => one.name === name) ? get<Schemas["ExperimentAnswer"][]>(`${path}/experiments`, {}, signal) : [];
-      }));
-      const runs = await Promise.all(uses.flat().slice(0, MOST_EXPERIMENTS).map(async (experiment) => {
-        const listed = await get<Schemas["RunSummary"][]>(`/experiments/${experiment.id}/runs`, { limit: RUNS_LOOKED_AT }, signal);
-        return listed.filter((run) => run.datasetName === name).map((run) => ({ run, experiment }));
-      }));
-      return runs.flat().sort((a, b) => b.run.startedAt.localeCompare(a.run.startedAt));
-    },
+    queryFn: ({ pageParam, signal }) =>
+      get<DatasetRun[]>(`${datasetPath(name)}/runs`, { datasetVersionId: version, limit: RUNS_IN_PAGE, after: pageParam }, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last: readonly DatasetRun[]) => (last.length < RUNS_IN_PAGE ? null : (last.at(-1)?.id ?? null)),
+    placeholderData: keepPreviousData,
     staleTime: 60_000,
   });
 

@@ -1,6 +1,6 @@
 /** What the pages of rules and alerts ask the server for. */
-import { queryOptions, useQuery } from "@tanstack/react-query";
-import { ApiError, change, get } from "./client";
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
+import { change, get } from "./client";
 import { projectsQuery } from "./queries";
 import type { components } from "./schema";
 
@@ -12,6 +12,7 @@ export type BackFill = Schemas["BackFillAnswer"];
 export type TraceAlert = Schemas["TraceAlertAnswer"];
 export type Firing = Schemas["FiringAnswer"];
 export type BackTest = Schemas["BackTestAnswer"];
+export type EvidencePoint = Schemas["EvidencePointAnswer"];
 export type Mean = Schemas["MeanAnswer"];
 
 const LIVE_MS = 10_000;
@@ -44,7 +45,7 @@ export const backFillsQuery = (project: string, rule: string) =>
 
 /** The fields of a rule as they are sent, without those that the server adds. */
 export function bodyOf(rule: Rule): Record<string, unknown> {
-  const { id: _id, projectId: _project, createdAt: _created, updatedAt: _updated, ...fields } = rule;
+  const { id: _id, projectId: _project, createdAt: _created, updatedAt: _updated, version: _version, ...fields } = rule;
   return withoutNulls(fields);
 }
 
@@ -65,22 +66,12 @@ export const connectionsQuery = queryOptions({
   queryFn: ({ signal }) => get<readonly Schemas["ConnectionAnswer"][]>("/llm-connections", {}, signal),
 });
 
-/** Replaces a rule, unless somebody else has changed it since it was read. */
-export async function replaceRule(rule: Rule, body: Record<string, unknown>): Promise<Rule> {
-  const path = `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`;
-  refuseChanged(rule, await get<Rule>(path));
-  return change<Rule>("PUT", path, body);
-}
+/** Replaces a rule, unless somebody else has changed it since that version; with null, whatever it is. */
+export const replaceRule = (rule: Rule, body: Record<string, unknown>, version: string | null = rule.version) =>
+  change<Rule>("PUT", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`, body, {}, version);
 
-export async function replaceAlert(alert: TraceAlert, body: Record<string, unknown>): Promise<TraceAlert> {
-  const path = `/projects/${alert.projectId}/trace-alerts/${alert.id}`;
-  refuseChanged(alert, await get<TraceAlert>(path));
-  return change<TraceAlert>("PUT", path, body);
-}
-
-function refuseChanged(read: { readonly updatedAt: string }, now: { readonly updatedAt: string }): void {
-  if (read.updatedAt !== now.updatedAt) throw new ApiError(409, "The page now shows how it is; look at it, then save again.");
-}
+export const replaceAlert = (alert: TraceAlert, body: Record<string, unknown>) =>
+  change<TraceAlert>("PUT", `/projects/${alert.projectId}/trace-alerts/${alert.id}`, body, {}, alert.version);
 
 export const alertsQuery = (project: string) =>
   queryOptions({
@@ -94,6 +85,14 @@ export const firingsQuery = (project: string, alert: string) =>
     queryKey: ["trace-alerts", project, "firings", alert],
     queryFn: ({ signal }) => get<Firing[]>(`/projects/${project}/trace-alerts/${alert}/firings`, {}, signal),
     refetchInterval: LIVE_MS,
+  });
+
+/** How the evidence went since the alert began to watch. */
+export const evidenceQuery = (alert: TraceAlert) =>
+  queryOptions({
+    queryKey: ["trace-alerts", alert.projectId, "evidence", alert.id, alert.observationCount],
+    queryFn: ({ signal }) => get<EvidencePoint[]>(`/projects/${alert.projectId}/trace-alerts/${alert.id}/evidence`, {}, signal),
+    placeholderData: keepPreviousData,
   });
 
 export const backTestQuery = (alert: TraceAlert) =>

@@ -1,5 +1,5 @@
 /** What the review queue asks for and changes. */
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { change, get } from "./client";
 import type { components } from "./schema";
 
@@ -50,6 +50,16 @@ export const queueQuery = (filter: QueueFilter) =>
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
+  });
+
+/** What each reviewer has done lately, in the project, experiment or run that the queue is about. */
+export const progressQuery = ({ project, experimentId, runId }: QueueFilter, days: number) =>
+  queryOptions({
+    queryKey: ["review-queue", "progress", project, experimentId, runId, days],
+    queryFn: ({ signal }) =>
+      get<Schemas["ReviewProgressAnswer"]>("/review-queue/progress", { projectName: project, experimentId, runId, days }, signal),
+    placeholderData: keepPreviousData,
+    staleTime: 10_000,
   });
 
 /** How many items wait for a person, whatever they are. */

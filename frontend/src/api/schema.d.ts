@@ -203,6 +203,12 @@ export interface components {
             byChance: components["schemas"]["ChanceAnswer"] | null;
         };
         /**
+         * CallState
+         * @description What became of a call, as people are told.
+         * @enum {string}
+         */
+        CallState: "IN_FLIGHT" | "ANSWERED" | "UNUSABLE" | "FAILED" | "LOST" | "REPLACED";
+        /**
          * CapabilitiesAnswer
          * @description What the server can do that depends on how it was installed and set up.
          */
@@ -388,6 +394,8 @@ export interface components {
             temperature: number | null;
             /** Updatedat */
             updatedAt: string;
+            /** Version */
+            version: string;
             /** Problem */
             problem: string | null;
         };
@@ -629,6 +637,34 @@ export interface components {
             pageable: components["schemas"]["PageableAnswer"];
             /** Content */
             content: components["schemas"]["DatasetItemAnswer"][];
+        };
+        /**
+         * DatasetRunAnswer
+         * @description A run that used a version of a dataset.
+         */
+        DatasetRunAnswer: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string | null;
+            /** Version */
+            version: number;
+            /** Experimentid */
+            experimentId: string;
+            /** Experimentname */
+            experimentName: string;
+            /** Projectname */
+            projectName: string;
+            /** Status */
+            status: string;
+            /** Startedat */
+            startedAt: string;
+            /** Totalitems */
+            totalItems: number;
+            /** Erroredcount */
+            erroredCount: number;
+            /** Passrate */
+            passRate: number | null;
         };
         /**
          * DatasetSummaryAnswer
@@ -1044,6 +1080,23 @@ export interface components {
             needed: number | null;
             /** Falsealarmsperyear */
             falseAlarmsPerYear: number | null;
+        };
+        /**
+         * EvidencePointAnswer
+         * @description The greatest evidence of some traces that followed each other.
+         */
+        EvidencePointAnswer: {
+            /** At */
+            at: string;
+            /** Evidence */
+            evidence: number;
+            /** Needed */
+            needed: number;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "WATCHING" | "FIRING";
         };
         /**
          * ExampleAnswer
@@ -1485,6 +1538,95 @@ export interface components {
             nextAttemptAt: string | null;
             /** Remainingseconds */
             remainingSeconds: number | null;
+        };
+        /**
+         * JudgeBudgetsAnswer
+         * @description What judging a project costs, beside the budgets that hold it.
+         */
+        JudgeBudgetsAnswer: {
+            /** Today */
+            today: string;
+            /** Iscomplete */
+            isComplete: boolean;
+            /** Limitperday */
+            limitPerDay: {
+                [key: string]: unknown;
+            } | null;
+            /** Days */
+            days: components["schemas"]["SpendingDayAnswer"][];
+            /** Jobs */
+            jobs: components["schemas"]["SpendingJobAnswer"][];
+        };
+        /**
+         * JudgeCallAnswer
+         * @description A call to a model that a judge job has made.
+         */
+        JudgeCallAnswer: {
+            /** Id */
+            id: string;
+            /** Createdat */
+            createdAt: string;
+            /** Answeredat */
+            answeredAt: string | null;
+            /** Durationms */
+            durationMs: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "IN_FLIGHT" | "ANSWERED" | "UNUSABLE" | "FAILED" | "LOST" | "REPLACED";
+            /** Problem */
+            problem: string | null;
+            /** Calls */
+            calls: number;
+            /** Tokens */
+            tokens: number;
+            /** Costusd */
+            costUsd: number | null;
+            /** Hasreply */
+            hasReply: boolean;
+            /** Judge */
+            judge: string;
+            /** Jobid */
+            jobId: string;
+            /** Evaluatorname */
+            evaluatorName: string;
+            /** Runid */
+            runId: string;
+            /** Runname */
+            runName: string | null;
+            /** Connectionid */
+            connectionId: string | null;
+            /** Connectionname */
+            connectionName: string | null;
+            /** Model */
+            model: string | null;
+        };
+        /**
+         * JudgeCallTotals
+         * @description What the calls that a filter chooses come to; tokens and cost leave out those in flight.
+         */
+        JudgeCallTotals: {
+            /** Calls */
+            calls: number;
+            /** Tokens */
+            tokens: number;
+            /** Costusd */
+            costUsd: number | null;
+            /** Unpricedcalls */
+            unpricedCalls: number;
+            /** Inflight */
+            inFlight: number;
+            /** Answered */
+            answered: number;
+            /** Unusable */
+            unusable: number;
+            /** Failed */
+            failed: number;
+            /** Lost */
+            lost: number;
+            /** Replaced */
+            replaced: number;
         };
         /**
          * JudgeErrorAnswer
@@ -2081,10 +2223,42 @@ export interface components {
         ReviewClaimAnswer: {
             /** Reviewer */
             reviewer: string;
+            /** Reviewername */
+            reviewerName: string | null;
             /** Expiresat */
             expiresAt: string | null;
             /** Assignedby */
             assignedBy: string | null;
+        };
+        /**
+         * ReviewProgressAnswer
+         * @description How far people are with a queue.
+         */
+        ReviewProgressAnswer: {
+            /** Since */
+            since: string;
+            /** Left */
+            left: number;
+            /** Reviewers */
+            reviewers: components["schemas"]["ReviewerAnswer"][];
+        };
+        /**
+         * ReviewerAnswer
+         * @description What a person has done, and what it has taken on.
+         */
+        ReviewerAnswer: {
+            /** Reviewer */
+            reviewer: string;
+            /** Name */
+            name: string | null;
+            /** Reviewed */
+            reviewed: number;
+            /** Lastat */
+            lastAt: string | null;
+            /** Claimed */
+            claimed: number;
+            /** Assigned */
+            assigned: number;
         };
         /**
          * ReviewerPairAnswer
@@ -2153,6 +2327,8 @@ export interface components {
             createdAt: string;
             /** Updatedat */
             updatedAt: string;
+            /** Version */
+            version: string;
             /** Conditions */
             conditions: {
                 [key: string]: unknown;
@@ -2625,6 +2801,66 @@ export interface components {
             nextAfter: string | null;
         };
         /**
+         * SpendingDayAnswer
+         * @description A day, in UTC, on which calls were made.
+         */
+        SpendingDayAnswer: {
+            /** Calls */
+            calls: number;
+            /** Tokens */
+            tokens: number;
+            /** Costusd */
+            costUsd: number | null;
+            /** Unpricedcalls */
+            unpricedCalls: number;
+            /** Lostcalls */
+            lostCalls: number;
+            /** Reservedcalls */
+            reservedCalls: number;
+            /** Reservedtokens */
+            reservedTokens: number;
+            /** Reservedcostusd */
+            reservedCostUsd: number;
+            /** Day */
+            day: string;
+        };
+        /**
+         * SpendingJobAnswer
+         * @description A judge job that calls a model.
+         */
+        SpendingJobAnswer: {
+            /** Calls */
+            calls: number;
+            /** Tokens */
+            tokens: number;
+            /** Costusd */
+            costUsd: number | null;
+            /** Unpricedcalls */
+            unpricedCalls: number;
+            /** Lostcalls */
+            lostCalls: number;
+            /** Reservedcalls */
+            reservedCalls: number;
+            /** Reservedtokens */
+            reservedTokens: number;
+            /** Reservedcostusd */
+            reservedCostUsd: number;
+            /** Jobid */
+            jobId: string;
+            /** Runid */
+            runId: string;
+            /** Evaluatorname */
+            evaluatorName: string;
+            /** Status */
+            status: string;
+            /** Createdat */
+            createdAt: string;
+            /** Budget */
+            budget: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
          * StatusAnswer
          * @description That something was done.
          */
@@ -2679,6 +2915,8 @@ export interface components {
             createdAt: string;
             /** Updatedat */
             updatedAt: string;
+            /** Version */
+            version: string;
             /**
              * Status
              * @enum {string}
@@ -3130,6 +3368,8 @@ export interface components {
             problem: string | null;
             /** Failingsince */
             failingSince: string | null;
+            /** Version */
+            version: string | null;
         };
         /**
          * WindowAnswer

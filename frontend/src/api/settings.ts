@@ -45,8 +45,9 @@ export const connectionQuery = (id: string) =>
     queryFn: ({ signal }) => get<Connection>(`/llm-connections/${id}`, {}, signal),
   });
 
-export const saveConnection = (id: string | null, body: Partial<ConnectionBody>) =>
-  id === null ? change<Connection>("POST", "/llm-connections", body) : change<Connection>("PUT", `/llm-connections/${id}`, body);
+/** With `version`, only where nobody has changed it since. */
+export const saveConnection = (id: string | null, body: Partial<ConnectionBody>, version: string | null) =>
+  id === null ? change<Connection>("POST", "/llm-connections", body) : change<Connection>("PUT", `/llm-connections/${id}`, body, {}, version);
 
 /** Tries a connection with one tiny request: as it is stored, or as `body` would make it. */
 export const tryConnection = (id: string | null, body?: Partial<ConnectionBody>) =>
@@ -86,8 +87,8 @@ export const deliveriesQuery = (project: string, webhook: string, status: string
     placeholderData: keepPreviousData,
   });
 
-export const saveWebhook = (project: string, id: string | null, body: Partial<WebhookBody>) =>
-  id === null ? change<Webhook>("POST", webhooksPath(project), body) : change<Webhook>("PUT", `${webhooksPath(project)}/${id}`, body);
+export const saveWebhook = (project: string, id: string | null, body: Partial<WebhookBody>, version: string | null) =>
+  id === null ? change<Webhook>("POST", webhooksPath(project), body) : change<Webhook>("PUT", `${webhooksPath(project)}/${id}`, body, {}, version);
 
 export const deleteWebhook = (project: string, id: string) => change<void>("DELETE", `${webhooksPath(project)}/${id}`);
 export const tryWebhook = (project: string, id: string) => change<Delivery>("POST", `${webhooksPath(project)}/${id}/test`);

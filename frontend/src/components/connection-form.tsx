@@ -5,7 +5,7 @@ import { useWrite } from "../api/write";
 import { duration, plural, shown } from "../lib/format";
 import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
 import { NotSaved } from "./notices";
-import { Field, sayRefusal } from "./settings-bits";
+import { Field, isOvertaken, sayOvertaken, sayRefusal } from "./settings-bits";
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   ADDRESS_REFUSED: "the server sends nothing there",
@@ -48,6 +48,7 @@ export function TestResult({ result, onClose }: { result: ConnectionTest; onClos
 export function ConnectionForm({ connection, onClose }: { connection: Connection | null; onClose: () => void }) {
   const [draft, setDraft] = useState<ConnectionDraft>(() => draftOf(connection));
   const [result, setResult] = useState<ConnectionTest | null>(null);
+  const [opened] = useState(connection?.version ?? null); // the list below may show a later one meanwhile
   const change = (next: Partial<ConnectionDraft>) => {
     setDraft({ ...draft, ...next });
     setResult(null);
@@ -55,7 +56,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
   const isKeyMissing = needsKeyAgain(connection, draft);
   const save = useWrite({
     what: "The connection",
-    send: (_: null) => saveConnection(connection?.id ?? null, bodyOf(draft)),
+    send: (version: string | null) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
     keys: () => [["llm-connections"]],
     notice: (answer) => ({ text: `${answer.name} is saved` }),
     onSaved: onClose,
@@ -68,7 +69,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    if (!isKeyMissing) save.save(null);
+    if (!isKeyMissing) save.save(opened);
   };
   const tryDraft = (event: React.MouseEvent<HTMLButtonElement>) => {
     if (event.currentTarget.form?.reportValidity() && !isKeyMissing) test.save(null);
@@ -111,7 +112,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
       </details>
       {result !== null && <TestResult result={result} />}
       <NotSaved write={sayRefusal(test, "The result of the test")} again="Test again" />
-      <NotSaved write={sayRefusal(save, "The connection")} again="Save again" />
+      <NotSaved write={sayOvertaken(save, "The connection", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
         <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>

@@ -1,5 +1,6 @@
 /** Judge jobs of a run: how far they are, what they cost, and a new one. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { type Job, type JobAction, addJob, changeJob, jobsQuery } from "../api/judging";
 import { connectionsQuery } from "../api/online";
@@ -68,7 +69,11 @@ function JobRow({ run, job }: { run: Run; job: Job }) {
         {job.skippedCount > 0 && <span className="sub">{count(job.skippedCount)} skipped</span>}
       </td>
       <td className="num hide-s">{job.errorCount > 0 ? <span className="error">{count(job.errorCount)} !</span> : "–"}</td>
-      <td className="num hide-s">{count(job.calls)}</td>
+      <td className="num hide-s">
+        {job.connectionId === null ? count(job.calls) : (
+          <Link className="link" aria-label={plural(job.calls, "judge call")} to="/projects/$name/judge-calls" params={{ name: run.projectName }} search={{ job: job.id }}>{count(job.calls)}</Link>
+        )}
+      </td>
       <td className="num">
         {cost(job.costUsd)}
         {job.unpricedCalls > 0 && job.costUsd !== null && <span className="sub">{plural(job.unpricedCalls, "call")} unpriced</span>}

@@ -8,6 +8,7 @@ import { shown } from "../lib/format";
 import { NEW_RULE, type RuleDraft, readDraft, writeDraft } from "../lib/rules";
 import { NotSaved } from "./notices";
 import { RulePreview } from "./rule-preview";
+import { isOvertaken, sayOvertaken } from "./settings-bits";
 
 interface Props {
   readonly project: string;
@@ -21,10 +22,11 @@ type Field = Exclude<keyof RuleDraft, "kind">;
 export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
   const before = rule === undefined ? undefined : bodyOf(rule);
   const [draft, setDraft] = useState<RuleDraft>(() => (before === undefined ? NEW_RULE : readDraft(before)));
+  const [opened] = useState(rule?.version ?? null); // the page may read a later one meanwhile
   const body = readBody(draft, before);
-  const write = useWrite<Record<string, unknown>, Rule>({
+  const write = useWrite<{ readonly value: Record<string, unknown>; readonly version: string | null }, Rule>({
     what: "The rule",
-    send: (value) => (rule === undefined ? change<Rule>("POST", `/projects/${project}/trace-eval-rules`, value) : replaceRule(rule, value)),
+    send: ({ value, version }) => (rule === undefined ? change<Rule>("POST", `/projects/${project}/trace-eval-rules`, value) : replaceRule(rule, value, version)),
     keys: () => [["trace-eval-rules", project]],
     notice: (saved) => ({ text: `The rule ${saved.name} is saved.` }),
     onSaved: (saved) => onSaved(saved.id),
@@ -38,7 +40,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
         className="rule-form"
         onSubmit={(event) => {
           event.preventDefault();
-          if (body !== null) write.save(body);
+          if (body !== null) write.save({ value: body, version: opened });
         }}
       >
         <fieldset>
@@ -74,7 +76,12 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
         </fieldset>
         <div className="wide">
           {body !== null && <RulePreview project={project} body={body} />}
-          <NotSaved write={write} />
+          <NotSaved
+            write={sayOvertaken(write, "The rule", () => {
+              if (body !== null) write.save({ value: body, version: null });
+            })}
+            again={isOvertaken(write) ? "Save mine over it" : "Save again"}
+          />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving || body === null}>{write.isSaving ? "Saving …" : rule === undefined ? "Make the rule" : "Save the rule"}</button>
             <button type="button" className="btn" onClick={onCancel}>Cancel</button>

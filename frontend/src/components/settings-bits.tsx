@@ -1,5 +1,6 @@
 /** Small parts of the pages of settings: fields, a confirmation in place, what a role may do. */
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { ApiError } from "../api/client";
 import type { Session } from "../api/session";
 import type { Write } from "../api/write";
 
@@ -81,6 +82,16 @@ export function RoleNeeded({ session, role, what }: { session: Session | undefin
       look, not change.
     </p>
   );
+}
+
+/** Whether a row was changed by somebody else since the form of it was opened. */
+export const isOvertaken = (write: { readonly error: Error | null }): boolean => write.error instanceof ApiError && write.error.status === 412;
+
+/** What a form says where its row was changed meanwhile; `overwrite` replaces it, whatever it is by then. */
+export function sayOvertaken<V, A>(write: Write<V, A>, what: string, overwrite: () => void): Write<V, A> {
+  if (!isOvertaken(write)) return sayRefusal(write, what);
+  const failure = `${what} was not saved: somebody else has changed it since you opened it. What you typed is still here. “Save mine over it” replaces what they have saved.`;
+  return { ...write, failure, resend: overwrite };
 }
 
 /** A change of which a conflict (409) says why it cannot be, rather than that somebody else was faster. */

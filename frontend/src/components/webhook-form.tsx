@@ -3,7 +3,7 @@ import { type FormEvent, useState } from "react";
 import { type Webhook, type WebhookBody, saveWebhook } from "../api/settings";
 import { useWrite } from "../api/write";
 import { NotSaved } from "./notices";
-import { Field, sayRefusal } from "./settings-bits";
+import { Field, isOvertaken, sayOvertaken } from "./settings-bits";
 
 const FACTS = [
   "message", "projectName", "experimentId", "experimentName", "runId", "baselineRunId", "baselinePassRate", "candidatePassRate", "passRateDelta",
@@ -24,23 +24,27 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
   const [isOn, setIsOn] = useState(webhook?.enabled ?? true);
   const [format, setFormat] = useState<Webhook["format"]>(webhook?.format ?? "dokimos");
   const [rows, setRows] = useState<readonly Row[]>(() => readFields(webhook));
+  const [opened] = useState(webhook?.version ?? null); // the list below may show a later one meanwhile
   const save = useWrite({
     what: "The webhook",
-    send: (body: Partial<WebhookBody>) => saveWebhook(project, webhook?.id ?? null, body),
+    send: (version: string | null) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
     keys: () => [["webhooks", project]],
     notice: (answer) => ({ text: answer.enabled ? "The webhook is saved" : "The webhook is saved, and disabled" }),
     onSaved: onClose,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const readBody = (): Partial<WebhookBody> => {
     const fields = Object.fromEntries(rows.filter(([key]) => key.trim() !== "").map(([key, fact]) => [key.trim(), fact]));
-    save.save({
+    return {
       url: url.trim(),
       enabled: isOn,
       format,
       ...(secret.trim() === "" ? {} : { secret }),
       ...(format === "generic" ? { fields } : {}),
-    });
+    };
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    save.save(opened);
   };
   const setRow = (index: number, row: Row) => setRows(rows.map((one, place) => (place === index ? row : one)));
   return (
@@ -80,7 +84,7 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
         </fieldset>
       )}
       <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => setIsOn(target.checked)} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
-      <NotSaved write={sayRefusal(save, "The webhook")} again="Save again" />
+      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
         <button type="button" className="btn bare" onClick={onClose}>Cancel</button>

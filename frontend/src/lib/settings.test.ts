@@ -4,7 +4,7 @@ import { bodyOf, draftOf, needsKeyAgain, sayValue, toField, toMoment } from "./s
 
 const CONNECTION: Connection = {
   id: "1", name: "judge", baseUrl: "https://models.example.com/v1", model: "m", protocol: "RESPONSES", credentialRef: null, hasInlineKey: true,
-  createdAt: "2026-01-01T00:00:00Z", updatedAt: "2026-01-01T00:00:00Z", inputPricePerMillion: 0.5, outputPricePerMillion: 0, maxOutputTokens: null,
+  createdAt: "2026-01-01T00:00:00Z", updatedAt: "2026-01-01T00:00:00Z", version: "1", inputPricePerMillion: 0.5, outputPricePerMillion: 0, maxOutputTokens: null,
   requestsPerMinute: null, maxConcurrency: null, temperature: 0, problem: null,
 };
 

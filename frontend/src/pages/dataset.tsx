@@ -1,13 +1,14 @@
 /** A dataset: its versions, the items of one of them, and editing them into a new one. */
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Dataset, type DatasetItem, RUNS_LOOKED_AT, datasetQuery, exportAddress, usersOfDatasetQuery } from "../api/datasets";
+import { type Dataset, type DatasetItem, type DatasetVersion, datasetQuery, datasetRunsQuery, exportAddress } from "../api/datasets";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { DatasetEdits } from "../components/dataset-edits";
 import { DatasetItemDrawer } from "../components/dataset-item";
 import { DatasetRows } from "../components/dataset-rows";
 import { DatasetUpload } from "../components/dataset-upload";
+import { More } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { type Edits, type PendingChange, keepEdits, readEdits } from "../lib/datasets";
 import { count, plural, rate, shown } from "../lib/format";
@@ -94,7 +95,7 @@ function DatasetBody({ dataset }: { dataset: Dataset }) {
           </>
         )}
       </section>
-      <Users name={dataset.name} />
+      <Users name={dataset.name} version={dataset.versions.find((one) => one.version === version)} />
       {open !== null && <DatasetItemDrawer key={open.id} id={open.id} item={open.item} pending={pending.get(open.id) ?? null} onKeep={(one) => put(open.id, one)} onClose={() => setOpen(null)} />}
     </>
   );
@@ -138,35 +139,44 @@ function Versions({ dataset, version, onChoose }: { dataset: Dataset; version: n
   );
 }
 
-function Users({ name }: { name: string }) {
+function Users({ name, version }: { name: string; version: DatasetVersion | undefined }) {
   const [isOpen, setIsOpen] = useState(false);
-  const users = useQuery(usersOfDatasetQuery(name, isOpen));
+  const [isNarrow, setIsNarrow] = useState(false);
+  const runs = useInfiniteQuery(datasetRunsQuery(name, isNarrow ? (version?.id ?? null) : null, isOpen));
+  const rows = runs.data?.pages.flat() ?? [];
   return (
     <section>
       <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
         <summary>Runs that used it</summary>
-        {users.isError ? (
-          <Failure error={users.error} retry={() => void users.refetch()} />
-        ) : users.data === undefined ? (
+        {version !== undefined && (
+          <div className="bar" role="group" aria-label="Version">
+            <button type="button" className="chip" aria-pressed={!isNarrow} onClick={() => setIsNarrow(false)}>All versions</button>
+            <button type="button" className="chip" aria-pressed={isNarrow} onClick={() => setIsNarrow(true)}>Version {version.version} only</button>
+          </div>
+        )}
+        {runs.isLoadingError ? (
+          <Failure error={runs.error} retry={() => void runs.refetch()} />
+        ) : runs.isPending ? (
           <Loading />
-        ) : users.data.length === 0 ? (
-          <State title="No run has used it"><p>Among the newest {RUNS_LOOKED_AT} runs of each experiment.</p></State>
+        ) : rows.length === 0 ? (
+          <State title={isNarrow ? "No run has used this version" : "No run has used it"}><p>A run that names it uses it, from the command line or from code.</p></State>
         ) : (
-          <div className="panel">
+          <div className="panel gap">
             <table>
-              <thead><tr><th>Run</th><th>Experiment</th><th className="num">Version</th><th className="num">Pass rate</th></tr></thead>
+              <thead><tr><th>Run</th><th className="hide-s">Project</th><th>Experiment</th><th className="num">Version</th><th className="num">Pass rate</th></tr></thead>
               <tbody>
-                {users.data.map(({ run, experiment }) => (
+                {rows.map((run) => (
                   <tr key={run.id}>
                     <th scope="row"><Link className="link" to="/runs/$runId" params={{ runId: run.id }}><Time value={run.startedAt} /></Link></th>
-                    <td>{shown(experiment.name)}</td>
-                    <td className="num">{run.datasetVersion ?? "–"}</td>
-                    <td className="num">{rate(run.judgedCount ? run.passedCount / run.judgedCount : null)}</td>
+                    <td className="hide-s">{shown(run.projectName)}</td>
+                    <td><Link className="link" to="/experiments/$experimentId" params={{ experimentId: run.experimentId }}>{shown(run.experimentName)}</Link></td>
+                    <td className="num">{run.version}</td>
+                    <td className="num">{rate(run.passRate)}<span className="sub">n = {count(run.totalItems)}</span></td>
                   </tr>
                 ))}
               </tbody>
             </table>
-            <div className="foot-row"><span>Among the newest {RUNS_LOOKED_AT} runs of each experiment</span></div>
+            <div className="foot-row"><span>{plural(rows.length, "run")} shown</span> <More query={runs} what="runs" /></div>
           </div>
         )}
       </details>

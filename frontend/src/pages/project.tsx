@@ -24,6 +24,7 @@ export function ProjectPage() {
         <div className="actions">
           <Link className="btn" to="/projects/$name/dashboard" params={{ name }}>Dashboard</Link>
           <Link className="btn" to="/traces" search={{ project: name }}>Traces</Link>
+          <Link className="btn" to="/projects/$name/judge-calls" params={{ name }}>Judge calls</Link>
           <Link className="btn" to="/projects/$name/alerts" params={{ name }}>Alert webhooks</Link>
           <Link className="btn" to="/projects/$name/settings" params={{ name }}>Settings</Link>
         </div>

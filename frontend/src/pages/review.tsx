@@ -10,6 +10,7 @@ import { ReviewClaims } from "../components/review-claims";
 import { ReviewFilters } from "../components/review-filters";
 import { ReviewForm } from "../components/review-form";
 import { Agreement, ItemToReview, OtherReviews } from "../components/review-item";
+import { ReviewProgress } from "../components/review-progress";
 import { KeysLine, KeysPanel, Progress, QueueList } from "../components/review-queue";
 import { ReviewProblems } from "../components/review-problems";
 import { Crumbs } from "../components/shell";
@@ -25,7 +26,7 @@ const route = getRouteApi("/review-queue");
 const READ_AHEAD = 10;
 
 export function ReviewPage() {
-  const { item: wanted, ...filter } = route.useSearch();
+  const { item: wanted, reviewers, ...filter } = route.useSearch();
   const navigate = route.useNavigate();
   const queue = useInfiniteQuery(queueQuery(filter));
   const decisions = useDecisions();
@@ -42,7 +43,7 @@ export function ReviewPage() {
     if (isNearEnd) void fetchNextPage();
   }, [isNearEnd, fetchNextPage]);
   const change = (next: Record<string, unknown>) => {
-    const kept = Object.entries({ ...filter, ...next }).filter(([, value]) => value !== undefined);
+    const kept = Object.entries({ ...filter, reviewers, ...next }).filter(([, value]) => value !== undefined);
     void navigate({ search: Object.fromEntries(kept), replace: true, resetScroll: false });
   };
   const total = Math.max(queue.data?.pages[0]?.totalElements ?? 0, items.length);
@@ -61,9 +62,11 @@ export function ReviewPage() {
           </p>
         </div>
         <div className="actions">
+          <button type="button" className="btn" aria-expanded={reviewers !== undefined} onClick={() => change({ item: wanted, reviewers: reviewers === undefined ? 7 : undefined })}>Reviewers</button>
           <ReviewClaims filter={filter} onClaimed={() => change({ assigned: "me" })} onReleased={() => change({ assigned: undefined })} />
         </div>
       </div>
+      {reviewers !== undefined && <ReviewProgress filter={filter} days={reviewers} onDays={(days) => change({ item: wanted, reviewers: days })} />}
       <ReviewFilters filter={filter} onChange={change} />
       <ReviewProblems decisions={decisions} onShow={(item) => change({ item: item.itemId })} />
       {queue.isPending ? (

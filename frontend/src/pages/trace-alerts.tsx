@@ -2,9 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Firing, type Mean, type TraceAlert, alertBodyOf, alertsQuery, backTestQuery, firingsQuery, replaceAlert, useProjectId } from "../api/online";
+import { type Firing, type Mean, type TraceAlert, alertBodyOf, alertsQuery, backTestQuery, evidenceQuery, firingsQuery, replaceAlert, useProjectId } from "../api/online";
 import { change } from "../api/client";
 import { useWrite } from "../api/write";
+import { EvidenceOverTime } from "../charts/evidence";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { EvidenceChart } from "../components/intervals";
 import { NotSaved } from "../components/notices";
@@ -142,6 +143,7 @@ function OneAlert({ alert, isStale }: { alert: TraceAlert; isStale: boolean }) {
           <div className="panel pad"><EvidenceChart evidence={alert.evidence} needed={alert.needed} fires={alert.status === "FIRING"} /></div>
         </section>
       )}
+      {alert.kind === "CHANGE" && alert.evidence !== null && <History alert={alert} />}
       <section className="two">
         <Reading alert={alert} />
         <Decisions alert={alert} />
@@ -210,6 +212,22 @@ function decisionsOf(alert: TraceAlert, firings: readonly Firing[]): Decision[] 
   ]);
   found.push({ at: alert.createdAt, sign: "none", text: "– the watch began", more: null });
   return found.sort((a, b) => b.at.localeCompare(a.at));
+}
+
+/** How the evidence went, with the decisions at their times. */
+function History({ alert }: { alert: TraceAlert }) {
+  const history = useQuery(evidenceQuery(alert));
+  const firings = useQuery(firingsQuery(alert.projectId, alert.id));
+  const points = history.data ?? [];
+  return (
+    <section>
+      <div className="sec"><h2>Evidence over time</h2><span className="label">the greatest of each stretch of traces; <span className="fail">dots: it fires</span></span></div>
+      {history.isPending ? <Loading />
+        : history.isLoadingError ? <Failure error={history.error} retry={() => void history.refetch()} />
+        : points.length < 2 ? <p className="muted">There is a line as soon as two traces were seen since this server keeps it.</p>
+        : <div className="panel pad evidence-over-time"><EvidenceOverTime points={points} marks={decisionsOf(alert, firings.data ?? [])} /></div>}
+    </section>
+  );
 }
 
 function Decisions({ alert }: { alert: TraceAlert }) {

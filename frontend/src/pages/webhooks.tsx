@@ -115,7 +115,7 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
   const test = useWrite({ what: "The result of the test", send: (_: null) => tryWebhook(projectId, id), keys, onSaved: setResult, onFailed: () => setResult(null) });
   const state = useWrite({
     what: "The state of the webhook",
-    send: (enabled: boolean) => saveWebhook(projectId, id, { url: webhook.url, enabled }),
+    send: (enabled: boolean) => saveWebhook(projectId, id, { url: webhook.url, enabled }, webhook.version),
     keys,
     notice: (answer) => ({ text: answer.enabled ? "The webhook is called again" : "The webhook is not called any more" }),
   });

@@ -43,7 +43,7 @@ from dokimos.server._api.http.middleware import GuardMiddleware
 from dokimos.server._api.http.observation import ObservationMiddleware
 from dokimos.server._api.http.proxy import ProxyMiddleware
 from dokimos.server._api.http.query_parameters import check_query
-from dokimos.server._api.judging import judge_routes
+from dokimos.server._api.judging import judge_call_routes, judge_routes
 from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.models import connection_routes
 from dokimos.server._api.online import rule_routes, rule_use_routes
@@ -119,6 +119,7 @@ _ROUTERS: Final = (
     alert_routes.ROUTER,
     connection_routes.ROUTER,
     judge_routes.ROUTER,
+    judge_call_routes.ROUTER,
     rule_routes.ROUTER,
     rule_use_routes.ROUTER,
     trace_alert_routes.ROUTER,

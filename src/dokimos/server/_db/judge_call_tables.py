@@ -66,3 +66,6 @@ Index(
     sqlite_where=_IS_ANSWERED,
     postgresql_where=_IS_ANSWERED,
 )
+# The ledger of a project, newest first, with all that its filters and totals read: a row has a kilobyte.
+_OF_LEDGER: Final = ("project_id", "created_at", "id", "job_id", "status", "calls", "tokens", "nano_usd")
+Index("ix_judge_calls_ledger", *(JUDGE_CALLS.c[name] for name in _OF_LEDGER))

@@ -15,6 +15,10 @@ class ConflictError(ServiceError):
     """The state of what the request names forbids it."""
 
 
+class OutdatedError(ServiceError):
+    """A change was made for another version of what it changes than the one that is there."""
+
+
 class NotLatestError(ConflictError):
     """Another version of a dataset has become the latest one."""
 

@@ -17,6 +17,7 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import Store
+from dokimos.server._api.http.preconditions import IfMatch
 from dokimos.server._db.clock import format_time
 from dokimos.server._db.ids import new_id
 from dokimos.server._services.accounts.principal import ANONYMOUS, Principal
@@ -41,6 +42,7 @@ from dokimos.server._services.alerts.alert_webhooks import (
 )
 from dokimos.server._services.encryption.secret_vault import SecretVault
 from dokimos.server._services.errors import ConflictError
+from dokimos.server._services.row_versions import version_of_webhook
 
 ROUTER = APIRouter(prefix="/api/v1/projects/{projectId}/alert-webhooks", tags=["Alerts"])
 _WEBHOOKS_PAGE: Final = list_request(WEBHOOK_ORDERS)
@@ -122,12 +124,20 @@ async def replace_webhook(
     project_id: ProjectId,
     webhook_id: WebhookId,
     body: Annotated[WebhookBody, Depends(json_body(WebhookBody))],
+    expected: IfMatch,
 ) -> dict[str, Any]:
     """Change a webhook: without `secret` it keeps the one it has, without `enabled` it is enabled."""
     change, state = _change_of(body), request.app.state
     row = await store.write(
         lambda connection: change_webhook(
-            connection, caller, project_id, webhook_id, change, settings=state.settings, vault=state.vault
+            connection,
+            caller,
+            project_id,
+            webhook_id,
+            change,
+            settings=state.settings,
+            vault=state.vault,
+            expected=expected,
         )
     )
     return _answer(row, caller, state.vault)
@@ -205,10 +215,11 @@ def _change_of(body: WebhookBody) -> WebhookChange:
 
 
 def _answer(row: Row[Any], caller: Principal, vault: SecretVault) -> dict[str, Any]:
+    is_masked = caller.id == ANONYMOUS.id
     return {
         "id": row.id,
         "projectId": row.project_id,
-        "url": _mask(row.url) if caller.id == ANONYMOUS.id else row.url,
+        "url": _mask(row.url) if is_masked else row.url,
         "hasSecret": row.secret is not None,
         "enabled": row.enabled,
         "createdAt": format_time(row.created_at),
@@ -217,6 +228,8 @@ def _answer(row: Row[Any], caller: Principal, vault: SecretVault) -> dict[str, A
         "disabledReason": row.disabled_reason,
         "problem": vault.find_problem(row.secret),
         "failingSince": format_time(row.failing_since),
+        # It is made of the address, which could be guessed from it.
+        "version": None if is_masked else version_of_webhook(row),
     }
 
 

@@ -45,6 +45,8 @@ class WebhookAnswer(WireModel):
     """What keeps everything from being sent to it, such as a secret that cannot be decrypted."""
     failing_since: str | None
     """When the first attempt failed since the last that succeeded."""
+    version: str | None
+    """What `If-Match` takes: it is another one after each change. Null for callers without a key."""
 
 
 class DeliveryAnswer(WireModel):

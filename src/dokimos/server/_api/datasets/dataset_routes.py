@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, Response
@@ -19,6 +20,7 @@ from dokimos.server._api.datasets.dataset_answers import (
 from dokimos.server._api.datasets.dataset_schemas import (
     CreateDatasetBody,
     DatasetAnswer,
+    DatasetRunAnswer,
     DatasetSummaryAnswer,
     PromoteBody,
     VersionAnswer,
@@ -29,10 +31,13 @@ from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.paging import PageRequest, page_request
 from dokimos.server._api.http.parameters import PathName, Search, Store, lane_of
 from dokimos.server._api.http.spliced_json import JsonText, json_response, splice_json
+from dokimos.server._api.runs.run_answers import pass_rate
+from dokimos.server._db.clock import format_time
 from dokimos.server._db.database import Lane
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.datasets.dataset_access import find_hidden_sources
 from dokimos.server._services.datasets.dataset_diff import CaseStatus, count_differences, list_differences
+from dokimos.server._services.datasets.dataset_runs import DATASET_RUN_ORDERS, list_dataset_runs
 from dokimos.server._services.datasets.datasets import (
     DATASET_ORDERS,
     LATEST,
@@ -51,6 +56,7 @@ ROUTER = APIRouter(prefix="/api/v1", tags=["Datasets"])
 _DIFF_PAGE = page_request(20)
 _DATASETS_PAGE = list_request(DATASET_ORDERS)
 _VERSIONS_PAGE = list_request(VERSION_ORDERS)
+_RUNS_PAGE = list_request(DATASET_RUN_ORDERS, 100)
 
 
 @ROUTER.post(
@@ -112,6 +118,38 @@ async def promote(
     written = await promote_items(store, caller, promotion)
     location = f"{dataset_path(body.dataset_name)}/versions/{written.row.version}"
     return JSONResponse(describe_version(body.dataset_name, written.row), 201, {"Location": location})
+
+
+@ROUTER.get("/datasets/{name}/runs", response_model=list[DatasetRunAnswer])
+@access(Access.READ)
+async def get_dataset_runs(
+    caller: Caller,
+    store: Store,
+    name: PathName,
+    page: _RUNS_PAGE,  # type: ignore[valid-type] # made by a function, for its orders
+    version_id: Annotated[
+        UUID | None, Query(alias="datasetVersionId", description="Only those that used this version.")
+    ] = None,
+) -> list[dict[str, Any]]:
+    """List the runs that used a dataset, in whatever project and experiment, the newest first."""
+    version = None if version_id is None else str(version_id)
+    rows = await store.read(lambda connection: list_dataset_runs(connection, caller, name, version, page))
+    return [
+        {
+            "id": row.id,
+            "name": row.name,
+            "version": row.version,
+            "experimentId": row.experiment_id,
+            "experimentName": row.experiment_name,
+            "projectName": row.project_name,
+            "status": row.status,
+            "startedAt": format_time(row.started_at),
+            "totalItems": row.item_count,
+            "erroredCount": row.errored_count,
+            "passRate": pass_rate(row),
+        }
+        for row in rows
+    ]
 
 
 @ROUTER.get("/datasets/{name}", response_model=DatasetAnswer)

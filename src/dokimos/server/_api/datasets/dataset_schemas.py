@@ -148,3 +148,20 @@ class DatasetAnswer(DatasetSummaryAnswer):
     """A dataset with all its versions."""
 
     versions: list[VersionAnswer]
+
+
+class DatasetRunAnswer(WireModel):
+    """A run that used a version of a dataset."""
+
+    id: str
+    name: str | None
+    version: int
+    experiment_id: str
+    experiment_name: str
+    project_name: str
+    status: str
+    started_at: str
+    total_items: int
+    errored_count: int
+    pass_rate: float | None
+    """The share of items that passed; null without items that have a verdict."""

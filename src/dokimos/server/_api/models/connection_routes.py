@@ -16,6 +16,7 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import Search, Store, lane_of
+from dokimos.server._api.http.preconditions import IfMatch
 from dokimos.server._api.models.connection_schemas import (
     ConnectionAnswer,
     ConnectionBody,
@@ -47,6 +48,7 @@ from dokimos.server._services.models.model_access import (
     open_model,
 )
 from dokimos.server._services.models.model_check import ModelCheck, ModelChecks, describe_problem
+from dokimos.server._services.row_versions import version_of
 
 ROUTER = APIRouter(prefix="/api/v1/llm-connections", tags=["LLM connections"])
 _PAGE: Final = list_request(CONNECTION_ORDERS)
@@ -128,13 +130,14 @@ async def replace_connection(
     store: Store,
     connection_id: ConnectionId,
     body: Annotated[ConnectionBody, Depends(json_body(ConnectionBody))],
+    expected: IfMatch,
 ) -> dict[str, Any]:
     """Change a connection; without a credential it keeps the one it has, if it stays at its host."""
     _check_role(request, caller)
     change = _change_of(body)
     row = await store.write(
         lambda connection: change_connection(
-            connection, caller, connection_id, change, _rules(connection, request)
+            connection, caller, connection_id, change, _rules(connection, request), expected
         )
     )
     vault: SecretVault = request.app.state.vault
@@ -270,6 +273,7 @@ def _answer(row: Row[Any], caller: Principal, vault: SecretVault) -> dict[str, A
         "maxConcurrency": row.max_concurrency,
         "temperature": row.temperature,
         "updatedAt": format_time(row.updated_at),
+        "version": version_of(row),
         "problem": None if is_masked else find_credential_problem(row, vault),
     }
 

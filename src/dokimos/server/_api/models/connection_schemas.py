@@ -73,6 +73,8 @@ class ConnectionAnswer(WireModel):
     max_concurrency: int | None
     temperature: float | None
     updated_at: str
+    version: str
+    """What `If-Match` takes: it is another one after each change."""
     problem: str | None
     """Why it has no key at the moment, such as one that cannot be decrypted; null where it has one."""
 

@@ -17,6 +17,7 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import Store
+from dokimos.server._api.http.preconditions import IfMatch
 from dokimos.server._api.online.rule_bodies import read_draft
 from dokimos.server._api.online.rule_schemas import RuleAnswer, RuleBody
 from dokimos.server._db.clock import format_time
@@ -32,6 +33,7 @@ from dokimos.server._services.online.eval_rules import (
     find_writable_rule,
     list_rules,
 )
+from dokimos.server._services.row_versions import version_of
 
 ROUTER = APIRouter(prefix="/api/v1/projects/{projectId}/trace-eval-rules", tags=["Online evaluation"])
 _PAGE: Final = list_request(RULE_ORDERS)
@@ -99,13 +101,14 @@ async def replace_rule(
     project_id: ProjectId,
     rule_id: RuleId,
     body: Annotated[RuleBody, Depends(json_body(RuleBody))],
+    expected: IfMatch,
 ) -> dict[str, Any]:
     """Change a rule. With `enabled` false it stops at once, and what it has queued waits."""
     await store.read(lambda connection: find_writable_rule(connection, caller, project_id, rule_id))
     draft, settings = await check_rule(body), request.app.state.settings.judging
     return answer_rule(
         await store.write(
-            lambda connection: change_rule(connection, caller, project_id, rule_id, draft, settings)
+            lambda connection: change_rule(connection, caller, project_id, rule_id, draft, settings, expected)
         )
     )
 
@@ -151,6 +154,7 @@ def answer_rule(row: Row[Any]) -> dict[str, Any]:
         "threshold": None if judge is None else judge.threshold,
         "createdAt": format_time(row.created_at),
         "updatedAt": format_time(row.updated_at),
+        "version": version_of(row),
         "conditions": _load(row.conditions),
         "scope": row.scope,
         "evaluator": {"type": spec.type, "params": dict(spec.params)} if judge is None else None,

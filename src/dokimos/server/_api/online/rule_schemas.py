@@ -66,6 +66,8 @@ class RuleAnswer(WireModel):
     threshold: float | None
     created_at: str
     updated_at: str
+    version: str
+    """What `If-Match` takes: it is another one after each change."""
     conditions: dict[str, Any] | None
     scope: Scope
     evaluator: EvaluatorAnswer | None

@@ -13,6 +13,7 @@ from dokimos.server._api.runs.item_answers import evaluations_json
 from dokimos.server._db.clock import format_time
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.reviews.annotations import visible_annotations
+from dokimos.server._services.reviews.authors import names_of_authors
 from dokimos.server._services.reviews.review_claims import claims_of
 from dokimos.server._services.reviews.review_labels import LabelledItem
 from dokimos.server._services.reviews.review_queue import QueueContents, Waiting, read_contents
@@ -27,9 +28,10 @@ def queue_json(connection: Connection, caller: Principal, page: Sequence[Waiting
         ids = [each.item_id for each in page if each.run.project_id == project]
         verdicts |= visible_annotations(connection, caller, project, ids)
     claims = claims_of(connection, caller, [each.item_id for each in page])
+    names = names_of_authors(connection, caller, (claim.reviewer for claim in claims.values()))
     # An item may have been removed since the page was read, on PostgreSQL.
     there = [each for each in page if each.item_id in contents.items]
-    return f"[{','.join(_row_json(each, contents, verdicts, claims) for each in there)}]"
+    return f"[{','.join(_row_json(each, contents, verdicts, claims, names) for each in there)}]"
 
 
 def review_json(row: Row[Any], names: Mapping[str, str]) -> str:
@@ -98,6 +100,7 @@ def _row_json(
     contents: QueueContents,
     verdicts: Mapping[str, Row[Any]],
     claims: Mapping[str, Row[Any]],
+    names: Mapping[str, str],
 ) -> str:
     item, run = contents.items[each.item_id], each.run
     verdict, claim = verdicts.get(each.item_id), claims.get(each.item_id)
@@ -110,12 +113,15 @@ def _row_json(
         f'"currentVerdict":{"null" if verdict is None else json.dumps(verdict.verdict)},'
         f'"createdAt":"{format_time(item.created_at)}","error":{item.error or "null"},'
         f'"sampled":{json.dumps(each.sampled)},"selectionProbability":{json.dumps(each.probability)},'
-        f'"claim":{"null" if claim is None else _claim_json(claim)}}}'
+        f'"claim":{"null" if claim is None else _claim_json(claim, names)}}}'
     )
 
 
-def _claim_json(row: Row[Any]) -> str:
-    expires = format_time(row.expires_at)
-    return json.dumps(
-        {"reviewer": row.reviewer, "expiresAt": expires, "assignedBy": row.assigned_by}, separators=(",", ":")
-    )
+def _claim_json(row: Row[Any], names: Mapping[str, str]) -> str:
+    claim = {
+        "reviewer": row.reviewer,
+        "reviewerName": names.get(row.reviewer),
+        "expiresAt": format_time(row.expires_at),
+        "assignedBy": row.assigned_by,
+    }
+    return json.dumps(claim, separators=(",", ":"))

@@ -33,6 +33,7 @@ from dokimos.server._api.reviews.review_schemas import (
     ReviewAnswer,
     ReviewBody,
     ReviewChangeAnswer,
+    ReviewProgressAnswer,
     UndoneAnswer,
 )
 from dokimos.server._db.clock import format_time, now
@@ -50,6 +51,7 @@ from dokimos.server._services.reviews.review_claims import (
 )
 from dokimos.server._services.reviews.review_filter import QueueFilter
 from dokimos.server._services.reviews.review_order import choose_informative
+from dokimos.server._services.reviews.review_progress import read_progress
 from dokimos.server._services.reviews.review_queue import Queue, QueuePart
 from dokimos.server._services.reviews.reviews import (
     NewAnnotation,
@@ -65,6 +67,7 @@ ROUTER = APIRouter(prefix="/api/v1", tags=["Review"])
 _PAGE = page_request(50)
 _MAX_OFFSET: Final = 100_000
 """Behind it, a page of a filtered queue would cost too much: all items before it are read."""
+_MAX_DAYS: Final = 366
 _ITEM: Final = "/runs/{runId}/items/{itemId}"
 
 
@@ -87,6 +90,18 @@ async def _read_filter(
         near=near,
         sample=sample,
         assigned=assigned,
+    )
+
+
+async def _read_scope(
+    project_name: Annotated[str | None, Query(alias="projectName")] = None,
+    experiment_id: Annotated[UUID | None, Query(alias="experimentId")] = None,
+    run_id: Annotated[UUID | None, Query(alias="runId")] = None,
+) -> QueueFilter:
+    return QueueFilter(
+        project=project_name,
+        experiment_id=None if experiment_id is None else str(experiment_id),
+        run_id=None if run_id is None else str(run_id),
     )
 
 
@@ -113,6 +128,35 @@ async def get_queue(
         return _queue_page(Queue(connection, caller, chosen), request, sort, behind)
 
     return json_response(await store.read(read, Lane.SEARCH if chosen.is_narrowed else Lane.PAGE))
+
+
+@ROUTER.get("/review-queue/progress", response_model=ReviewProgressAnswer)
+@access(Access.READ)
+async def get_progress(
+    caller: Caller,
+    store: Store,
+    chosen: Annotated[QueueFilter, Depends(_read_scope)],
+    days: Annotated[int, Query(ge=1, le=_MAX_DAYS, description="The last so many days.")] = 7,
+) -> dict[str, Any]:
+    """Return how many items each reviewer has reviewed lately and is at, and how many wait."""
+    progress = await store.read(
+        lambda connection: read_progress(connection, caller, chosen, days), Lane.SEARCH
+    )
+    return {
+        "since": format_time(progress.since),
+        "left": progress.left,
+        "reviewers": [
+            {
+                "reviewer": each.reviewer,
+                "name": each.name,
+                "reviewed": each.reviewed,
+                "lastAt": format_time(each.last_at),
+                "claimed": each.claimed,
+                "assigned": each.assigned,
+            }
+            for each in progress.reviewers
+        ],
+    }
 
 
 @ROUTER.post("/review-queue/claim", response_model=ClaimedAnswer, openapi_extra=describe_body(ClaimBody))

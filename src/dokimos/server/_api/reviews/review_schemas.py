@@ -37,6 +37,8 @@ class ReviewClaimAnswer(WireModel):
     """Who is at an item."""
 
     reviewer: str
+    reviewer_name: str | None
+    """The name of the key or person; null where it is gone, or the caller has no key."""
     expires_at: str | None
     assigned_by: str | None
 
@@ -198,3 +200,25 @@ class LabelAnswer(WireModel):
     low: float | None
     high: float | None
     created_at: str
+
+
+class ReviewerAnswer(WireModel):
+    """What a person has done, and what it has taken on."""
+
+    reviewer: str
+    name: str | None
+    reviewed: int
+    """Items that it has reviewed in the time asked for."""
+    last_at: str | None
+    claimed: int
+    assigned: int
+
+
+class ReviewProgressAnswer(WireModel):
+    """How far people are with a queue."""
+
+    since: str
+    left: int
+    """Items that wait for a verdict."""
+    reviewers: list[ReviewerAnswer]
+    """Those who have reviewed most first, 200 at most."""

@@ -88,8 +88,12 @@ async def _read_filter(
     status: Annotated[list[RunStatus] | None, Query()] = None,
     branch: str | None = None,
     tag: str | None = None,
+    version_id: Annotated[
+        UUID | None, Query(alias="datasetVersionId", description="Only those that used this version.")
+    ] = None,
 ) -> RunFilter:
-    return RunFilter(search=search, status=status or (), branch=branch, tag=tag)
+    version = None if version_id is None else str(version_id)
+    return RunFilter(search=search, status=status or (), branch=branch, tag=tag, dataset_version_id=version)
 
 
 @ROUTER.get("/experiments/{experimentId}/runs", response_model=list[RunSummary])

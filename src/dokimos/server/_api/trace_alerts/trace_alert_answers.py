@@ -8,8 +8,10 @@ from typing import Any
 from sqlalchemy import Row
 
 from dokimos.server._db.clock import format_time
+from dokimos.server._services.row_versions import version_of
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Baseline
 from dokimos.server._services.trace_alerts.alert_progress import make_watch
+from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
 from dokimos.server._services.trace_alerts.firing_facts import describe_evidence, describe_reason
 
 
@@ -48,6 +50,7 @@ def answer_alert(
         "window": _answer_window(config),
         "createdAt": format_time(row.created_at),
         "updatedAt": format_time(row.updated_at),
+        "version": version_of(row),
         "status": row.status,
         "problem": problem,
         "falseAlarmsPerYear": share,
@@ -56,6 +59,22 @@ def answer_alert(
         **{name: known.get(name) for name in names},
         "firing": None if firing is None else answer_firing(firing, config),
     }
+
+
+def answer_history(row: Row[Any]) -> list[dict[str, Any]]:
+    """Return how the evidence of a change alert went, nothing of a threshold."""
+    watch = make_watch(AlertConfig.load(row.config), row.state, 1.0)
+    if not isinstance(watch, ChangeWatch):
+        return []
+    return [
+        {
+            "at": format_time(point.at),
+            "evidence": point.evidence,
+            "needed": point.needed,
+            "status": "FIRING" if point.is_firing else "WATCHING",
+        }
+        for point in watch.history
+    ]
 
 
 def answer_firing(row: Row[Any], config: AlertConfig) -> dict[str, Any]:

@@ -13,10 +13,16 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import Store
-from dokimos.server._api.trace_alerts.trace_alert_answers import answer_alert, answer_firing
+from dokimos.server._api.http.preconditions import IfMatch
+from dokimos.server._api.trace_alerts.trace_alert_answers import (
+    answer_alert,
+    answer_firing,
+    answer_history,
+)
 from dokimos.server._api.trace_alerts.trace_alert_bodies import read_draft
 from dokimos.server._api.trace_alerts.trace_alert_schemas import (
     AcknowledgeBody,
+    EvidencePointAnswer,
     FiringAnswer,
     TraceAlertAnswer,
     TraceAlertBody,
@@ -113,12 +119,13 @@ async def replace_alert(
     project_id: ProjectId,
     alert_id: AlertId,
     body: Annotated[TraceAlertBody, Depends(json_body(TraceAlertBody))],
+    expected: IfMatch,
 ) -> dict[str, Any]:
     """Change an alert: one that watches something else begins anew. With `enabled` false it is paused."""
     draft = read_draft(body)
 
     def change(connection: Connection) -> dict[str, Any]:
-        row = change_alert(connection, caller, project_id, alert_id, draft)
+        row = change_alert(connection, caller, project_id, alert_id, draft, expected)
         return _answer(connection, project_id, [row])[0]
 
     return await store.write(change)
@@ -155,6 +162,19 @@ async def acknowledge(
         return _answer(connection, project_id, [row])[0]
 
     return await store.write(acknowledge_it)
+
+
+@ROUTER.get("/{alertId}/evidence", response_model=list[EvidencePointAnswer])
+@access(Access.TRACE_READ)
+async def get_evidence(
+    caller: Caller, store: Store, project_id: ProjectId, alert_id: AlertId
+) -> list[dict[str, Any]]:
+    """Return how the evidence of a change alert went since it began to watch, in at most 200 points.
+
+    Each stands for as many traces as the others, and has the greatest evidence of them. A threshold has none.
+    """
+    row = await store.read(lambda connection: find_alert(connection, caller, project_id, alert_id))
+    return answer_history(row)
 
 
 @ROUTER.get("/{alertId}/firings", response_model=list[FiringAnswer])

@@ -180,6 +180,8 @@ class TraceAlertAnswer(WireModel):
     window: WindowAnswer | None
     created_at: str
     updated_at: str
+    version: str
+    """What `If-Match` takes: it is another one after each change."""
     status: Literal["LEARNING", "WATCHING", "FIRING"]
     problem: str | None
     """Why the alert is not to be relied on, such as a rule that was deleted; null where nothing is wrong."""
@@ -200,6 +202,16 @@ class TraceAlertAnswer(WireModel):
     """Of a threshold: the mean of the last window."""
     firing: FiringAnswer | None
     """What it fires on at the moment."""
+
+
+class EvidencePointAnswer(WireModel):
+    """The greatest evidence of some traces that followed each other."""
+
+    at: str
+    evidence: float
+    needed: float
+    """What it took to fire then: the alert's share of the false alarms may have changed since."""
+    status: Literal["WATCHING", "FIRING"]
 
 
 class ChanceAnswer(WireModel):

@@ -23,6 +23,7 @@ from dokimos.server._services.errors import ConflictError, InvalidRequestError, 
 from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.projects.projects import find_project_by_id
+from dokimos.server._services.row_versions import Expected, check_version, version_of_webhook
 from dokimos.server._settings import ServerSettings
 
 MAX_WEBHOOKS: Final = 20
@@ -156,6 +157,7 @@ def change_webhook(
     *,
     settings: ServerSettings,
     vault: SecretVault,
+    expected: Expected = None,
 ) -> Row[Any]:
     """Change a webhook. What waits for one that is disabled is given up; it stays in the log.
 
@@ -163,9 +165,11 @@ def change_webhook(
         NotFoundError: There is no such webhook that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
         InvalidRequestError: The address, the secret or the form cannot be used.
+        OutdatedError: It was changed since the version that the change is for.
     """
     webhook = find_webhook(connection, principal, project_id, webhook_id, for_update=True)
     principal.check_may_write(webhook.tenant_id, "The webhook", project=project_id)
+    check_version(expected, version_of_webhook(webhook), "The webhook")
     _check(change, outgoing_policy(connection, settings))
     form = change.format or AlertFormat(webhook.format)
     fields = change.fields

@@ -29,6 +29,7 @@ from dokimos.server._services.models.model_origins import origin_of
 from dokimos.server._services.online.rule_connections import check_no_rule_uses
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import contains
+from dokimos.server._services.row_versions import Expected, check_version, version_of
 
 MAX_CONNECTIONS: Final = 500
 """Of one tenant, and of those that are shared."""
@@ -167,6 +168,7 @@ def change_connection(
     connection_id: str,
     change: ConnectionChange,
     rules: ConnectionRules,
+    expected: Expected = None,
 ) -> Row[Any]:
     """Change a connection and return it as it is then.
 
@@ -175,8 +177,10 @@ def change_connection(
         InvalidRequestError: A value cannot be used, or the key must be given again.
         ConflictError: The name is taken, or the server has no passphrase for the key.
         ForbiddenError: It is shared and closed to this caller, or it may not use this credential so.
+        OutdatedError: It was changed since the version that the change is for.
     """
     row = find_writable(connection, principal, connection_id)
+    check_version(expected, version_of(row), f"The LLM connection '{row.name}'")
     draft = draft_connection(principal, change, rules, row)
     _check_name_is_free(connection, row, change.name)
     values = {**_values_of(draft), "updated_at": now()}
@@ -291,13 +295,9 @@ def draft_connection(
 
 
 SETTING_COLUMNS: Final = (
-    "input_price",
-    "output_price",
-    "max_output_tokens",
-    "requests_per_minute",
-    "max_concurrency",
+    "input_price", "output_price", "max_output_tokens", "requests_per_minute", "max_concurrency",
     "temperature",
-)
+)  # fmt: skip
 """What a connection may have beside what is documented."""
 _COLUMNS: Final = (
     "name", "base_url", "model", "protocol", "api_key", "credential_ref", *SETTING_COLUMNS,

@@ -32,6 +32,7 @@ from dokimos.server._services.online.rule_removal import remove_rules
 from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
+from dokimos.server._services.row_versions import Expected, check_version, version_of
 
 MAX_RULES: Final = 100
 """Of one project, for each tenant."""
@@ -187,6 +188,7 @@ def change_rule(
     rule_id: str,
     draft: RuleDraft,
     settings: JudgeSettings,
+    expected: Expected = None,
 ) -> Row[Any]:
     """Change a rule; what it has queued already is scored as it was, unless the rule is disabled.
 
@@ -194,8 +196,10 @@ def change_rule(
         NotFoundError: There is no such rule, or no such connection, that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
         ConflictError: The name is taken, or a budget in dollars cannot hold.
+        OutdatedError: It was changed since the version that the change is for.
     """
     row = find_writable_rule(connection, principal, project_id, rule_id)
+    check_version(expected, version_of(row), f"The rule '{row.name}'")
     check_draft(connection, principal, draft, settings)
     if draft.name != row.name:
         own = (_RULE.project_id == project_id, _RULE.tenant_id.is_not_distinct_from(row.tenant_id))

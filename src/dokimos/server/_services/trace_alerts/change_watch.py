@@ -13,6 +13,7 @@ from dokimos.server._services.trace_alerts.alert_config import (
     AlertConfig,
     Direction,
 )
+from dokimos.server._services.trace_alerts.evidence_history import EvidenceHistory, EvidencePoint
 from dokimos.server._services.trace_alerts.observations import AlertEvent, Fired, Observation
 from dokimos.stats import ChangeDetector, squash
 from dokimos.stats._change_alarm import ChangeAlarm
@@ -42,6 +43,7 @@ class ChangeWatch:
         stored = state or {"learned": [], "detector": None, "middle": 1.0}
         self._learned: list[list[float]] = stored["learned"]
         self._middle: float = stored["middle"]
+        self._history = EvidenceHistory(stored.get("history"))
         self._detector: ChangeDetector | None = None
         if stored["detector"] is not None:
             self._detector = ChangeDetector.from_state(stored["detector"])
@@ -62,7 +64,13 @@ class ChangeWatch:
             "learned": self._learned,
             "middle": self._middle,
             "detector": None if self._detector is None else self._detector.state(),
+            "history": self._history.state(),
         }
+
+    @property
+    def history(self) -> tuple[EvidencePoint, ...]:
+        """How the evidence went since the watch began, the oldest first."""
+        return self._history.points
 
     def add(self, observation: Observation) -> list[AlertEvent]:
         """Add an observation; return what follows from it."""
@@ -70,7 +78,10 @@ class ChangeWatch:
             return []
         assert self._detector is not None
         value = self._config.scale(observation.value, self._middle)
-        alarm = self._detector.add(value, self._weigh(observation), at=observation.at / _MICROSECONDS)
+        detector = self._detector
+        alarm = detector.add(value, self._weigh(observation), at=observation.at / _MICROSECONDS)
+        is_firing = detector.alarm is not None
+        self._history.add(observation.at, detector.evidence, detector.needed, is_firing=is_firing)
         return [] if alarm is None else [Fired(self._describe_alarm(alarm))]
 
     def look(self, until: int) -> list[AlertEvent]:

@@ -21,6 +21,7 @@ from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
 from dokimos.server._services.online.eval_rules import find_rule
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
+from dokimos.server._services.row_versions import Expected, check_version, version_of
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
 from dokimos.server._services.trace_alerts.watched_rules import take_scale_of_rule
@@ -137,7 +138,12 @@ def find_writable_alert(
 
 
 def change_alert(
-    connection: Connection, principal: Principal, project_id: str, alert_id: str, draft: AlertDraft
+    connection: Connection,
+    principal: Principal,
+    project_id: str,
+    alert_id: str,
+    draft: AlertDraft,
+    expected: Expected = None,
 ) -> Row[Any]:
     """Change an alert. One that watches something else begins anew; one that was paused goes on from now.
 
@@ -146,8 +152,10 @@ def change_alert(
         ForbiddenError: It is shared, and closed to this caller.
         InvalidRequestError: The alert cannot be used.
         ConflictError: The name is taken.
+        OutdatedError: It was changed since the version that the change is for.
     """
     row = find_writable_alert(connection, principal, project_id, alert_id)
+    check_version(expected, version_of(row), f"The alert '{row.name}'")
     check_name(draft.name, "name")
     config = complete_config(connection, principal, project_id, row.tenant_id, draft.config)
     if draft.name != row.name:

@@ -1,0 +1,43 @@
+"""Which version of a row a change was made for: who comes second is told, and overwrites nothing unseen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from typing import Any, Final
+
+from sqlalchemy import Row
+
+from dokimos.server._services.errors import OutdatedError
+
+Expected = Collection[str] | None
+"""The versions for which a change was made; None for whatever the row is."""
+_DIGITS: Final = 16
+_OF_WEBHOOK: Final = ("url", "secret", "enabled", "format", "fields", "disabled_reason")
+
+
+def version_of(row: Row[Any]) -> str:
+    """Return the version of a row that says when it was changed last."""
+    return str(row.updated_at)
+
+
+def version_of_webhook(row: Row[Any]) -> str:
+    """Return the version of a webhook, of which no time of its last change is stored."""
+    text = json.dumps([getattr(row, name) for name in _OF_WEBHOOK])
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def check_version(expected: Expected, version: str, what: str) -> None:
+    """Raise where a change was made for another version of a row, which the transaction has locked.
+
+    Args:
+        expected: Those that it was made for.
+        version: That of the row as it is now.
+        what: The row as the message names it, such as `The webhook`.
+
+    Raises:
+        OutdatedError: It has been changed since.
+    """
+    if expected is not None and version not in expected:
+        raise OutdatedError(f"{what} was changed after it was read; read it again before you change it")
