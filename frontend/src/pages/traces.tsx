@@ -7,6 +7,7 @@ import { type Trace, liveTracesQuery, traceStatsQuery, tracesQuery } from "../ap
 import { Failure, Loading, SearchField, Sign, State, Time } from "../components/bits";
 import { PERIODS, ProjectChoice, TraceHistogram, moveFocus } from "../components/trace-bits";
 import { Crumbs } from "../components/shell";
+import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, shown, time } from "../lib/format";
 import { TRACE_FILTERS, type TraceFilterName, type TracesSearch } from "../trace-routes";
 
@@ -25,6 +26,9 @@ export function TracesPage() {
       resetScroll: false,
     });
   };
+  const isLive = search.live === "true";
+  const toggleLive = () => change({ live: isLive ? undefined : "true", sort: undefined });
+  useActions([{ label: isLive ? "Stop live tail" : "Live tail", run: toggleLive }]);
   return (
     <>
       <Crumbs title="Traces">
@@ -38,10 +42,10 @@ export function TracesPage() {
           <button
             type="button"
             className="btn"
-            aria-pressed={search.live === "true"}
-            onClick={() => change({ live: search.live === "true" ? undefined : "true", sort: undefined })}
+            aria-pressed={isLive}
+            onClick={toggleLive}
           >
-            {search.live === "true" ? "Stop live tail" : "Live tail"}
+            {isLive ? "Stop live tail" : "Live tail"}
           </button>
         </div>
       </div>

@@ -1,0 +1,131 @@
+"""What works on every page of the web interface: the command palette, saved views, keys."""
+
+import json
+import urllib.parse
+import urllib.request
+
+import pytest
+from tests.e2e.conftest import visits
+from tests.server.server_process import Process
+
+HOSTILE = '<img src=x onerror="window.pwned=1"> \u202ereversed'
+PROJECT = 'shop / 1 % "<i>'
+
+
+def call(server, method, path, body=None):
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"{server}/api/v1{path}", content, {"Content-Type": "application/json"}, method=method
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
+    yield process.address
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def run(server):
+    """The id of a run with two items, one of which failed; its names try to get out of their place."""
+    body = {"experimentName": HOSTILE, "name": "nightly", "gitBranch": "retry-links"}
+    run = call(server, "POST", f"/projects/{urllib.parse.quote(PROJECT, safe='')}/runs", body)["runId"]
+    items = [
+        {
+            "ordinal": number,
+            "inputs": {"q": f"question {number}"},
+            "actualOutputs": {"a": "?"},
+            "evalResults": [{"name": "exact", "score": number, "threshold": 0.5, "success": bool(number)}],
+        }
+        for number in range(2)
+    ]
+    call(server, "POST", f"/runs/{run}/items", {"items": items})
+    call(server, "PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+    call(server, "POST", "/datasets", {"name": f"{HOSTILE} set"})
+    return run
+
+
+@pytest.fixture
+def visit(chromium, server, run):
+    with visits(chromium, server) as open_page:
+        yield open_page
+
+
+def open_palette(page, text=""):
+    page.locator("main h1").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search or jump to").wait_for()
+    page.keyboard.type(text)
+    return page.get_by_role("dialog", name="Search or jump to")
+
+
+def test_everything_is_reached_from_the_palette_by_the_keyboard_alone(visit, run, find_barriers):
+    page = visit("/")
+    palette = open_palette(page, "revers")
+    for kind in ("Experiments", "Datasets"):
+        option = palette.get_by_role("group", name=kind).get_by_role("option").first
+        option.get_by_text("⟨U+202E⟩").wait_for()
+    assert find_barriers(page) == []
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/experiments/**")
+
+    palette = open_palette(page, "retry-")
+    option = palette.get_by_role("group", name="Runs").get_by_role("option", name="nightly")
+    option.wait_for()
+    assert option.get_attribute("id") == palette.get_by_role("combobox").get_attribute(
+        "aria-activedescendant"
+    )
+    page.keyboard.press("ArrowUp")  # around the end
+    assert palette.get_by_role("option", selected=True).inner_text() == "Traces with “retry-”"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run}")
+
+    palette = open_palette(page, "compare with")
+    palette.get_by_role("option", name="Compare with baseline").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/diff")
+
+    palette = open_palette(page, run)
+    palette.get_by_role("option", name="nightly").click()
+    page.wait_for_url(f"**/runs/{run}")
+
+
+def test_the_palette_gives_the_focus_back_and_changes_the_theme(visit):
+    page = visit("/", width=360)
+    button = page.get_by_role("button", name="Search or jump to")
+    button.click()
+    page.get_by_role("combobox").fill("zzz")
+    page.get_by_text("Nothing is found for “zzz”").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert button.evaluate("one => one === document.activeElement")
+
+    open_palette(page, "switch to dark")
+    page.keyboard.press("Enter")
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_cannot_be_searched_hides_nothing_else(visit):
+    page = visit("/")
+    page.route(
+        "**/api/v1/datasets?*", lambda route: route.fulfill(status=400, json={"message": "too <b> busy"})
+    )
+    palette = open_palette(page, "shop")
+    palette.get_by_text("! Datasets could not be searched: too <b> busy").wait_for()
+    palette.get_by_role("option", name=PROJECT).wait_for()
+    page.keyboard.press("Escape")
+
+    page.route("**/api/v1/**", lambda route: route.abort())
+    palette = open_palette(page, "validity")
+    palette.get_by_text("! The server does not answer").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/validity")
+
+    page.unroute_all()
+    page.complaints = [one for one in page.complaints if "Failed to load resource" not in one]
