@@ -8,6 +8,7 @@ import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { nameOf } from "../lib/items";
 import { type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
 import { SearchField, Sign, State } from "./bits";
+import { SavedViews } from "./saved-views";
 
 const route = getRouteApi("/runs/$runId");
 const ROW = 76;
@@ -96,6 +97,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
           </button>
         ))}
       </div>
+      <SavedViews area="items" />
       <div className="panel">
         {positions.length === 0 ? (
           <State title="No item is found"><p>Other filters or another search may find some.</p></State>

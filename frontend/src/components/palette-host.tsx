@@ -4,15 +4,15 @@ import { makeStore, useStore } from "../lib/store";
 
 const Palette = lazy(() => import("./palette").then((module) => ({ default: module.Palette })));
 const isPaletteOpen = makeStore(false);
-const IS_MAC = /Mac|iP(hone|ad)/.test(navigator.platform);
+const isMac = () => /Mac|iP(hone|ad)/.test(navigator.platform);
 /** The key as it stands on buttons. */
-export const PALETTE_KEY = IS_MAC ? "⌘K" : "Ctrl K";
+export const paletteKey = () => (isMac() ? "⌘K" : "Ctrl K");
 
 export function PaletteHost() {
   const isOpen = useStore(isPaletteOpen);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
-      const isKey = event.key.toLowerCase() === "k" && (IS_MAC ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey);
+      const isKey = event.key.toLowerCase() === "k" && (isMac() ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey);
       if (!isKey || event.altKey || event.shiftKey) return;
       event.preventDefault();
       isPaletteOpen.set(!isPaletteOpen.get());
@@ -29,12 +29,12 @@ export function PaletteButton({ isNarrow = false }: { isNarrow?: boolean }) {
     <button
       type="button"
       className={isNarrow ? "btn bare find-narrow" : "find"}
-      aria-keyshortcuts={IS_MAC ? "Meta+K" : "Control+K"}
+      aria-keyshortcuts={isMac() ? "Meta+K" : "Control+K"}
       aria-label="Search or jump to"
       onClick={() => isPaletteOpen.set(true)}
     >
       <svg className="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.7 10.7 14 14" /></svg>
-      {!isNarrow && <>Search<kbd>{PALETTE_KEY}</kbd></>}
+      {!isNarrow && <>Search<kbd>{paletteKey()}</kbd></>}
     </button>
   );
 }

@@ -1,6 +1,6 @@
 /** The command palette: everything by text, with the keyboard alone. */
 import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRouter } from "@tanstack/react-router";
+import { type RouterHistory, useRouter } from "@tanstack/react-router";
 import { type KeyboardEvent, useDeferredValue, useEffect, useId, useMemo, useState } from "react";
 import { OfflineError } from "../api/client";
 import { SOURCES, knownRuns, projectEntry, sourceQuery } from "../api/palette";
@@ -9,10 +9,12 @@ import { needsSignIn } from "../api/signals";
 import { listActions } from "../lib/actions";
 import { shown } from "../lib/format";
 import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
+import { savedViews } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 import { isDark, toggleTheme } from "../lib/theme";
 import "../styles/palette.css";
 import { Dialog } from "./dialog";
+import { areaWord, openView } from "./saved-views";
 import { MENU } from "./shell";
 
 const PAUSE_MS = 150;
@@ -157,7 +159,8 @@ function useFound(typed: string): Found {
 function useLocalEntries(): readonly Entry[] {
   const queries = useQueryClient();
   const projects = useQuery(projectsQuery);
-  const [fixed] = useState(() => [...actionEntries(), ...pageEntries(), ...knownRuns(queries)]);
+  const router = useRouter();
+  const [fixed] = useState(() => [...actionEntries(), ...viewEntries(router.history), ...pageEntries(), ...knownRuns(queries)]);
   return useMemo(() => [...fixed, ...(projects.data ?? []).map(projectEntry)], [fixed, projects.data]);
 }
 
@@ -168,6 +171,12 @@ function actionEntries(): Entry[] {
     { kind: "action", key: "theme", label: isDark() ? "Switch to light" : "Switch to dark", also: "theme", run: toggleTheme },
     { kind: "action", key: "print", label: "Print this page", run: () => window.print() },
   ];
+}
+
+function viewEntries(history: RouterHistory): Entry[] {
+  return savedViews.get().map((view): Entry => ({
+    kind: "view", key: `view ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, history.location.pathname, history.push),
+  }));
 }
 
 function pageEntries(): Entry[] {

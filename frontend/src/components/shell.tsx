@@ -5,6 +5,7 @@ import { Fragment, type ReactNode, createContext, useContext, useEffect, useStat
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { shown } from "../lib/format";
+import { followViews } from "../lib/saved-views";
 import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
@@ -39,6 +40,7 @@ export function Shell() {
   const [place, setPlace] = useState<HTMLElement | null>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(() => setIsOpen(false), [path]);
+  useEffect(followViews, []);
   return (
     <CrumbsPlace value={place}>
       <a className="skip" href="#main">Skip to content</a>

@@ -6,6 +6,7 @@ import { useChanges } from "../api/live";
 import { type RunSummary, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
+import { SavedViews } from "../components/saved-views";
 import { Crumbs } from "../components/shell";
 import { cost, count, duration, plural, rate, shown } from "../lib/format";
 
@@ -57,6 +58,7 @@ export function ExperimentPage() {
             onSearch={(text) => void navigate({ search: text ? { search: text } : {}, replace: true })}
           />
         </div>
+        <SavedViews area="runs" />
         <div className="panel"><RunsTable experimentId={experimentId} runs={runs.data} /></div>
       </section>
     </>

@@ -5,6 +5,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef } from "react";
 import { type Trace, liveTracesQuery, traceStatsQuery, tracesQuery } from "../api/traces";
 import { Failure, Loading, SearchField, Sign, State, Time } from "../components/bits";
+import { SavedViews } from "../components/saved-views";
 import { PERIODS, ProjectChoice, TraceHistogram, moveFocus } from "../components/trace-bits";
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
@@ -159,6 +160,7 @@ function Controls({ search, change }: { search: TracesSearch; change: Change }) 
           <button type="submit" className="btn main">Filter</button>
         </form>
       )}
+      <SavedViews area="traces" />
     </>
   );
 }
