@@ -180,3 +180,28 @@ def test_views_of_other_versions_and_a_browser_that_stores_nothing_break_no_page
 
     page.get_by_role("alert").get_by_text("The storage of this browser is full").wait_for()
     assert page.get_by_label("Save once more, as").input_value() == "new"
+
+
+def test_every_page_shows_its_keys_but_never_while_somebody_types(visit, run, find_barriers):
+    page = visit(f"/runs/{run}")
+    page.get_by_label("Search items").fill("")
+    page.keyboard.type("?")
+    assert page.get_by_label("Search items").input_value() == "?"
+    page.get_by_label("Search items").fill("")
+    page.locator(".rows .row").first.focus()
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    keys.get_by_role("region", name="In the list of items").get_by_text("next, previous row").wait_for()
+    keys.get_by_role("region", name="Anywhere").get_by_text("search or jump to").wait_for()
+    assert find_barriers(page) == []
+    page.keyboard.press("Escape")
+    keys.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.dataset.index") == "0"
+
+    page.keyboard.press("Enter")
+    page.locator(".drawer").wait_for()
+    page.keyboard.press("?")
+    keys.get_by_role("region", name="In what is open beside the page").wait_for()
+    page.keyboard.press("Escape")
+    keys.wait_for(state="detached")
+    assert page.locator(".drawer").count() == 1

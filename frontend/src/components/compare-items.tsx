@@ -5,6 +5,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useMemo, useRef } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
 import { count, cut, score, shown, textOf } from "../lib/format";
+import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { nameOf } from "../lib/items";
 import type { Outcome } from "../lib/outline";
 import {
@@ -137,8 +138,9 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
   });
   const rows = list.getVirtualItems();
   const inputs = useInputs(pairing, runs, items, rows[0]?.index ?? 0, rows.at(-1)?.index ?? 0);
+  useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
-    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    const step = stepOf(event);
     if (step === 0) return;
     event.preventDefault();
     const next = Math.min(items.length - 1, Math.max(0, items.findIndex((one) => one.key === open?.key) + step));

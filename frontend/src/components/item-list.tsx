@@ -5,6 +5,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useDeferredValue, useMemo, useRef } from "react";
 import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
+import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { nameOf } from "../lib/items";
 import { type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
 import { SearchField, Sign, State } from "./bits";
@@ -137,8 +138,9 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
   const lower = useQuery(itemsQuery(run.id, read(last), version));
   const items = new Map([...(upper.data ?? []), ...(lower.data ?? [])].map((item) => [`${item.ordinal}.${item.repetition}`, item]));
   const columns = outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW);
+  useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
-    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    const step = stepOf(event);
     if (step === 0) return;
     event.preventDefault();
     const now = Number((event.target as HTMLElement).dataset["index"] ?? -1);

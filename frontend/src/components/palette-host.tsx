@@ -1,10 +1,14 @@
 /** Opens the command palette: by its button in the menu, by the one of narrow pages, and by its key. */
 import { Suspense, lazy, useEffect } from "react";
+import { type KeyLine, useKeyHelp } from "../lib/keys";
 import { makeStore, useStore } from "../lib/store";
 
 const Palette = lazy(() => import("./palette").then((module) => ({ default: module.Palette })));
 const isPaletteOpen = makeStore(false);
 const isMac = () => /Mac|iP(hone|ad)/.test(navigator.platform);
+const HELP: readonly KeyLine[] = [["?", "these keys"], ["esc", "close what is open, leave a field"]];
+const KEYS: readonly KeyLine[] = [["ctrl+k", "search or jump to"], ...HELP];
+const MAC_KEYS: readonly KeyLine[] = [["⌘+k", "search or jump to"], ...HELP];
 /** The key as it stands on buttons. */
 export const paletteKey = () => (isMac() ? "⌘K" : "Ctrl K");
 
@@ -20,6 +24,7 @@ export function PaletteHost() {
     window.addEventListener("keydown", press);
     return () => window.removeEventListener("keydown", press);
   }, []);
+  useKeyHelp("Anywhere", isMac() ? MAC_KEYS : KEYS);
   if (!isOpen) return null;
   return <Suspense fallback={null}><Palette onClose={() => isPaletteOpen.set(false)} /></Suspense>;
 }

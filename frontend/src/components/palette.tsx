@@ -9,6 +9,7 @@ import { needsSignIn } from "../api/signals";
 import { listActions } from "../lib/actions";
 import { shown } from "../lib/format";
 import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
+import { isKeyHelpOpen } from "../lib/keys";
 import { savedViews } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 import { isDark, toggleTheme } from "../lib/theme";
@@ -169,6 +170,7 @@ function actionEntries(): Entry[] {
   return [
     ...own,
     { kind: "action", key: "theme", label: isDark() ? "Switch to light" : "Switch to dark", also: "theme", run: toggleTheme },
+    { kind: "action", key: "keys", label: "Show all keys of this page", run: () => isKeyHelpOpen.set(true) },
     { kind: "action", key: "print", label: "Print this page", run: () => window.print() },
   ];
 }

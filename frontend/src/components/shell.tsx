@@ -10,6 +10,7 @@ import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
+import { KeyHelpHost } from "./key-help-host";
 import { NewVersion, NoticeArea, SignInNeeded } from "./notices";
 import { PaletteButton, PaletteHost } from "./palette-host";
 
@@ -75,6 +76,7 @@ export function Shell() {
       </div>
       <NoticeArea />
       <PaletteHost />
+      <KeyHelpHost />
     </CrumbsPlace>
   );
 }

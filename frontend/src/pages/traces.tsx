@@ -10,6 +10,7 @@ import { PERIODS, ProjectChoice, TraceHistogram, moveFocus } from "../components
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, shown, time } from "../lib/format";
+import { LIST_KEYS, useKeyHelp } from "../lib/keys";
 import { TRACE_FILTERS, type TraceFilterName, type TracesSearch } from "../trace-routes";
 
 const route = getRouteApi("/traces");
@@ -228,6 +229,7 @@ function Nothing({ search }: { search: TracesSearch }) {
 function TraceRows({ traces, search, onEnd }: { traces: readonly Trace[]; search: TracesSearch; onEnd: (() => void) | null }) {
   const box = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({ count: traces.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 8 });
+  useKeyHelp("In the list of traces", LIST_KEYS);
   const rows = list.getVirtualItems();
   const isNearEnd = (rows.at(-1)?.index ?? 0) > traces.length - 20;
   useEffect(() => {
