@@ -9,6 +9,7 @@ from tests.e2e.conftest import visits
 from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1"> \u202ereversed'
+RTL = "שלום עולם!"
 PROJECT = 'shop / 1 % "<i>'
 
 
@@ -37,7 +38,7 @@ def run(server):
     items = [
         {
             "ordinal": number,
-            "inputs": {"q": f"question {number}"},
+            "inputs": {"q": f"question {number}" if number else RTL},
             "actualOutputs": {"a": "?"},
             "evalResults": [{"name": "exact", "score": number, "threshold": 0.5, "success": bool(number)}],
         }
@@ -205,3 +206,31 @@ def test_every_page_shows_its_keys_but_never_while_somebody_types(visit, run, fi
     page.keyboard.press("Escape")
     keys.wait_for(state="detached")
     assert page.locator(".drawer").count() == 1
+
+
+def test_a_run_prints_light_and_whole_and_texts_keep_their_direction(visit, run):
+    page = visit(f"/runs/{run}", scheme="dark")
+    text = page.locator(".rows .row bdi", has_text="עולם")
+    text.wait_for()
+    lefts = text.evaluate(
+        """one => [0, one.firstChild.length - 1].map(at => {
+             const range = document.createRange();
+             range.setStart(one.firstChild, at);
+             range.setEnd(one.firstChild, at + 1);
+             return range.getBoundingClientRect().left;
+           })"""
+    )
+    assert lefts[1] < lefts[0]  # the mark stands at the end of what it ends: to its left
+
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 within its margins
+
+    page.locator(".print-foot", has_text=f"/runs/{run}").wait_for()
+    assert page.locator(".side").is_hidden()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    boxes = [row.bounding_box() for row in page.locator(".rows .row").all()]
+    assert len(boxes) == 2
+    assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"] - 1
+    assert page.evaluate("document.querySelector('.rows').scrollHeight") <= page.evaluate(
+        "document.querySelector('.rows').clientHeight + 1"
+    )

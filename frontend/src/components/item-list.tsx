@@ -6,9 +6,11 @@ import { type KeyboardEvent, useDeferredValue, useMemo, useRef } from "react";
 import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
+import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
 import { type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
 import { SearchField, Sign, State } from "./bits";
+import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SavedViews } from "./saved-views";
 
 const route = getRouteApi("/runs/$runId");
@@ -125,7 +127,7 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
     count: positions.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
-    overscan: 8,
+    overscan: usePrinting() ? ROWS_ON_PAPER : 8,
   });
   const rows = list.getVirtualItems();
   const first = Math.floor((rows[0]?.index ?? 0) / BLOCK);
@@ -181,6 +183,7 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
           );
         })}
       </div>
+      <RowsOnPaper rows={rows.length} all={positions.length} />
     </div>
   );
 }
@@ -190,7 +193,7 @@ function Said({ item, ordinal }: { item: Item | undefined; ordinal: number }) {
   const wanted = textOf(item.expectedOutput);
   return (
     <span>
-      <span className="cut"><span className="mono muted">{shown(nameOf(item))}</span> {shown(cut(textOf(item.input), 240))}</span>
+      <span className="cut"><span className="mono muted">{shown(nameOf(item))}</span> <bdi>{shown(cut(textOf(item.input), 240))}</bdi></span>
       <span className="said">
         <span className="label">got</span>
         <span className="cut" dir="auto">{shown(cut(item.error ?? textOf(item.actualOutput), 240))}</span>

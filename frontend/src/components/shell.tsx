@@ -12,6 +12,7 @@ import mark from "../styles/mark.svg";
 import { Account } from "./account";
 import { KeyHelpHost } from "./key-help-host";
 import { NewVersion, NoticeArea, SignInNeeded } from "./notices";
+import { PrintFoot } from "./print-foot";
 import { PaletteButton, PaletteHost } from "./palette-host";
 
 const CrumbsPlace = createContext<HTMLElement | null>(null);
@@ -71,6 +72,7 @@ export function Shell() {
             <Stale />
             {path !== "/login" && <SignInNeeded />}
             <Outlet />
+            <PrintFoot />
           </main>
         </div>
       </div>
