@@ -35,7 +35,8 @@ export const projectRoute = createRoute({
 export const experimentRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$experimentId",
-  validateSearch: (search: Record<string, unknown>): { search?: string } => optional({ search: text(search["search"]) }),
+  validateSearch: (search: Record<string, unknown>): { search?: string; zoom?: "off" } =>
+    optional({ search: text(search["search"]), zoom: oneOf(search["zoom"], "off") }),
   component: lazy(() => import("./pages/experiment").then((page) => ({ default: page.ExperimentPage }))),
 });
 

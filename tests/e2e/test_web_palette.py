@@ -234,3 +234,24 @@ def test_a_run_prints_light_and_whole_and_texts_keep_their_direction(visit, run)
     assert page.evaluate("document.querySelector('.rows').scrollHeight") <= page.evaluate(
         "document.querySelector('.rows').clientHeight + 1"
     )
+
+
+def test_a_trend_near_100_percent_is_zoomed_and_says_so_and_marks_changed_evaluators(visit, server):
+    passed = {"inputs": {"q": "?"}, "actualOutputs": {}}
+    passed["evalResults"] = [{"name": "exact", "score": 1, "threshold": 0.5, "success": True}]
+    for fingerprint in ("1", "2"):
+        run = call(server, "POST", "/projects/near/runs", {"experimentName": "near 100"})["runId"]
+        call(server, "POST", f"/runs/{run}/items", {"items": [passed] * 60})
+        ended = {"status": "SUCCESS", "evaluators": [{"name": "exact", "fingerprint": fingerprint}]}
+        call(server, "PATCH", f"/runs/{run}", ended)
+    (experiment,) = call(server, "GET", "/projects/near/experiments")
+    page = visit(f"/experiments/{experiment['id']}")
+    page.get_by_text("Zoomed: the axis begins at 90 %, not at 0").wait_for()
+    chart = page.locator("svg.chart")
+    assert "the axis begins at 90.0 %" in chart.get_attribute("aria-label")
+    assert chart.locator("title").first.text_content() == "evaluator changed: exact"
+
+    page.get_by_role("button", name="Show 0 to 100 %").click()
+
+    page.wait_for_url("**?zoom=off")
+    chart.get_by_text("25", exact=True).wait_for()

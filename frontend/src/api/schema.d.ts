@@ -2943,6 +2943,8 @@ export interface components {
             totalItems: number;
             /** Passeditems */
             passedItems: number;
+            /** Changedevaluators */
+            changedEvaluators: string[];
         };
         /**
          * TrendsAnswer

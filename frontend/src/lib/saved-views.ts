@@ -37,7 +37,7 @@ const PAGES: Record<Area, RegExp> = {
   runs: /^\/experiments\/[^/]+$/, items: /^\/runs\/[^/]+$/, traces: /^\/traces$/, review: /^\/review-queue$/,
 };
 /** What is open on a page, which is not a filter. */
-const OPEN: readonly string[] = ["item"];
+const OPEN: readonly string[] = ["item", "zoom"];
 
 export interface ReadQuery {
   readonly query: string;
