@@ -40,6 +40,7 @@ export const projectRoute = createRoute({
 export interface ExperimentSearch extends RunFilter {
   /** The columns of the table of runs, separated by commas. */
   readonly columns?: string;
+  readonly zoom?: "off";
 }
 
 export const experimentRoute = createRoute({
@@ -53,6 +54,7 @@ export const experimentRoute = createRoute({
       tag: text(search["tag"]),
       sort: oneOf(search["sort"], ...RUN_ORDERS),
       columns: text(search["columns"]),
+      zoom: oneOf(search["zoom"], "off"),
     }),
   component: lazyPage(() => import("./pages/experiment"), "ExperimentPage"),
 });

@@ -84,7 +84,7 @@ export const ledgerRoute = createRoute({
       ...(unit !== undefined && SPENDING_UNITS.includes(unit) ? { unit } : {}),
     };
   },
-  component: lazy(() => import("./pages/ledger").then((page) => ({ default: page.LedgerPage }))),
+  component: lazyPage(() => import("./pages/ledger"), "LedgerPage"),
 });
 
 export const validityRoute = createRoute({

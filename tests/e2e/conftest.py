@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -84,4 +85,31 @@ def open_page(chromium):
         )
         overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(overflow) <= 0
+        page.context.close()
+
+
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@contextlib.contextmanager
+def visits(chromium, server):
+    """Yield a function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
+    opened = []
+
+    def open_page(address, *, width=1280, scheme="light", context=None):
+        context = context or chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        page = noting_page(context, server)
+        opened.append(page)
+        page.set_default_timeout(60_000)
+        page.goto(server + address)
+        return page
+
+    yield open_page
+    for page in opened:
+        assert page.complaints == []
+        assert page.evaluate("window.pwned") is None
+        assert page.evaluate(OVERFLOW) <= 0
+    for page in opened:
         page.context.close()

@@ -80,7 +80,7 @@ def test_keys_judge_comment_label_and_undo(visit, server, find_barriers):
     page.keyboard.press("j")
     card.get_by_text("question 2").wait_for()
     page.keyboard.press("?")
-    page.get_by_role("region", name="Keys").wait_for()
+    page.get_by_role("dialog", name="Keys").get_by_text("undo the last verdict").wait_for()
 
     (review,) = read_reviews(server, first)
     assert (review["verdict"], review["note"]) == ("INCORRECT", "too 1 short")

@@ -413,6 +413,20 @@ def test_the_trends_of_evaluators_follow_each_over_the_runs_that_it_scored(api):
     assert api.get(path, params={"limit": 0}).status_code == 400
 
 
+def test_trends_say_which_evaluators_are_not_as_in_the_run_before(api):
+    described = [{"a": "1", "b": "1"}, {"a": "1", "b": "2"}, {"b": "2", "c": "1"}, {}, {"b": "3"}]
+    for number, fingerprints in enumerate(described):
+        run = start(api, experiment="first", name=f"run {number}")
+        evaluators = [{"name": name, "fingerprint": text} for name, text in fingerprints.items()]
+        changed = {"status": "SUCCESS", "evaluators": evaluators}
+        assert api.patch(f"/api/v1/runs/{run}", json=changed).status_code == 200
+    (experiment,) = api.get("/api/v1/projects/chat/experiments").json()
+
+    trends = api.get(f"/api/v1/experiments/{experiment['id']}/trends").json()
+
+    assert [point["changedEvaluators"] for point in trends["runs"]] == [[], ["b"], ["a", "c"], [], []]
+
+
 ODD_TEXTS = [
     "",
     r"""a "quoted" \\ text""",

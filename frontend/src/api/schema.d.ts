@@ -2243,6 +2243,17 @@ export interface components {
             reviewers: components["schemas"]["ReviewerAnswer"][];
         };
         /**
+         * ReviewStatsAnswer
+         * @description What people said of scores that a rule put into the review queue.
+         */
+        ReviewStatsAnswer: {
+            /** Queuedcount */
+            queuedCount: number;
+            /** Reviewedcount */
+            reviewedCount: number;
+            correctRate: components["schemas"]["EstimateAnswer"] | null;
+        };
+        /**
          * ReviewerAnswer
          * @description What a person has done, and what it has taken on.
          */
@@ -2347,6 +2358,21 @@ export interface components {
             budget: {
                 [key: string]: unknown;
             } | null;
+            /** Review */
+            review: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * RuleReviewsAnswer
+         * @description What people said of scores that a rule put into the review queue, as the rule had judged.
+         */
+        RuleReviewsAnswer: {
+            failed: components["schemas"]["ReviewStatsAnswer"];
+            other: components["schemas"]["ReviewStatsAnswer"];
+            correctRate: components["schemas"]["EstimateAnswer"] | null;
+            /** Limiteddaycount */
+            limitedDayCount: number;
         };
         /**
          * RuleStatsAnswer
@@ -2367,6 +2393,7 @@ export interface components {
             meanScore: components["schemas"]["EstimateAnswer"] | null;
             /** Iscomplete */
             isComplete: boolean;
+            reviews: components["schemas"]["RuleReviewsAnswer"];
         };
         /**
          * RunDetails
@@ -3221,6 +3248,8 @@ export interface components {
             totalItems: number;
             /** Passeditems */
             passedItems: number;
+            /** Changedevaluators */
+            changedEvaluators: string[];
         };
         /**
          * TrendsAnswer
@@ -4224,6 +4253,13 @@ export interface components {
             } | null;
             /** @default null */
             budget: components["schemas"]["BudgetBody"] | null;
+            /**
+             * Review
+             * @default null
+             */
+            review: {
+                [key: string]: unknown;
+            } | null;
         };
         /**
          * DryRunBody
@@ -4310,6 +4346,13 @@ export interface components {
             } | null;
             /** @default null */
             budget: components["schemas"]["BudgetBody"] | null;
+            /**
+             * Review
+             * @default null
+             */
+            review: {
+                [key: string]: unknown;
+            } | null;
             /**
              * From
              * @default null

@@ -156,21 +156,21 @@ export interface TrendPoint {
   readonly changed: readonly string[];
 }
 
-/** Pass rates over time with their intervals; what changed between two runs is marked. */
-export function TrendChart({ points: all }: { points: readonly TrendPoint[] }) {
+/** Pass rates over time with their intervals, on an axis from `start` to 100 %; what changed between two runs is marked. */
+export function TrendChart({ points: all, start = 0 }: { points: readonly TrendPoint[]; start?: number }) {
   const runs = all.filter((run) => run.judged > 0);
   if (runs.length < 2) return <p className="muted">A trend needs at least two finished runs; there is {runs.length}.</p>;
   const x = (index: number) => 40 + (index / (runs.length - 1)) * 830;
-  const y = (value: number) => 10 + (1 - value) * 150;
+  const y = (value: number) => 10 + ((1 - value) / (1 - start)) * 150;
   const rateOf = (run: TrendPoint) => run.passed / run.judged;
   const [first, last] = [runs[0] as TrendPoint, runs.at(-1) as TrendPoint];
-  const label = `Pass rate of ${runs.length} runs, the last at ${rate(rateOf(last))}`;
+  const label = `Pass rate of ${runs.length} runs, the last at ${rate(rateOf(last))}${start > 0 ? `; the axis begins at ${rate(start)}` : ""}`;
   return (
     <svg className="chart" viewBox="0 0 940 190" role="img" aria-label={label}>
-      {[0, 0.25, 0.5, 0.75, 1].map((value) => (
+      {[0, 0.25, 0.5, 0.75, 1].map((part) => start + part * (1 - start)).map((value) => (
         <g key={value}>
           <line className="l-axis" x1="40" x2="880" y1={y(value)} y2={y(value)} />
-          <text x="34" y={y(value) + 4} textAnchor="end">{value * 100}</text>
+          <text x="34" y={y(value) + 4} textAnchor="end">{Number((value * 100).toFixed(2))}</text>
         </g>
       ))}
       {runs.map((run, i) => run.changed.length > 0 && i > 0 && (

@@ -79,17 +79,23 @@ interface SearchFieldProps {
 
 /** A field whose text stands in the address of the page. */
 export function SearchField({ label, placeholder, text, onSearch }: SearchFieldProps) {
-  const [typed, setTyped] = useState(text);
+  const [field, setField] = useState<{ typed: string; seen: string; sent: readonly string[] }>({ typed: text, seen: text, sent: [] });
+  if (text !== field.seen) {
+    // The address follows what is typed a moment later; any other change of it is somebody's going elsewhere.
+    const own = field.sent.lastIndexOf(text);
+    setField({ typed: own < 0 ? text : field.typed, seen: text, sent: own < 0 ? [] : field.sent.slice(own + 1) });
+  }
   return (
     <input
       type="search"
       className="field search"
       aria-label={label}
       placeholder={placeholder}
-      value={typed}
+      value={field.typed}
       onChange={(event) => {
-        setTyped(event.target.value);
-        onSearch(event.target.value);
+        const typed = event.target.value;
+        setField({ ...field, typed, sent: [...field.sent, typed] });
+        onSearch(typed);
       }}
     />
   );

@@ -5,12 +5,15 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useMemo, useRef } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
 import { count, cut, score, shown, textOf } from "../lib/format";
+import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
+import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
 import type { Outcome } from "../lib/outline";
 import {
   type Kind, type PairedItem, type Pairing, changeOf, countKinds, meanScore, placeOfCell, sliceOf,
 } from "../lib/pairing";
 import { Sign, State } from "./bits";
+import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SideBySide } from "./compare-sides";
 
 const route = getRouteApi("/experiments/$experimentId/runs/$runId/diff");
@@ -133,12 +136,13 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
     count: items.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
-    overscan: 12,
+    overscan: usePrinting() ? ROWS_ON_PAPER : 12,
   });
   const rows = list.getVirtualItems();
   const inputs = useInputs(pairing, runs, items, rows[0]?.index ?? 0, rows.at(-1)?.index ?? 0);
+  useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
-    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    const step = stepOf(event);
     if (step === 0) return;
     event.preventDefault();
     const next = Math.min(items.length - 1, Math.max(0, items.findIndex((one) => one.key === open?.key) + step));
@@ -213,6 +217,7 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
           })}
         </div>
       </div>
+      <RowsOnPaper rows={rows.length} all={items.length} />
       <p className="foot-row"><span>{count(items.length)} of {count(pairing.items.length)} items</span><span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> move</span></p>
     </>
   );
@@ -264,7 +269,7 @@ const lastRunOf = (item: PairedItem): number => item.cells.findLastIndex((cell) 
 
 function InputOf({ item, fallback }: { item: Item | undefined; fallback: string }) {
   if (item === undefined) return <span className="muted">{shown(fallback)} …</span>;
-  return <><span className="mono muted">{shown(nameOf(item))}</span> {shown(cut(textOf(item.input), 160))}</>;
+  return <><span className="mono muted">{shown(nameOf(item))}</span> <bdi>{shown(cut(textOf(item.input), 160))}</bdi></>;
 }
 
 function BeforeAfter({ pairing, item, name }: { pairing: Pairing; item: PairedItem; name: string }) {

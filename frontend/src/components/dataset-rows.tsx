@@ -5,6 +5,7 @@ import { type KeyboardEvent, useRef } from "react";
 import { type DatasetItem, ITEMS_IN_BLOCK, datasetItemsQuery } from "../api/datasets";
 import { type Pending, nameOfItem, sayValues } from "../lib/datasets";
 import { count, cut, shown } from "../lib/format";
+import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { Failure, Loading, State } from "./bits";
 
 const ROW = 58;
@@ -33,8 +34,9 @@ export function DatasetRows({ name, version, search, pending, onOpen }: Props) {
     const page = [upper, lower].find((one) => one.data?.number === block && !one.isPlaceholderData);
     return page?.data?.content[index % ITEMS_IN_BLOCK];
   };
+  useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
-    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    const step = stepOf(event);
     if (step === 0) return;
     event.preventDefault();
     const now = Number((event.target as HTMLElement).dataset["index"] ?? -1);

@@ -1,5 +1,9 @@
 /** What opens beside a list: it takes the focus, `esc` closes it, and the focus goes back to where it was. */
 import { type ReactNode, useEffect, useRef } from "react";
+import { type KeyLine, useKeyHelp } from "../lib/keys";
+
+const DRAWER_KEYS: readonly KeyLine[] = [["esc", "close it"]];
+const STEP_KEYS: readonly KeyLine[] = [["j k", "next, previous"], ...DRAWER_KEYS];
 
 interface Props {
   readonly label: string;
@@ -13,6 +17,7 @@ interface Props {
 
 export function Drawer({ label, head, foot, onClose, onKey, children }: Props) {
   const box = useRef<HTMLElement>(null);
+  useKeyHelp("In what is open beside the page", onKey === undefined ? DRAWER_KEYS : STEP_KEYS);
   useEffect(() => {
     const before = document.activeElement;
     box.current?.focus();
@@ -30,7 +35,7 @@ export function Drawer({ label, head, foot, onClose, onKey, children }: Props) {
         // In a form, `esc` closes the form.
         if (event.target instanceof Element && event.target.closest("form") !== null) return;
         if (event.key === "Escape") onClose();
-        else onKey?.(event.key);
+        else if (!event.ctrlKey && !event.metaKey && !event.altKey) onKey?.(event.key);
       }}
     >
       <div className="drawer-head">

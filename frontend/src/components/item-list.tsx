@@ -5,9 +5,13 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
+import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
+import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
 import { type Column, type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
 import { SearchField, Sign, State } from "./bits";
+import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
+import { SavedViews } from "./saved-views";
 
 const route = getRouteApi("/runs/$runId");
 const ROW = 76;
@@ -97,6 +101,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
           </button>
         ))}
       </div>
+      <SavedViews area="items" />
       <div className="panel">
         {positions.length === 0 ? (
           <State title="No item is found"><p>Other filters or another search may find some.</p></State>
@@ -123,7 +128,7 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
     count: positions.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
-    overscan: 8,
+    overscan: usePrinting() ? ROWS_ON_PAPER : 8,
   });
   const rows = list.getVirtualItems();
   const first = Math.floor((rows[0]?.index ?? 0) / BLOCK);
@@ -143,8 +148,9 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
     [upper.data, lower.data],
   );
   const columns = useMemo(() => outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW), [outline]);
+  useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
-    const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+    const step = stepOf(event);
     if (step === 0) return;
     event.preventDefault();
     const now = Number((event.target as HTMLElement).dataset["index"] ?? -1);
@@ -176,6 +182,7 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
           );
         })}
       </div>
+      <RowsOnPaper rows={rows.length} all={positions.length} />
     </div>
   );
 }
@@ -231,7 +238,7 @@ function Said({ item, ordinal }: { item: Item | undefined; ordinal: number }) {
   const wanted = textOf(item.expectedOutput);
   return (
     <span>
-      <span className="cut"><span className="mono muted">{shown(nameOf(item))}</span> {shown(cut(textOf(item.input), 240))}</span>
+      <span className="cut"><span className="mono muted">{shown(nameOf(item))}</span> <bdi>{shown(cut(textOf(item.input), 240))}</bdi></span>
       <span className="said">
         <span className="label">got</span>
         <span className="cut" dir="auto">{shown(cut(item.error ?? textOf(item.actualOutput), 240))}</span>

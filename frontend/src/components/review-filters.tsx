@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { projectsQuery } from "../api/queries";
 import type { QueueFilter } from "../api/reviews";
 import { shown } from "../lib/format";
+import { SavedViews } from "./saved-views";
 
 interface Props {
   readonly filter: QueueFilter;
@@ -52,6 +53,7 @@ export function ReviewFilters({ filter, onChange }: Props) {
           <button key={label} type="button" className="chip" aria-pressed={isOn} onClick={() => onChange(next)}>{label}</button>
         ))}
       </div>
+      <SavedViews area="review" />
     </>
   );
 }

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "react";
 import type { QueueItem } from "../api/reviews";
 import { sessionQuery } from "../api/session";
 import { count, cut, plural, shown, textOf } from "../lib/format";
+import { type KeyLine, isKeyHelpOpen } from "../lib/keys";
 import { VERDICTS, type Verdict, estimateMinutes } from "../lib/review";
 import type { Decisions } from "../lib/use-decisions";
 
@@ -68,42 +69,22 @@ export function Progress({ decisions, left }: { decisions: Decisions; left: numb
   );
 }
 
-const KEYS: readonly (readonly [string, string])[] = [
+export const REVIEW_KEYS: readonly KeyLine[] = [
   ["j k", "next, previous item"],
   ["1 2 3", "correct, incorrect, unsure, and on to the next"],
   ["e", "correct the expected output"],
   ["c", "comment"],
   ["p", "promote to a dataset"],
   ["u", "undo the last verdict"],
-  ["esc", "leave a field, close"],
-  ["?", "these keys"],
 ];
 
-export function KeysLine({ onHelp }: { onHelp: () => void }) {
+export function KeysLine() {
   return (
     <p className="keysline">
-      {KEYS.slice(0, 6).map(([keys, text]) => (
-        <span key={keys}><Keys keys={keys} /> {text}</span>
+      {REVIEW_KEYS.map(([keys, text]) => (
+        <span key={keys}>{keys.split(" ").map((key) => <kbd key={key}>{key}</kbd>)} {text}</span>
       ))}
-      <button type="button" className="plain-button" onClick={onHelp}><kbd>?</kbd> all keys</button>
+      <button type="button" className="plain-button" onClick={() => isKeyHelpOpen.set(true)}><kbd>?</kbd> all keys</button>
     </p>
   );
-}
-
-export function KeysPanel({ onClose }: { onClose: () => void }) {
-  return (
-    <div className="panel pad keys-panel" role="region" aria-label="Keys">
-      <div className="sec"><h2>Keys</h2><button type="button" className="btn bare right" onClick={onClose}>Close <kbd>esc</kbd></button></div>
-      <dl>
-        {KEYS.map(([keys, text]) => (
-          <div key={keys}><dt><Keys keys={keys} /></dt><dd>{text}</dd></div>
-        ))}
-      </dl>
-      <p className="label">They act while no field is being typed in.</p>
-    </div>
-  );
-}
-
-function Keys({ keys }: { keys: string }) {
-  return keys.split(" ").map((key) => <kbd key={key}>{key}</kbd>);
 }

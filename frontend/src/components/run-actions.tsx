@@ -5,6 +5,7 @@ import { describeRun, pinBaseline } from "../api/judging";
 import type { Run } from "../api/queries";
 import { mayWrite, sessionQuery } from "../api/session";
 import { type Write, useWrite } from "../api/write";
+import { useActions } from "../lib/actions";
 import { NotSaved } from "./notices";
 
 export function RunActions({ run, onJudge }: { run: Run; onJudge: () => void }) {
@@ -20,7 +21,13 @@ export function RunActions({ run, onJudge }: { run: Run; onJudge: () => void }) 
         ? { text: "No run is pinned; the latest that succeeded is the baseline", undo: () => pin.save(run.id) }
         : { text: "Runs are compared with this one from now on", undo: () => pin.save(null) },
   });
-  if (!mayWrite(session.data)) return null;
+  const isAllowed = mayWrite(session.data);
+  useActions(isAllowed ? [
+    { label: "Edit name, notes and tags", run: () => setIsEditing(true) },
+    ...(run.status === "SUCCESS" ? [{ label: run.isBaseline ? "Unpin as baseline" : "Pin as baseline", run: () => pin.save(run.isBaseline ? null : run.id) }] : []),
+    { label: "Run LLM judge", run: onJudge },
+  ] : []);
+  if (!isAllowed) return null;
   return (
     <>
       <button type="button" className="btn" onClick={() => setIsEditing(!isEditing)} aria-expanded={isEditing}>Edit</button>

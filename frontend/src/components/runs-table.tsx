@@ -5,6 +5,7 @@ import { type ReactNode, useState } from "react";
 import { type RunSummary, runPagesQuery } from "../api/queries";
 import { cost, count, cut, duration, plural, rate, shown } from "../lib/format";
 import { COLUMNS, type ColumnName, RUN_STATUSES, chooseCompared, readColumns, toggleColumn } from "../lib/runs";
+import { SavedViews } from "./saved-views";
 import { Failure, Loading, SearchField, State, Time } from "./bits";
 
 const route = getRouteApi("/experiments/$experimentId");
@@ -54,6 +55,7 @@ export function RunsTable({ experimentId, latest, isTold }: Props) {
           </div>
         </details>
       </div>
+      <SavedViews area="runs" />
       {pages.isLoadingError && <Failure error={pages.error} retry={() => void pages.refetch()} />}
       {pages.isPending && <Loading />}
       {pages.data !== undefined && (

@@ -5,17 +5,21 @@ import { Fragment, type ReactNode, createContext, useContext, useEffect, useStat
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { shown } from "../lib/format";
+import { followViews } from "../lib/saved-views";
 import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
+import { KeyHelpHost } from "./key-help-host";
 import { NewVersion, NoticeArea, SignInNeeded } from "./notices";
+import { PrintFoot } from "./print-foot";
+import { PaletteButton, PaletteHost } from "./palette-host";
 
 const CrumbsPlace = createContext<HTMLElement | null>(null);
 const MOST_PROJECTS = 12;
 
 /** The groups of the menu: a page that is new gets its line here. */
-const GROUPS: readonly (readonly [string, readonly MenuLink[]])[] = [
+export const MENU: readonly (readonly [string, readonly MenuLink[]])[] = [
   ["Overview", [{ label: "Home", to: "/", activeOptions: { exact: true } }, { label: "Review queue", to: "/review-queue" }, { label: "Datasets", to: "/datasets" }]],
   ["Observability", [{ label: "Traces", to: "/traces" }, { label: "Sessions", to: "/sessions" }, { label: "Trace eval rules", to: "/trace-eval-rules" }, { label: "Alerts", to: "/trace-alerts" }]],
   ["Settings", [
@@ -38,6 +42,7 @@ export function Shell() {
   const [place, setPlace] = useState<HTMLElement | null>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(() => setIsOpen(false), [path]);
+  useEffect(followViews, []);
   return (
     <CrumbsPlace value={place}>
       <a className="skip" href="#main">Skip to content</a>
@@ -55,6 +60,7 @@ export function Shell() {
               <svg className="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M2.5 4.5h11M2.5 8h11M2.5 11.5h11" /></svg>
             </button>
             <nav className="crumbs" aria-label="Breadcrumbs" ref={setPlace} />
+            <PaletteButton isNarrow />
             <button type="button" className="btn bare" aria-label="Change theme" onClick={toggleTheme}>
               <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
                 <path d="M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM8 1.5V3M8 13v1.5M1.5 8H3M13 8h1.5" />
@@ -66,10 +72,13 @@ export function Shell() {
             <Stale />
             {path !== "/login" && <SignInNeeded />}
             <Outlet />
+            <PrintFoot />
           </main>
         </div>
       </div>
       <NoticeArea />
+      <PaletteHost />
+      <KeyHelpHost />
     </CrumbsPlace>
   );
 }
@@ -79,7 +88,8 @@ function Menu() {
   return (
     <nav className="side" aria-label="Main">
       <Link to="/" className="brand"><img className="mark" src={mark} alt="" />dokimos</Link>
-      {GROUPS.map(([title, links]) => (
+      <PaletteButton />
+      {MENU.map(([title, links]) => (
         <Fragment key={title}>
           <h3>{title}</h3>
           {links.map(({ label, ...link }) => <Link key={label} {...link}>{label}</Link>)}

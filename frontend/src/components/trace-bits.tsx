@@ -4,6 +4,7 @@ import { type KeyboardEvent, type ReactNode } from "react";
 import { type EvalJob, type TraceStep } from "../api/traces";
 import { projectsQuery } from "../api/queries";
 import { count, plural, score, shown, time } from "../lib/format";
+import { stepOf } from "../lib/keys";
 import { isWaiting, outcomeOfJob } from "../lib/spans";
 import { Sign } from "./bits";
 
@@ -43,8 +44,8 @@ export function Judgement({ job, children }: { job: EvalJob; children?: ReactNod
 
 /** Focus goes from row to row by `j` and `k` or the arrows; the rows have `data-index`. */
 export function moveFocus(event: KeyboardEvent, last: number, scrollTo: (index: number) => void): void {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
-  const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+  if (event.target instanceof HTMLInputElement) return;
+  const step = stepOf(event);
   if (step === 0) return;
   event.preventDefault();
   const box = event.currentTarget as HTMLElement;

@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { EvalJob, SpanSummary } from "../api/traces";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
+import { type KeyLine, useKeyHelp } from "../lib/keys";
 import { type SpanRow, type SpanTree, chooseRows, outcomeOfJob } from "../lib/spans";
 import { SearchField, State } from "./bits";
 import { moveFocus } from "./trace-bits";
@@ -21,6 +22,8 @@ interface Props {
   readonly onOnlyFailing: () => void;
   readonly onOpen: (span: string) => void;
 }
+
+const WATERFALL_KEYS: readonly KeyLine[] = [["j k", "next, previous span"], ["← →", "collapse, expand"], ["enter", "open the span"]];
 
 export function Waterfall(props: Props) {
   const { tree, search, onlyFailing } = props;
@@ -67,6 +70,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
   const length = tree.length || 1;
   const isNarrowed = search !== "" || onlyFailing;
   const hasUsage = useMemo(() => tree.rows.some(({ span }) => usage(span) !== ""), [tree]);
+  useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
     const row = tree.rows[places[Number((event.target as HTMLElement).closest<HTMLElement>("[data-index]")?.dataset["index"] ?? -1)] ?? -1];
     const isFolded = row !== undefined && collapsed.has(row.span.spanId);

@@ -7,10 +7,13 @@ export function applyTheme(): void {
   if (kept !== null) document.documentElement.dataset["theme"] = kept;
 }
 
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset["theme"];
+  return chosen === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : chosen === "dark";
+}
+
 export function toggleTheme(): void {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = document.documentElement.dataset["theme"] ?? (dark ? "dark" : "light");
-  const next = now === "dark" ? "light" : "dark";
+  const next = isDark() ? "light" : "dark";
   document.documentElement.dataset["theme"] = next;
   try {
     localStorage.setItem(KEY, next);

@@ -3,18 +3,21 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { useChanges } from "../api/live";
-import { type RunSummary, isLive, runsQuery, trendsQuery } from "../api/queries";
+import { type RunSummary, type Trends, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
 import { Failure, Loading } from "../components/bits";
 import { EvaluatorTrends } from "../components/evaluator-trends";
 import { RunsTable } from "../components/runs-table";
 import { Crumbs } from "../components/shell";
 import { plural, shown } from "../lib/format";
+import { findAxisStart, placeChanges, sayChanges } from "../lib/trends";
 
 const route = getRouteApi("/experiments/$experimentId");
 
 export function ExperimentPage() {
   const { experimentId } = route.useParams();
+  const { zoom } = route.useSearch();
+  const navigate = route.useNavigate();
   const trends = useQuery(trendsQuery(experimentId));
   const queries = useQueryClient();
   const [isTold, setIsTold] = useState(false);
@@ -27,6 +30,11 @@ export function ExperimentPage() {
   if (all.isLoadingError) return <Failure error={all.error} retry={() => void all.refetch()} />;
   if (trends.data === undefined || all.data === undefined) return <Loading />;
   const { experimentName, projectName } = trends.data;
+  const points = trendOf(all.data ?? [], trends.data);
+  const start = findAxisStart(points);
+  const change = (next: { zoom?: "off" | undefined }) => {
+    void navigate({ search: (old) => Object.fromEntries(Object.entries({ ...old, ...next }).filter(([, one]) => one !== undefined)), replace: true, resetScroll: false });
+  };
   return (
     <>
       <Crumbs title={experimentName}>
@@ -42,9 +50,17 @@ export function ExperimentPage() {
       <section>
         <div className="sec">
           <h2>Pass rate</h2>
-          <span className="label">percent of the judged items, 0 to 100; bars are 95 % intervals; ◆ dataset or model changed</span>
+          <span className="label">percent of the judged items; bars are 95 % intervals; ◆ dataset, model or evaluators changed</span>
         </div>
-        <div className="panel pad" tabIndex={0}><TrendChart points={trendOf(all.data ?? [])} /></div>
+        {start > 0 && (
+          <p className="callout split">
+            <span>{zoom === "off" ? "All rates are near 100 %." : <><b>Zoomed:</b> the axis begins at {start * 100} %, not at 0, so small changes look large.</>}</span>
+            <button type="button" className="btn" onClick={() => change({ zoom: zoom === "off" ? undefined : "off" })}>
+              {zoom === "off" ? `Zoom to ${start * 100} to 100 %` : "Show 0 to 100 %"}
+            </button>
+          </p>
+        )}
+        <div className="panel pad gap" tabIndex={0}><TrendChart points={points} start={zoom === "off" ? 0 : start} /></div>
       </section>
       <EvaluatorTrends experimentId={experimentId} runs={endedOf(all.data)} />
       <RunsTable experimentId={experimentId} latest={all.data} isTold={isTold} />
@@ -62,14 +78,16 @@ function endedOf(runs: readonly RunSummary[]): readonly RunSummary[] {
 }
 
 /** The latest runs that ended and judged something, oldest first, each with what is another one than in the run before. */
-function trendOf(runs: readonly RunSummary[]): TrendPoint[] {
+function trendOf(runs: readonly RunSummary[], trends: Trends): TrendPoint[] {
   const ended = runs.filter((run) => run.completedAt !== null && run.judgedCount > 0).slice(0, MOST_POINTS).reverse();
+  const ids = new Set(ended.map((run) => run.id));
+  const evaluators = placeChanges(trends.runs, (id) => ids.has(id));
   return ended.map((run, index) => ({
     id: run.id,
     startedAt: run.startedAt,
     passed: run.passedCount,
     judged: run.judgedCount,
-    changed: index === 0 ? [] : changesBetween(ended[index - 1] as RunSummary, run),
+    changed: index === 0 ? [] : [...changesBetween(ended[index - 1] as RunSummary, run), ...sayChanges(evaluators.get(run.id) ?? [])],
   }));
 }
 

@@ -4,6 +4,7 @@ import { Link, getRouteApi } from "@tanstack/react-router";
 import { experimentsQuery } from "../api/queries";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
+import { useActions } from "../lib/actions";
 import { count, plural, rate, shown } from "../lib/format";
 
 const route = getRouteApi("/projects/$name");
@@ -11,6 +12,13 @@ const route = getRouteApi("/projects/$name");
 export function ProjectPage() {
   const { name } = route.useParams();
   const experiments = useQuery(experimentsQuery(name));
+  const own = `/projects/${encodeURIComponent(name)}`;
+  useActions([
+    { label: "Dashboard of this project", href: `${own}/dashboard` },
+    { label: "Traces of this project", href: `/traces?${new URLSearchParams({ project: name })}` },
+    { label: "Alert webhooks of this project", href: `${own}/alerts` },
+    { label: "Settings of this project", href: `${own}/settings` },
+  ]);
   if (experiments.isPending) return <Loading />;
   if (experiments.isLoadingError) return <Failure error={experiments.error} retry={() => void experiments.refetch()} />;
   return (

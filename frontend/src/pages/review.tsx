@@ -11,11 +11,11 @@ import { ReviewFilters } from "../components/review-filters";
 import { ReviewForm } from "../components/review-form";
 import { Agreement, ItemToReview, OtherReviews } from "../components/review-item";
 import { ReviewProgress } from "../components/review-progress";
-import { KeysLine, KeysPanel, Progress, QueueList } from "../components/review-queue";
+import { KeysLine, Progress, QueueList, REVIEW_KEYS } from "../components/review-queue";
 import { ReviewProblems } from "../components/review-problems";
 import { Crumbs } from "../components/shell";
 import { count } from "../lib/format";
-import { useKeys } from "../lib/keys";
+import { useKeyHelp, useKeys } from "../lib/keys";
 import { notify } from "../lib/notices";
 import { type Draft, keepDraft, readCorrection, readDraft, toReview } from "../lib/review-drafts";
 import { type Verdict, findNeighbour, findNextOpen, sayVerdict, toEditable } from "../lib/review";
@@ -116,7 +116,6 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   const [typed, setTyped] = useState<Draft | null>(null);
   const [fault, setFault] = useState<string | null>(null);
   const [isPromoting, setIsPromoting] = useState(false);
-  const [isHelpOpen, setIsHelpOpen] = useState(false);
   const commentField = useRef<HTMLInputElement>(null);
   const expectedField = useRef<HTMLTextAreaElement>(null);
   const draft = typed ?? readDraft(item, mine);
@@ -160,10 +159,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     const id = findNeighbour(ids, item.itemId, step);
     if (id !== null) onShow(id);
   };
-  const close = () => {
-    setIsHelpOpen(false);
-    setIsPromoting(false);
-  };
+  useKeyHelp("In the review queue", REVIEW_KEYS);
   useKeys({
     j: () => move(1),
     ArrowDown: () => move(1),
@@ -176,13 +172,11 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     c: () => commentField.current?.focus(),
     p: () => setIsPromoting(isAllowed),
     u: undo,
-    "?": () => setIsHelpOpen(!isHelpOpen),
-    Escape: close,
+    Escape: () => setIsPromoting(false),
   });
   const correction = readCorrection(item, draft, mine);
   return (
     <div>
-      {isHelpOpen && <KeysPanel onClose={close} />}
       {next === undefined && <AllDone isDone={given !== null} onAgain={onAgain} />}
       {!isAllowed && (
         <p className="callout">Verdicts need the role editor. Yours is {session.data?.role.toLowerCase()}, so you may look, not change.</p>
@@ -217,7 +211,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
         )}
         <Agreement run={item.runId} />
       </div>
-      <KeysLine onHelp={() => setIsHelpOpen(!isHelpOpen)} />
+      <KeysLine />
     </div>
   );
 }

@@ -14,6 +14,7 @@ import { ItemList } from "../components/item-list";
 import { JudgeJobs } from "../components/judge-jobs";
 import { RunActions } from "../components/run-actions";
 import { Crumbs } from "../components/shell";
+import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, rate, shown, textOf } from "../lib/format";
 import { nameOf, reasonOf } from "../lib/items";
 import { type Counts, type Outline, countOutcomes, findWorst, placeOf, quantile, readOutline, wilson } from "../lib/outline";
@@ -54,6 +55,11 @@ export function RunPage() {
 
 function Head({ run, onJudge }: { run: Run; onJudge: () => void }) {
   const model = run.config?.["model"];
+  useActions([
+    { label: "Compare with baseline", href: `/experiments/${run.experimentId}/runs/${run.id}/diff` },
+    { label: "Review items of this run", href: `/review-queue?${new URLSearchParams({ runId: run.id })}` },
+    { label: `Go to the experiment ${run.experimentName}`, href: `/experiments/${run.experimentId}` },
+  ]);
   return (
     <>
       <Crumbs title={run.name ?? run.id}>

@@ -5,9 +5,12 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef } from "react";
 import { type Trace, liveTracesQuery, traceStatsQuery, tracesQuery } from "../api/traces";
 import { Failure, Loading, SearchField, Sign, State, Time } from "../components/bits";
+import { SavedViews } from "../components/saved-views";
 import { PERIODS, ProjectChoice, TraceHistogram, moveFocus } from "../components/trace-bits";
 import { Crumbs } from "../components/shell";
+import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, shown, time } from "../lib/format";
+import { LIST_KEYS, useKeyHelp } from "../lib/keys";
 import { TRACE_FILTERS, type TraceFilterName, type TracesSearch } from "../trace-routes";
 
 const route = getRouteApi("/traces");
@@ -25,6 +28,9 @@ export function TracesPage() {
       resetScroll: false,
     });
   };
+  const isLive = search.live === "true";
+  const toggleLive = () => change({ live: isLive ? undefined : "true", sort: undefined });
+  useActions([{ label: isLive ? "Stop live tail" : "Live tail", run: toggleLive }]);
   return (
     <>
       <Crumbs title="Traces">
@@ -38,10 +44,10 @@ export function TracesPage() {
           <button
             type="button"
             className="btn"
-            aria-pressed={search.live === "true"}
-            onClick={() => change({ live: search.live === "true" ? undefined : "true", sort: undefined })}
+            aria-pressed={isLive}
+            onClick={toggleLive}
           >
-            {search.live === "true" ? "Stop live tail" : "Live tail"}
+            {isLive ? "Stop live tail" : "Live tail"}
           </button>
         </div>
       </div>
@@ -155,6 +161,7 @@ function Controls({ search, change }: { search: TracesSearch; change: Change }) 
           <button type="submit" className="btn main">Filter</button>
         </form>
       )}
+      <SavedViews area="traces" />
     </>
   );
 }
@@ -222,6 +229,7 @@ function Nothing({ search }: { search: TracesSearch }) {
 function TraceRows({ traces, search, onEnd }: { traces: readonly Trace[]; search: TracesSearch; onEnd: (() => void) | null }) {
   const box = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({ count: traces.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 8 });
+  useKeyHelp("In the list of traces", LIST_KEYS);
   const rows = list.getVirtualItems();
   const isNearEnd = (rows.at(-1)?.index ?? 0) > traces.length - 20;
   useEffect(() => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -38,6 +39,7 @@ from dokimos.server._services.projects.projects import (
 from dokimos.server._services.runs.runs import pin_baseline
 from dokimos.server._services.runs.trends import (
     EXPERIMENT_ORDERS,
+    changed_evaluators,
     evaluators_over_runs,
     latest_completed_runs,
     list_experiments,
@@ -142,12 +144,13 @@ async def get_trends(
     limit: Annotated[int, Query(description=f"How many, 1 to {_MAX_TRENDS}.")] = 20,
 ) -> dict[str, Any]:
     """Return the pass rates of the latest runs that succeeded or failed, oldest first."""
-    experiment, runs = await store.read(
-        lambda connection: (
-            find_experiment_with_project(connection, caller, experiment_id),
-            latest_completed_runs(connection, caller, experiment_id, min(max(limit, 1), _MAX_TRENDS)),
-        )
-    )
+
+    def read(connection: Connection) -> tuple[Row[Any], Sequence[Row[Any]], dict[str, list[str]]]:
+        experiment = find_experiment_with_project(connection, caller, experiment_id)
+        runs = latest_completed_runs(connection, caller, experiment_id, min(max(limit, 1), _MAX_TRENDS))
+        return experiment, runs, changed_evaluators(connection, runs)
+
+    experiment, runs, changed = await store.read(read)
     return {
         "experimentName": experiment.name,
         "projectName": experiment.project_name,
@@ -158,6 +161,7 @@ async def get_trends(
                 "passRate": pass_rate(run) or 0.0,  # documented: 0 for a run without items
                 "totalItems": run.item_count,
                 "passedItems": run.passed_count,
+                "changedEvaluators": changed.get(run.id, []),
             }
             for run in runs
         ],

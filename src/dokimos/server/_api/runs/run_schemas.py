@@ -192,6 +192,8 @@ class TrendPoint(WireModel):
     pass_rate: float
     total_items: int
     passed_items: int
+    changed_evaluators: list[str]
+    """Evaluators that are not as in the run before: new, gone, or with another fingerprint."""
 
 
 class EvaluatorTrendPoint(WireModel):

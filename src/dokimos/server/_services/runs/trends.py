@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, select
@@ -72,6 +73,27 @@ def evaluators_over_runs(
         for row in rows:
             evaluators.setdefault(row.name, []).append(row)
     return {name: rows[::-1] for name, rows in evaluators.items()}
+
+
+def changed_evaluators(connection: Connection, runs: Sequence[Row[Any]]) -> dict[str, list[str]]:
+    """Return the evaluators that are not as in the run before: new, gone, or with another fingerprint.
+
+    They are in alphabetical order, by the id of the run; a run that changes none is missing, as is what
+    follows a run, or is one, whose client named no fingerprints.
+    """
+    known: dict[str, dict[str, str]] = {}
+    evaluators = RUN_EVALUATORS.c
+    for batch in in_batches([run.id for run in runs]):
+        query = select(evaluators.run_id, evaluators.name, evaluators.fingerprint)
+        query = query.where(evaluators.run_id.in_(batch), evaluators.fingerprint.is_not(None))
+        for run_id, name, fingerprint in connection.execute(query):
+            known.setdefault(run_id, {})[name] = fingerprint
+    changed: dict[str, list[str]] = {}
+    for before, run in pairwise(runs):
+        old, now = known.get(before.id), known.get(run.id)
+        if old and now and old != now:
+            changed[run.id] = sorted(name for name in old | now if old.get(name) != now.get(name))
+    return changed
 
 
 def _latest_runs(

@@ -1,0 +1,257 @@
+"""What works on every page of the web interface: the command palette, saved views, keys."""
+
+import json
+import urllib.parse
+import urllib.request
+
+import pytest
+from tests.e2e.conftest import visits
+from tests.server.server_process import Process
+
+HOSTILE = '<img src=x onerror="window.pwned=1"> \u202ereversed'
+RTL = "שלום עולם!"
+PROJECT = 'shop / 1 % "<i>'
+
+
+def call(server, method, path, body=None):
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"{server}/api/v1{path}", content, {"Content-Type": "application/json"}, method=method
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
+    yield process.address
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def run(server):
+    """The id of a run with two items, one of which failed; its names try to get out of their place."""
+    body = {"experimentName": HOSTILE, "name": "nightly", "gitBranch": "retry-links"}
+    run = call(server, "POST", f"/projects/{urllib.parse.quote(PROJECT, safe='')}/runs", body)["runId"]
+    items = [
+        {
+            "ordinal": number,
+            "inputs": {"q": f"question {number}" if number else RTL},
+            "actualOutputs": {"a": "?"},
+            "evalResults": [{"name": "exact", "score": number, "threshold": 0.5, "success": bool(number)}],
+        }
+        for number in range(2)
+    ]
+    call(server, "POST", f"/runs/{run}/items", {"items": items})
+    call(server, "PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+    call(server, "POST", "/datasets", {"name": f"{HOSTILE} set"})
+    return run
+
+
+@pytest.fixture
+def visit(chromium, server, run):
+    with visits(chromium, server) as open_page:
+        yield open_page
+
+
+def open_palette(page, text=""):
+    page.locator("main h1").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search or jump to").wait_for()
+    page.keyboard.type(text)
+    return page.get_by_role("dialog", name="Search or jump to")
+
+
+def test_everything_is_reached_from_the_palette_by_the_keyboard_alone(visit, run, find_barriers):
+    page = visit("/")
+    palette = open_palette(page, "revers")
+    for kind in ("Experiments", "Datasets"):
+        option = palette.get_by_role("group", name=kind).get_by_role("option").first
+        option.get_by_text("⟨U+202E⟩").wait_for()
+    assert find_barriers(page) == []
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/experiments/**")
+
+    palette = open_palette(page, "retry-")
+    option = palette.get_by_role("group", name="Runs").get_by_role("option", name="nightly")
+    option.wait_for()
+    assert option.get_attribute("id") == palette.get_by_role("combobox").get_attribute(
+        "aria-activedescendant"
+    )
+    page.keyboard.press("ArrowUp")  # around the end
+    assert palette.get_by_role("option", selected=True).inner_text() == "Traces with “retry-”"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run}")
+
+    palette = open_palette(page, "compare with")
+    palette.get_by_role("option", name="Compare with baseline").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/diff")
+
+    palette = open_palette(page, run)
+    palette.get_by_role("option", name="nightly").click()
+    page.wait_for_url(f"**/runs/{run}")
+
+
+def test_the_palette_gives_the_focus_back_and_changes_the_theme(visit):
+    page = visit("/", width=360)
+    button = page.get_by_role("button", name="Search or jump to")
+    button.click()
+    page.get_by_role("combobox").fill("zzz")
+    page.get_by_text("Nothing is found for “zzz”").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert button.evaluate("one => one === document.activeElement")
+
+    open_palette(page, "switch to dark")
+    page.keyboard.press("Enter")
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_cannot_be_searched_hides_nothing_else(visit):
+    page = visit("/")
+    page.route(
+        "**/api/v1/datasets?*", lambda route: route.fulfill(status=400, json={"message": "too <b> busy"})
+    )
+    palette = open_palette(page, "shop")
+    palette.get_by_text("! Datasets could not be searched: too <b> busy").wait_for()
+    palette.get_by_role("option", name=PROJECT).wait_for()
+    page.keyboard.press("Escape")
+
+    page.route("**/api/v1/**", lambda route: route.abort())
+    palette = open_palette(page, "validity")
+    palette.get_by_text("! The server does not answer").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/validity")
+
+    page.unroute_all()
+    page.complaints = [one for one in page.complaints if "Failed to load resource" not in one]
+
+
+def test_filters_are_kept_under_a_name_in_this_browser(visit, run, find_barriers):
+    page = visit(f"/runs/{run}?outcome=fail")
+    page.get_by_role("button", name="Save view").click()
+    views = page.get_by_role("region", name="Saved views")
+    views.get_by_label("Save these filters as").fill(HOSTILE)
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Views (1)").wait_for()
+    assert find_barriers(page) == []
+    views.get_by_role("button", name="Rename").click()
+    views.get_by_label("New name").fill("failed ones")
+    page.keyboard.press("Enter")
+    page.goto(page.url.split("?")[0])
+    page.get_by_role("button", name="failed ones").click()
+    page.wait_for_url("**?outcome=fail")
+    page.locator(".rows .row").nth(0).wait_for()
+    assert page.locator(".rows .row").count() == 1
+
+    page.goto(page.url.split("/runs")[0])
+    palette = open_palette(page, "failed on")
+    palette.get_by_role("group", name="Saved views").get_by_role("option").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run}?outcome=fail")
+
+    page.get_by_role("button", name="Views (1)").click()
+    views.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Save view").first.wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Views (1)").wait_for()
+
+
+def test_views_of_other_versions_and_a_browser_that_stores_nothing_break_no_page(visit, run):
+    page = visit(f"/runs/{run}")
+    view = {"area": "items", "name": "old", "path": f"/runs/{run}", "query": "shape=round&search=question+1"}
+    page.evaluate("views => localStorage.setItem('dokimos-views', views)", json.dumps([7, view]))
+    page.reload()
+    page.get_by_role("button", name="old").click()
+    page.get_by_text("does not understand all of the view: shape is left out").wait_for()
+    page.wait_for_url("**?search=question+1")
+    assert page.get_by_label("Search items").input_value() == "question 1"
+
+    page.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new DOMException('no', 'QuotaExceededError') } }"
+    )
+    page.get_by_role("button", name="Views (1)").click()
+    page.get_by_label("Save once more, as").fill("new")
+    page.keyboard.press("Enter")
+
+    page.get_by_role("alert").get_by_text("The storage of this browser is full").wait_for()
+    assert page.get_by_label("Save once more, as").input_value() == "new"
+
+
+def test_every_page_shows_its_keys_but_never_while_somebody_types(visit, run, find_barriers):
+    page = visit(f"/runs/{run}")
+    page.get_by_label("Search items").fill("")
+    page.keyboard.type("?")
+    assert page.get_by_label("Search items").input_value() == "?"
+    page.get_by_label("Search items").fill("")
+    page.locator(".rows .row").first.focus()
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    keys.get_by_role("region", name="In the list of items").get_by_text("next, previous row").wait_for()
+    keys.get_by_role("region", name="Anywhere").get_by_text("search or jump to").wait_for()
+    assert find_barriers(page) == []
+    page.keyboard.press("Escape")
+    keys.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.dataset.index") == "0"
+
+    page.keyboard.press("Enter")
+    page.locator(".drawer").wait_for()
+    page.keyboard.press("?")
+    keys.get_by_role("region", name="In what is open beside the page").wait_for()
+    page.keyboard.press("Escape")
+    keys.wait_for(state="detached")
+    assert page.locator(".drawer").count() == 1
+
+
+def test_a_run_prints_light_and_whole_and_texts_keep_their_direction(visit, run):
+    page = visit(f"/runs/{run}", scheme="dark")
+    text = page.locator(".rows .row bdi", has_text="עולם")
+    text.wait_for()
+    lefts = text.evaluate(
+        """one => [0, one.firstChild.length - 1].map(at => {
+             const range = document.createRange();
+             range.setStart(one.firstChild, at);
+             range.setEnd(one.firstChild, at + 1);
+             return range.getBoundingClientRect().left;
+           })"""
+    )
+    assert lefts[1] < lefts[0]  # the mark stands at the end of what it ends: to its left
+
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 within its margins
+
+    page.locator(".print-foot", has_text=f"/runs/{run}").wait_for()
+    assert page.locator(".side").is_hidden()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    boxes = [row.bounding_box() for row in page.locator(".rows .row").all()]
+    assert len(boxes) == 2
+    assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"] - 1
+    assert page.evaluate("document.querySelector('.rows').scrollHeight") <= page.evaluate(
+        "document.querySelector('.rows').clientHeight + 1"
+    )
+
+
+def test_a_trend_near_100_percent_is_zoomed_and_says_so_and_marks_changed_evaluators(visit, server):
+    passed = {"inputs": {"q": "?"}, "actualOutputs": {}}
+    passed["evalResults"] = [{"name": "exact", "score": 1, "threshold": 0.5, "success": True}]
+    for fingerprint in ("1", "2"):
+        run = call(server, "POST", "/projects/near/runs", {"experimentName": "near 100"})["runId"]
+        call(server, "POST", f"/runs/{run}/items", {"items": [passed] * 60})
+        ended = {"status": "SUCCESS", "evaluators": [{"name": "exact", "fingerprint": fingerprint}]}
+        call(server, "PATCH", f"/runs/{run}", ended)
+    (experiment,) = call(server, "GET", "/projects/near/experiments")
+    page = visit(f"/experiments/{experiment['id']}")
+    page.get_by_text("Zoomed: the axis begins at 90 %, not at 0").wait_for()
+    chart = page.locator("svg.chart")
+    assert "the axis begins at 90.0 %" in chart.get_attribute("aria-label")
+    assert chart.locator("title").first.text_content() == "evaluator changed: exact"
+
+    page.get_by_role("button", name="Show 0 to 100 %").click()
+
+    page.wait_for_url("**?zoom=off")
+    chart.get_by_text("25", exact=True).wait_for()
