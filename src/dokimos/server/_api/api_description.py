@@ -66,6 +66,7 @@ _NAMING: Final = (
     "/review-queue",
     "/claim",
     "/assign",
+    "/progress",
     "/traces",
     "/trace-sessions",
 )
@@ -97,6 +98,8 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
                 operation["security"] = _OPTIONAL
             operation["responses"].pop("422", None)
             operation["responses"] |= _errors(path, method, rule, has_body="requestBody" in operation)
+            if any(each["name"].lower() == "if-match" for each in operation.get("parameters", ())):
+                operation["responses"]["412"] = _describe_error(412, "It has another version by now.")
     _link(schema["paths"])
     return schema
 
