@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from dokimos._cli.options import run_dir_option
 if TYPE_CHECKING:
     from dokimos._mcp.protocol import Endpoint
 
+_KEY: Final = "DOKIMOS_MCP_KEY"
 _INSTRUCTIONS: Final = (
     "Evaluate applications built on language models. run_evaluation answers with a run ID, which "
     "get_failing_queries and compare_runs take; compare_runs says in its verdict whether a difference is "
@@ -43,25 +45,55 @@ _INSTRUCTIONS: Final = (
     "--confirm-above", type=click.IntRange(min=0), default=200, show_default=True, metavar="CALLS",
     help="Answer with a plan first where an evaluation takes more calls of models.",
 )  # fmt: skip
-def mcp(**options: Any) -> int:
+@click.option("--http", is_flag=True, help="Answer over HTTP at /mcp, instead of standard input and output.")
+@click.option(
+    "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True,
+    help=f"With --http: the address to bind to; any but this machine's own needs {_KEY}.",
+)  # fmt: skip
+@click.option(
+    "-p", "--port", type=click.IntRange(0, 65535), default=8766, show_default=True,
+    help="With --http: the port; 0 lets the system choose one.",
+)  # fmt: skip
+def mcp(http: bool, host: str, port: int, **options: Any) -> int:
     """Offer evaluations as tools to an agent, such as a coding assistant (Model Context Protocol).
 
-    The client starts this command and speaks with it over standard input and output. The tools are
+    The client starts this command and speaks with it over standard input and output, or calls it over HTTP.
+    The tools are
     run_evaluation, run_suite, list_experiments, compare_runs, get_failing_queries, get_item, plan and
     list_datasets. Keys of models, such as OPENAI_API_KEY, come from the environment.
 
     \b
     dokimos mcp --allow ./data
     dokimos mcp --read-only
+    dokimos mcp --http --port 8766
     claude mcp add dokimos -e OPENAI_API_KEY=... -- dokimos mcp --allow ./data
     """
+    endpoint = _make_endpoint(**options)
+    if http:
+        return _serve_http(endpoint, host, port)
     import asyncio
 
     from dokimos._mcp.stdio import claim_standard_streams, serve_stream
 
-    endpoint = _make_endpoint(**options)
     with claim_standard_streams() as (source, sink):
         asyncio.run(serve_stream(endpoint, source, sink))
+    return 0
+
+
+def _serve_http(endpoint: Endpoint, host: str, port: int) -> int:
+    from dokimos._cli.echo import echo
+    from dokimos._mcp.http import LOOPBACK, Guard, StandaloneApp, serve_http
+
+    key = os.environ.get(_KEY, "").strip() or None
+    is_own = host in LOOPBACK
+    if key is None and not is_own:
+        # Whoever reaches the port could spend money and read the data sets.
+        raise click.UsageError(f"--host {host} can be reached by others: set {_KEY} to a key that they need.")
+    app = StandaloneApp(endpoint, Guard(key, LOOPBACK if is_own else ()))
+    try:
+        serve_http(app, host, port, lambda url: echo(f"dokimos answers at {url}   (Ctrl-C stops it)"))
+    except OSError as error:
+        raise click.UsageError(f"Cannot listen at {host}:{port}: {error.strerror or error}") from None
     return 0
 
 
