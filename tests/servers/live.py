@@ -12,7 +12,14 @@ from dokimos.server import ServerSettings, create_app
 def serving(**settings):
     """Start a server with these settings and yield its address."""
     settings = ServerSettings(**{"host": "127.0.0.1", "port": 0, "read_timeout": 600.0, **settings})
-    config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_config=None, ws="none")
+    with serving_app(create_app(settings)) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serving_app(app, lifespan="auto"):
+    """Serve an application and yield its address."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, ws="none", lifespan=lifespan)
     server = _Server(config)
     thread = threading.Thread(target=server.run, name="live-server", daemon=True)
     thread.start()

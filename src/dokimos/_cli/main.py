@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos._cli.judge:judge", "Test how easily a judge is misled: attack it."),
     "serve": ("dokimos._cli.serve:serve", "Start the server: results of a team, over HTTP."),
+    "mcp": ("dokimos._cli.mcp:mcp", "Offer evaluations as tools to an agent (MCP)."),
     "db": ("dokimos._cli.db:db", "Upgrade, check, back up and move the database of a server."),
     "push": ("dokimos._cli.push:push", "Send a finished result to a server."),
     "spool": ("dokimos._cli.spool:spool", "Send what could not be sent to a server."),

@@ -1,0 +1,1 @@
+"""Evaluations as tools of agents, over the Model Context Protocol."""

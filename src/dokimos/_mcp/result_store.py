@@ -1,0 +1,237 @@
+"""The runs that agents have made, `~/.dokimos/mcp-results.json`: the file of the reference, read and written.
+
+It is an array of records with exactly the reference's fields: its own reader refuses a file with any other.
+What we know beyond them, such as the run folder and the errors of items, is in `modelConfig`, which is open.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos._core.checks import is_number
+from dokimos._core.example import Example
+from dokimos._core.jsonable import text_form
+from dokimos._core.keys import INPUT, OUTPUT
+from dokimos._core.provenance import Provenance
+from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._runtime.file_lock import hold_lock
+
+FILE: Final = "mcp-results.json"
+RUN: Final = "run"
+"""In `modelConfig`: the id of the run in the local run store."""
+ERRORS: Final = "errors"
+"""In `modelConfig`: why items have no answer, by their positions."""
+OVERALL: Final = "overall"
+"""The evaluator of items for which none is recorded, as the reference calls it."""
+
+Record = Mapping[str, Any]
+
+
+def default_file() -> Path:
+    """Return where the reference keeps its runs, too."""
+    return Path.home() / ".dokimos" / FILE
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStore:
+    """A file of runs; several processes may write it."""
+
+    file: Path
+
+    def records(self) -> list[Record]:
+        """Return all runs, oldest first; a damaged file is set aside, which is said on standard error."""
+        try:
+            content = self.file.read_bytes()
+        except FileNotFoundError:
+            return []
+        if not content.strip():
+            return []
+        problem = _find_damage(content)
+        if problem is None:
+            records: list[Record] = json.loads(content)
+            return sorted(records, key=lambda record: str(record.get("timestamp") or ""))
+        self._set_aside(problem)
+        return []
+
+    def find(self, run_id: str) -> Record | None:
+        """Return the run with this id, None where there is none."""
+        return next((record for record in self.records() if record["id"] == run_id), None)
+
+    def add(self, record: Record) -> None:
+        """Add a run, or replace the one with its id."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        target = self.file.resolve()  # a link stays a link
+        with hold_lock(target.with_name(f"{target.name}.lock")):
+            others = [one for one in self.records() if one["id"] != record["id"]]
+            _write(target, [*others, record])
+
+    def _set_aside(self, problem: str) -> None:
+        stamp = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        aside = self.file.with_name(f"{self.file.name}.damaged-{stamp}")
+        try:
+            os.replace(self.file, aside)
+        except FileNotFoundError:  # another process was faster
+            return
+        print(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.", file=sys.stderr)
+
+
+def _find_damage(content: bytes) -> str | None:
+    """Say what is wrong with the content of a file, None for nothing."""
+    try:
+        records = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return f"it is not JSON: {error}"
+    if not isinstance(records, list):
+        return "it is not a list of runs"
+    bad = next((number for number, one in enumerate(records, 1) if not _is_record(one)), None)
+    return None if bad is None else f"its entry {bad} is not a run"
+
+
+def _is_record(tree: object) -> bool:
+    if not isinstance(tree, dict) or not isinstance(tree.get("id"), str):
+        return False
+    items = tree.get("items") or []
+    return isinstance(items, list) and all(map(_is_item, items))
+
+
+def _is_item(tree: object) -> bool:
+    if not isinstance(tree, dict):
+        return False
+    evaluations = tree.get("evaluations") or []
+    return isinstance(evaluations, list) and all(
+        isinstance(one, dict) and is_number(one.get("score")) for one in evaluations
+    )
+
+
+def _write(file: Path, records: list[Record]) -> None:
+    temporary = file.with_name(f"{file.name}.{os.getpid()}-{secrets.token_hex(2)}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+            json.dump(records, stream, ensure_ascii=False, indent=2, allow_nan=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def new_id() -> str:
+    """Return an id as the reference makes them: eight hexadecimal digits."""
+    return secrets.token_hex(4)
+
+
+def make_record(
+    result: ExperimentResult, *, run_id: str, dataset_path: str, model: str, temperature: float | None
+) -> Record:
+    """Return a result as the reference records it."""
+    items = result.item_results
+    errors = {str(item.index): item.errors[0] for item in items if item.errors}
+    scores = {name: result.average_score(name) for name in result.evaluator_names}
+    return {
+        "id": run_id,
+        "timestamp": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "experimentName": result.name,
+        "datasetName": result.provenance.dataset_name,
+        "datasetPath": dataset_path,
+        "modelConfig": {"model": model, "temperature": temperature, RUN: result.run_id, ERRORS: errors},
+        "passRate": result.pass_rate or 0.0,
+        "totalCount": result.total_count,
+        "passCount": int(result.pass_count),
+        "failCount": int(result.total_count - result.pass_count),
+        "averageScores": {name: score for name, score in scores.items() if score is not None},
+        "items": [_item_record(item) for item in items],
+    }
+
+
+def _item_record(item: ItemResult) -> dict[str, Any]:
+    return {
+        "input": text_form(item.example.inputs.get(INPUT)) or "",
+        "expectedOutput": text_form(item.example.expected_outputs.get(OUTPUT)) or "",
+        "actualOutput": item.actual_output or "",
+        "success": item.success is True,
+        "evaluations": [
+            {
+                "evaluator": one.name,
+                "score": one.score,
+                "success": one.success is True,
+                "reason": one.reason,
+            }
+            for one in item.eval_results
+            if one.score is not None
+        ],
+    }
+
+
+def result_of(record: Record) -> ExperimentResult:
+    """Return a record as a result: what is compared and listed."""
+    errors = _config(record).get(ERRORS)
+    items = [
+        _item_of(index, tree, errors.get(str(index)) if isinstance(errors, dict) else None)
+        for index, tree in enumerate(record.get("items") or [])
+    ]
+    return ExperimentResult(
+        name=str(record.get("experimentName") or "unnamed"),
+        metadata={"model": _config(record).get("model")},
+        runs=(RunResult(item_results=tuple(items)),),
+        provenance=Provenance(
+            run_id=record["id"],
+            dataset_name=_text(record.get("datasetName")),
+            started_at=_text(record.get("timestamp")),
+        ),
+    )
+
+
+def _config(record: Record) -> Mapping[str, Any]:
+    config = record.get("modelConfig")
+    return config if isinstance(config, dict) else {}
+
+
+def run_of(record: Record) -> str | None:
+    """Return the run in the local run store that a record is about, None where it names none."""
+    return _text(_config(record).get(RUN))
+
+
+def model_of(record: Record) -> str | None:
+    """Return the model that answered."""
+    return _text(_config(record).get("model"))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _item_of(index: int, tree: Record, error: object) -> ItemResult:
+    return ItemResult(
+        index,
+        Example.of(_text(tree.get("input")) or "", _text(tree.get("expectedOutput"))),
+        actual_outputs={} if error is not None else {OUTPUT: tree.get("actualOutput")},
+        eval_results=() if error is not None else _evaluations_of(tree),
+        error=_text(error),
+    )
+
+
+def _evaluations_of(tree: Record) -> tuple[EvalResult, ...]:
+    given = tree.get("evaluations") or []
+    if not given:  # the verdict of the whole is all that is known
+        passed = tree.get("success") is True
+        return (EvalResult(OVERALL, float(passed), success=passed),)
+    return tuple(_evaluation_of(one) for one in given)
+
+
+def _evaluation_of(tree: Record) -> EvalResult:
+    score = float(tree["score"])
+    return EvalResult(
+        str(tree.get("evaluator")),
+        score,
+        success=tree.get("success") is True,
+        reason=_text(tree.get("reason")) or "",
+        score_range=None if 0.0 <= score <= 1.0 else (min(0.0, score), max(1.0, score)),
+    )

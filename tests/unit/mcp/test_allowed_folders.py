@@ -1,0 +1,68 @@
+"""Paths that agents name: only files of the allowed folders, whatever the path looks like."""
+
+import pytest
+
+from dokimos._mcp.allowed_folders import DATASETS, AllowedFolders
+from dokimos._mcp.tool import ToolError
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder that is allowed, beside one that is not."""
+    for name in ("data/sub", "secret"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("data/qa.json", "data/sub/rows.csv", "data/notes.txt", "secret/keys.json"):
+        (tmp_path / name).write_text("[]")
+    (tmp_path / "data/inside.json").symlink_to(tmp_path / "data/qa.json")
+    (tmp_path / "data/link.json").symlink_to(tmp_path / "secret/keys.json")
+    (tmp_path / "data/folder").symlink_to(tmp_path / "secret")
+    (tmp_path / "data/circle.json").symlink_to(tmp_path / "data/circle.json")
+    return tmp_path.resolve()
+
+
+@pytest.mark.parametrize("path", ["qa.json", "./sub/../qa.json", "inside.json", "{}/data/qa.json"])
+def test_files_of_the_folder_are_found(place, path):
+    folders = AllowedFolders.of([place / "data"])
+    assert folders.find(path.format(place), DATASETS) == place / "data/qa.json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret/keys.json",
+        "{}/secret/keys.json",
+        "link.json",
+        "folder/keys.json",
+        "sub/../../secret/keys.json",
+        "../secret/not-there.json",
+        "/etc/passwd",
+        "~/x.json",
+        "../data-of-others/x.json",
+    ],
+)
+def test_nothing_outside_is_found_and_all_of_it_is_refused_in_the_same_words(place, path):
+    with pytest.raises(ToolError, match="is not in an allowed folder"):
+        AllowedFolders.of([place / "data"]).find(path.format(place), DATASETS)
+
+
+@pytest.mark.parametrize(
+    "path", ["no.json", "notes.txt", "sub", "", "qa.json\0", "x" * 9_000, "circle.json", "https://a.b/x.json",
+             "dataset://qa", "-", "package:os/x.json", "~nobody-here/x.json"],
+)  # fmt: skip
+def test_what_is_not_a_data_file_is_refused(place, path):
+    with pytest.raises(ToolError):
+        AllowedFolders.of([place / "data"]).find(path, DATASETS)
+
+
+def test_a_list_holds_what_may_be_named(place):
+    found = AllowedFolders.of([place / "data"]).list_files(DATASETS)
+    assert [path.name for path in found] == ["inside.json", "qa.json", "rows.csv"]
+
+
+def test_a_home_and_the_root_are_not_allowed_by_themselves(place, monkeypatch):
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.chdir(place)
+    with pytest.raises(ToolError, match="--allow FOLDER"):
+        AllowedFolders.of([]).find("data/qa.json", DATASETS)
+    monkeypatch.chdir(place / "data")
+    assert AllowedFolders.of([]).find("qa.json", DATASETS) == place / "data/qa.json"
