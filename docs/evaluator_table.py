@@ -1,5 +1,7 @@
 """Sphinx extension: puts the table of evaluators, made from the registry, where a page asks for it."""
 
+from generated import add_part
+
 from dokimos.evaluators import registry
 from dokimos.evaluators._needs import needs_of
 
@@ -9,13 +11,8 @@ COMMON = {"name", "threshold", "evaluation_params", "fail_on_error", "response_p
 
 
 def setup(app):
-    app.connect("source-read", insert_table)
+    add_part(app, MARK, table)
     return {"version": "1", "parallel_read_safe": True}
-
-
-def insert_table(app, name, source):
-    if MARK in source[0]:
-        source[0] = source[0].replace(MARK, table())
 
 
 def table():
