@@ -6,6 +6,15 @@ from dokimos.evaluators import registry
 from dokimos.evaluators._needs import needs_of
 
 MARK = "<!-- evaluator table -->"
+GROUPS = {
+    "For conversations": {"conversation"},
+    "For agents and their tools": {"tool calls", "expected calls", "tools", "plan"},
+    "For retrieval and RAG": {"contexts", "relevant"},
+    "With a judge": {"judge", "judges"},
+    "With an expected output": {"expected output"},
+    "Of the output or the run alone": set(),
+}
+"""What evaluators of a group need; an evaluator is in the first group that has something it needs."""
 HEAD = ["| Name | Class | Purpose | Parameters | Needs | Threshold |", "|---|---|---|---|---|---|"]
 COMMON = {"name", "threshold", "evaluation_params", "fail_on_error", "response_path"}
 
@@ -16,7 +25,16 @@ def setup(app):
 
 
 def table():
-    return "\n".join([*HEAD, *(row(registry.describe(name)) for name in registry.BUILT_IN)])
+    """Return a table of evaluators for each purpose."""
+    rows = {group: [] for group in GROUPS}
+    for doc in map(registry.describe, registry.BUILT_IN):
+        rows[group_of(doc)].append(row(doc))
+    return "\n\n".join("\n".join([f"### {group}\n", *HEAD, *found]) for group, found in rows.items())
+
+
+def group_of(doc):
+    needs = {need.name for need in needs_of(doc)}
+    return next((group for group, wanted in GROUPS.items() if needs & wanted), list(GROUPS)[-1])
 
 
 def row(doc):
