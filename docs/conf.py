@@ -14,7 +14,7 @@ author = "The dokimos developers"
 copyright = "The dokimos developers"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "evaluator_table", "suite_reference"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "evaluator_table", "search_index", "suite_reference"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_generated"]
 root_doc = "index"
@@ -36,12 +36,41 @@ html_theme = "furo"
 html_title = f"dokimos {__version__}"
 html_show_sphinx = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+html_search_scorer = str(HERE / "search_scorer.js")
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
+# What people type that the title of the page does not say.
+search_words = {
+    "guide/agents": ("tool calls", "function calling", "agent"),
+    "guide/calibration": ("human labels", "judge accuracy"),
+    "guide/cassettes": ("cache",),
+    "guide/comparing-runs": ("A/B test", "diff"),
+    "guide/conversations": ("chatbot", "dialogue"),
+    "guide/cost": ("cost", "price", "budget", "tokens"),
+    "guide/datasets": ("dataset", "golden set"),
+    "guide/evaluators": ("custom metric", "metric", "assertion"),
+    "guide/first-evaluation": ("getting started", "tutorial"),
+    "guide/judged-evaluators": ("LLM judge", "LLM as a judge", "hallucination", "G-Eval", "rubric"),
+    "guide/judges": ("Ollama", "vLLM", "rate limit", "provider"),
+    "guide/notebooks": ("DataFrame", "pandas", "Colab"),
+    "guide/rag": ("RAG", "faithfulness", "precision at k", "recall at k", "context relevance"),
+    "guide/regression-gate": ("flaky", "quality gate"),
+    "guide/server-operation": ("Prometheus", "health check"),
+    "guide/server-review": ("annotation", "human feedback"),
+    "guide/server-traces": ("observability", "monitoring"),
+    "guide/server-web": ("dashboard",),
+    "guide/simulation": ("synthetic user",),
+    "guide/statistics": ("p value", "sample size", "confidence interval"),
+}
+
 
 def setup(app):
-    app.connect("autodoc-process-docstring", as_restructured_text)
+    if "sphinx.ext.autodoc" in app.extensions:  # builds of the search index alone leave it out
+        app.connect("autodoc-process-docstring", as_restructured_text)
 
 
 SECTIONS = {"Args:": "Parameters", "Raises:": "Raises", "Returns:": "Returns"}

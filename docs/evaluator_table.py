@@ -1,25 +1,40 @@
 """Sphinx extension: puts the table of evaluators, made from the registry, where a page asks for it."""
 
+from generated import add_part
+
 from dokimos.evaluators import registry
 from dokimos.evaluators._needs import needs_of
 
 MARK = "<!-- evaluator table -->"
+GROUPS = {
+    "For conversations": {"conversation"},
+    "For agents and their tools": {"tool calls", "expected calls", "tools", "plan"},
+    "For retrieval and RAG": {"contexts", "relevant"},
+    "With a judge": {"judge", "judges"},
+    "With an expected output": {"expected output"},
+    "Of the output or the run alone": set(),
+}
+"""What evaluators of a group need; an evaluator is in the first group that has something it needs."""
 HEAD = ["| Name | Class | Purpose | Parameters | Needs | Threshold |", "|---|---|---|---|---|---|"]
 COMMON = {"name", "threshold", "evaluation_params", "fail_on_error", "response_path"}
 
 
 def setup(app):
-    app.connect("source-read", insert_table)
+    add_part(app, MARK, table)
     return {"version": "1", "parallel_read_safe": True}
 
 
-def insert_table(app, name, source):
-    if MARK in source[0]:
-        source[0] = source[0].replace(MARK, table())
-
-
 def table():
-    return "\n".join([*HEAD, *(row(registry.describe(name)) for name in registry.BUILT_IN)])
+    """Return a table of evaluators for each purpose."""
+    rows = {group: [] for group in GROUPS}
+    for doc in map(registry.describe, registry.BUILT_IN):
+        rows[group_of(doc)].append(row(doc))
+    return "\n\n".join("\n".join([f"### {group}\n", *HEAD, *found]) for group, found in rows.items())
+
+
+def group_of(doc):
+    needs = {need.name for need in needs_of(doc)}
+    return next((group for group, wanted in GROUPS.items() if needs & wanted), list(GROUPS)[-1])
 
 
 def row(doc):

@@ -2,6 +2,8 @@
 
 import json
 
+from generated import add_part
+
 from dokimos.suites._schema import json_schema
 
 MARK = "<!-- suite reference -->"
@@ -10,13 +12,8 @@ ROOT = "The suite"
 
 
 def setup(app):
-    app.connect("source-read", insert_reference)
+    add_part(app, MARK, reference)
     return {"version": "1", "parallel_read_safe": True}
-
-
-def insert_reference(app, name, source):
-    if MARK in source[0]:
-        source[0] = source[0].replace(MARK, reference())
 
 
 def reference():

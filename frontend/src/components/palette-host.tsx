@@ -1,5 +1,5 @@
 /** Opens the command palette: by its button in the menu, by the one of narrow pages, and by its key. */
-import { Suspense, lazy, useEffect } from "react";
+import { Suspense, lazy, useLayoutEffect } from "react";
 import { type KeyLine, useKeyHelp } from "../lib/keys";
 import { makeStore, useStore } from "../lib/store";
 
@@ -14,7 +14,7 @@ export const paletteKey = () => (isMac() ? "⌘K" : "Ctrl K");
 
 export function PaletteHost() {
   const isOpen = useStore(isPaletteOpen);
-  useEffect(() => {
+  useLayoutEffect(() => { // as soon as the page is in sight
     const press = (event: KeyboardEvent) => {
       const isKey = event.key.toLowerCase() === "k" && (isMac() ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey);
       if (!isKey || event.altKey || event.shiftKey) return;

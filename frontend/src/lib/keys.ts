@@ -1,5 +1,5 @@
 /** Keys of a page: single letters, which never act while somebody types; and what all of them are, for `?`. */
-import { type KeyboardEvent as ReactKeyboardEvent, useEffect, useEffectEvent } from "react";
+import { type KeyboardEvent as ReactKeyboardEvent, useEffect, useEffectEvent, useLayoutEffect } from "react";
 import { makeStore } from "./store";
 
 export type Keys = Readonly<Record<string, () => void>>;
@@ -12,7 +12,7 @@ export function useKeys(keys: Keys): void {
     event.preventDefault();
     act();
   });
-  useEffect(() => {
+  useLayoutEffect(() => { // as soon as the page is in sight
     const listener = (event: KeyboardEvent) => press(event);
     window.addEventListener("keydown", listener);
     return () => window.removeEventListener("keydown", listener);
