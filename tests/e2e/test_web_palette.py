@@ -255,3 +255,14 @@ def test_a_trend_near_100_percent_is_zoomed_and_says_so_and_marks_changed_evalua
 
     page.wait_for_url("**?zoom=off")
     chart.get_by_text("25", exact=True).wait_for()
+
+
+def test_what_is_changed_in_one_tab_is_seen_in_the_other(visit, run):
+    page = visit(f"/runs/{run}")
+    other = visit(f"/runs/{run}", context=page.context)
+    other.get_by_role("heading", name="nightly").wait_for()
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Tags").fill("from the first tab")
+    page.get_by_role("button", name="Save description").click()
+
+    other.locator(".facts .tag", has_text="from the first tab").wait_for()

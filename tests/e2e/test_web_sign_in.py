@@ -51,9 +51,14 @@ def test_signing_out_leads_to_the_page_for_it_and_from_there_back(page, server):
     page.get_by_label("API key").fill(KEY)
     page.keyboard.press("Enter")
     page.wait_for_url(f"{server.address}/")
+    other = page.context.new_page()
+    other.goto(f"{server.address}/validity")
+    other.locator(".account").get_by_text("admin").wait_for()
 
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login")
+    other.wait_for_url("**/login?returnTo=%2Fvalidity")
+    other.get_by_role("heading", name="Sign in", exact=True).wait_for()
 
     page.goto(f"{server.address}/")
     page.get_by_role("region", name="Sign in").wait_for()

@@ -38,7 +38,7 @@ from dokimos.server._services.projects.projects import (
 from dokimos.server._services.runs.runs import pin_baseline
 from dokimos.server._services.runs.trends import (
     EXPERIMENT_ORDERS,
-    changed_evaluators,
+    find_changed_evaluators,
     latest_completed_runs,
     list_experiments,
 )
@@ -146,7 +146,7 @@ async def get_trends(
     def read(connection: Connection) -> tuple[Row[Any], Sequence[Row[Any]], dict[str, list[str]]]:
         experiment = find_experiment_with_project(connection, caller, experiment_id)
         runs = latest_completed_runs(connection, caller, experiment_id, min(max(limit, 1), _MAX_TRENDS))
-        return experiment, runs, changed_evaluators(connection, runs)
+        return experiment, runs, find_changed_evaluators(connection, runs)
 
     experiment, runs, changed = await store.read(read)
     return {

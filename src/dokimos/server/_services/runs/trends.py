@@ -55,7 +55,7 @@ def latest_completed_runs(
     return connection.execute(query).all()[::-1]
 
 
-def changed_evaluators(connection: Connection, runs: Sequence[Row[Any]]) -> dict[str, list[str]]:
+def find_changed_evaluators(connection: Connection, runs: Sequence[Row[Any]]) -> dict[str, list[str]]:
     """Return the evaluators that are not as in the run before: new, gone, or with another fingerprint.
 
     They are in alphabetical order, by the id of the run; a run that changes none is missing, as is what
