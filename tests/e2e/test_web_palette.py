@@ -6,7 +6,6 @@ import urllib.request
 
 import pytest
 from tests.e2e.conftest import visits
-from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1"> \u202ereversed'
 RTL = "שלום עולם!"
@@ -23,11 +22,8 @@ def call(server, method, path, body=None):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    pytest.importorskip("fastapi", reason="the extra server is not installed")
-    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
-    yield process.address
-    process.stop()
+def server(start_server):
+    return start_server().address
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,14 @@
 
 import pytest
 from tests.e2e.conftest import noting_page
-from tests.server.server_process import Process
 
 KEY = "a-key-of-thirty-two-characters-1"
 AUTH = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    pytest.importorskip("fastapi", reason="the extra server is not installed")
-    process = Process(
-        {"data_dir": tmp_path_factory.mktemp("server"), "api_key": KEY, "require_auth_for_reads": True}
-    )
-    yield process
-    process.stop()
+def server(start_server):
+    return start_server(api_key=KEY, require_auth_for_reads=True)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useDeferredValue, useMemo, useRef } from "react";
+import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from "react";
 import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
@@ -17,6 +17,7 @@ const route = getRouteApi("/runs/$runId");
 const ROW = 76;
 const BLOCK = 50;
 const MOST_SCORES_IN_ROW = 4;
+const MOST_CHIPS = 12;
 const CHIPS: readonly (readonly [Outcome, string])[] = [
   ["fail", "✗ Failed"],
   ["error", "! Errored"],
@@ -51,6 +52,8 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
       resetScroll: false,
     });
   };
+  const [areAllShown, setAreAllShown] = useState(false);
+  const failing = outline.columns.filter((one) => one.outcomes.includes("f"));
   const toggle = <T,>(now: T | undefined, one: T) => (now === one ? undefined : one);
   return (
     <section>
@@ -88,7 +91,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             <span className={outcome}>{label}</span> <b>{count(counts[outcome])}</b>
           </button>
         ))}
-        {outline.columns.filter((one) => one.outcomes.includes("f")).map((one) => (
+        {(areAllShown ? failing : failing.filter((one, index) => index < MOST_CHIPS || one.name === search.evaluator)).map((one) => (
           <button
             key={one.name}
             type="button"
@@ -99,6 +102,9 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             failed {shown(one.name)}
           </button>
         ))}
+        {failing.length > MOST_CHIPS && !areAllShown && (
+          <button type="button" className="chip" onClick={() => setAreAllShown(true)}>{count(failing.length - MOST_CHIPS)} more that failed</button>
+        )}
       </div>
       <SavedViews area="items" />
       <div className="panel">
