@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.server.server_process import Process
 
 CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
 SWITCHES = [
@@ -92,8 +93,11 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 
 
 @contextlib.contextmanager
-def visits(chromium, server):
-    """Yield a function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
+def visits(chromium, server, *expected):
+    """Yield a function that opens a page; at the end nothing foreign ran, was asked for or stuck out.
+
+    Complaints with one of the expected texts are none.
+    """
     opened = []
 
     def open_page(address, *, width=1280, scheme="light", context=None):
@@ -101,6 +105,8 @@ def visits(chromium, server):
             viewport={"width": width, "height": 900}, color_scheme=scheme
         )
         page = noting_page(context, server)
+        page.asked = []
+        page.on("request", lambda asked: page.asked.append(asked.url))
         opened.append(page)
         page.set_default_timeout(60_000)
         page.goto(server + address)
@@ -108,8 +114,24 @@ def visits(chromium, server):
 
     yield open_page
     for page in opened:
-        assert page.complaints == []
+        assert [text for text in page.complaints if not any(each in text for each in expected)] == []
         assert page.evaluate("window.pwned") is None
         assert page.evaluate(OVERFLOW) <= 0
     for page in opened:
         page.context.close()
+
+
+@pytest.fixture(scope="module")
+def start_server(tmp_path_factory):
+    """A function that starts a server of its own for a module, with settings; it stops at the end."""
+    pytest.importorskip("fastapi", reason="the extra server is not installed")
+    started = []
+
+    def start(**settings):
+        process = Process({"data_dir": tmp_path_factory.mktemp("server"), **settings})
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.stop()

@@ -1,8 +1,7 @@
 """Datasets in a browser: making one, uploading, editing beside others, and comparing versions."""
 
 import pytest
-from tests.e2e.conftest import noting_page
-from tests.server.server_process import Process
+from tests.e2e.conftest import visits
 
 HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>\u202ereversed'
 NAME = 'a/b % "<i>'
@@ -10,9 +9,8 @@ PATH = "/datasets/a%2Fb%20%25%20%22%3Ci%3E"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    pytest.importorskip("fastapi", reason="the extra server is not installed")
-    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
+def server(start_server):
+    process = start_server()
     items = [
         {"inputs": {"question": f"case {number}"}, "expectedOutputs": {"a": "x"}} for number in range(450)
     ]
@@ -20,30 +18,13 @@ def server(tmp_path_factory):
     process.call("POST", f"{PATH}/versions", {"items": [{"inputs": {"question": HOSTILE}}, *items]})
     changes = [{"op": "add", "inputs": {"question": HOSTILE, "number": 1}}]
     process.call("POST", f"{PATH}/versions/latest/edits", {"changes": changes, "description": HOSTILE})
-    yield process
-    process.stop()
+    return process
 
 
 @pytest.fixture
 def visit(chromium, server):
-    """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
-    opened = []
-
-    def open_page(address, *, width=1280, scheme="light"):
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page = noting_page(context, server.address)
-        opened.append(page)
-        page.set_default_timeout(60_000)
-        page.goto(server.address + address)
-        return page
-
-    yield open_page
-    for page in opened:
-        assert [text for text in page.complaints if "status of 40" not in text] == []
-        assert page.evaluate("window.pwned") is None
-        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert page.evaluate(overflow) <= 0
-        page.context.close()
+    with visits(chromium, server.address, "status of 40") as open_page:
+        yield open_page
 
 
 def test_each_page_shows_hostile_data_as_text_and_has_no_barriers(visit, server, find_barriers):

@@ -270,6 +270,12 @@ def test_runs_of_odd_shapes_have_their_page(visit, server, find_barriers):
     runs = [push("many", [item]) for _ in range(2)]
     page = visit(f"/runs/{runs[0]}?item=0.0", width=360)
     page.locator(".drawer").get_by_text("evaluator 299", exact=True).wait_for()
+    page.keyboard.press("Escape")
+    table = page.locator("table", has=page.get_by_role("columnheader", name="Evaluator"))
+    assert table.locator("tbody tr").count() == 50
+    page.get_by_role("button", name="188 more that failed").wait_for()
+    page.get_by_role("button", name="Show all 300").click()
+    assert table.locator("tbody tr").count() == 300
     with urllib.request.urlopen(f"{server}/api/v1/runs/{runs[0]}?size=1", timeout=60) as reply:
         experiment = json.load(reply)["experimentId"]
     page = visit(f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}")

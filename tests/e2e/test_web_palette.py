@@ -6,7 +6,6 @@ import urllib.request
 
 import pytest
 from tests.e2e.conftest import visits
-from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1"> \u202ereversed'
 RTL = "שלום עולם!"
@@ -23,11 +22,8 @@ def call(server, method, path, body=None):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    pytest.importorskip("fastapi", reason="the extra server is not installed")
-    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
-    yield process.address
-    process.stop()
+def server(start_server):
+    return start_server().address
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +251,14 @@ def test_a_trend_near_100_percent_is_zoomed_and_says_so_and_marks_changed_evalua
 
     page.wait_for_url("**?zoom=off")
     chart.get_by_text("25", exact=True).wait_for()
+
+
+def test_what_is_changed_in_one_tab_is_seen_in_the_other(visit, run):
+    page = visit(f"/runs/{run}")
+    other = visit(f"/runs/{run}", context=page.context)
+    other.get_by_role("heading", name="nightly").wait_for()
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Tags").fill("from the first tab")
+    page.get_by_role("button", name="Save description").click()
+
+    other.locator(".facts .tag", has_text="from the first tab").wait_for()

@@ -1,8 +1,7 @@
 """The review queue in a browser: with the keyboard alone, beside others, and from a run to a dataset."""
 
 import pytest
-from tests.e2e.conftest import noting_page
-from tests.server.server_process import Process
+from tests.e2e.conftest import visits
 
 from dokimos import Example, Experiment
 from dokimos.client import push_result
@@ -12,11 +11,8 @@ HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    pytest.importorskip("fastapi", reason="the extra server is not installed")
-    process = Process({"data_dir": tmp_path_factory.mktemp("server")})
-    yield process
-    process.stop()
+def server(start_server):
+    return start_server()
 
 
 def push_run(server, project):
@@ -35,23 +31,8 @@ def read_reviews(server, item):
 
 @pytest.fixture
 def visit(chromium, server):
-    """A function that opens a page; at the end nothing foreign ran, was asked for or stuck out."""
-    opened = []
-
-    def open_page(address, *, width=1280):
-        page = noting_page(chromium.new_context(viewport={"width": width, "height": 900}), server.address)
-        opened.append(page)
-        page.set_default_timeout(60_000)
-        page.goto(server.address + address)
-        return page
-
-    yield open_page
-    for page in opened:
-        assert page.complaints == []
-        assert page.evaluate("window.pwned") is None
-        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert page.evaluate(overflow) <= 0
-        page.context.close()
+    with visits(chromium, server.address) as open_page:
+        yield open_page
 
 
 def test_keys_judge_comment_label_and_undo(visit, server, find_barriers):

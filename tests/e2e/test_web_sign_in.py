@@ -2,20 +2,14 @@
 
 import pytest
 from tests.e2e.conftest import noting_page
-from tests.server.server_process import Process
 
 KEY = "a-key-of-thirty-two-characters-1"
 AUTH = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    pytest.importorskip("fastapi", reason="the extra server is not installed")
-    process = Process(
-        {"data_dir": tmp_path_factory.mktemp("server"), "api_key": KEY, "require_auth_for_reads": True}
-    )
-    yield process
-    process.stop()
+def server(start_server):
+    return start_server(api_key=KEY, require_auth_for_reads=True)
 
 
 @pytest.fixture
@@ -51,9 +45,14 @@ def test_signing_out_leads_to_the_page_for_it_and_from_there_back(page, server):
     page.get_by_label("API key").fill(KEY)
     page.keyboard.press("Enter")
     page.wait_for_url(f"{server.address}/")
+    other = page.context.new_page()
+    other.goto(f"{server.address}/validity")
+    other.locator(".account").get_by_text("admin").wait_for()
 
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login")
+    other.wait_for_url("**/login?returnTo=%2Fvalidity")
+    other.get_by_role("heading", name="Sign in", exact=True).wait_for()
 
     page.goto(f"{server.address}/")
     page.get_by_role("region", name="Sign in").wait_for()

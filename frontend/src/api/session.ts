@@ -1,5 +1,6 @@
 /** Who is signed in, signing in and out. */
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
+import { tellTabs } from "../lib/tabs";
 import { get, send } from "./client";
 import type { components } from "./schema";
 import { needsSignIn } from "./signals";
@@ -40,6 +41,7 @@ export async function signIn(queries: QueryClient, key: string): Promise<Session
   const session = await send<Session>("POST", SESSION, { key });
   queries.setQueryData(sessionQuery.queryKey, session);
   needsSignIn.set(false);
+  tellTabs({ kind: "signed-in" });
   void queries.invalidateQueries();
   return session;
 }
@@ -51,6 +53,7 @@ export async function signOut(queries: QueryClient, session: Session): Promise<s
     target = (await send<{ redirectTo: string | null }>("POST", `${SESSION}/oidc/sign-out`)).redirectTo;
   } else await send("DELETE", SESSION);
   queries.clear();
+  tellTabs({ kind: "signed-out" });
   return target;
 }
 

@@ -7,6 +7,7 @@
 import { type QueryClient, type QueryKey, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { describeFailure } from "../lib/failures";
 import { notify } from "../lib/notices";
+import { tellTabs } from "../lib/tabs";
 import { ApiError } from "./client";
 import { sessionQuery } from "./session";
 
@@ -65,7 +66,9 @@ export function useWrite<V, A>(options: WriteOptions<V, A>): Write<V, A> {
       options.onSaved?.(answer, value);
     },
     onSettled: (_answer, _error, value) => {
-      for (const queryKey of options.keys?.(value) ?? []) void queries.invalidateQueries({ queryKey });
+      const keys = options.keys?.(value) ?? [];
+      for (const queryKey of keys) void queries.invalidateQueries({ queryKey });
+      if (keys.length > 0) tellTabs({ kind: "changed", keys });
     },
   });
   const { error, variables } = mutation;

@@ -1,12 +1,18 @@
 /** The evaluators of a run: means, rates and how their scores are spread. */
-import { memo } from "react";
+import { memo, useState } from "react";
 import type { Evaluator, Run } from "../api/queries";
 import { ScoreHistogram } from "../charts/charts";
 import { count, rate, score, shown } from "../lib/format";
+import { usePrinting } from "../lib/printing";
 import { type Column, type Outline, histogram } from "../lib/outline";
 
+const FIRST = 50;
+
 export const EvaluatorTable = memo(function EvaluatorTable({ run, outline }: { run: Run; outline: Outline }) {
+  const [isWhole, setIsWhole] = useState(false);
+  const isPrinting = usePrinting();
   if (outline.columns.length === 0) return null;
+  const columns = isWhole || isPrinting ? outline.columns : outline.columns.slice(0, FIRST);
   const described = new Map(run.evaluators.map((one) => [one.name, one]));
   return (
     <section>
@@ -24,11 +30,17 @@ export const EvaluatorTable = memo(function EvaluatorTable({ run, outline }: { r
             </tr>
           </thead>
           <tbody>
-            {outline.columns.map((column) => (
+            {columns.map((column) => (
               <EvaluatorRow key={column.name} column={column} evaluator={described.get(column.name)} />
             ))}
           </tbody>
         </table>
+        {columns.length < outline.columns.length && (
+          <p className="foot-row">
+            <span>The first {FIRST} of {count(outline.columns.length)} evaluators</span>
+            <button type="button" className="btn bare" onClick={() => setIsWhole(true)}>Show all {count(outline.columns.length)}</button>
+          </p>
+        )}
         {outline.excluded.length > 0 && (
           <p className="foot-row">Not shown, since the run has too many scores: {shown(outline.excluded.join(", "))}</p>
         )}

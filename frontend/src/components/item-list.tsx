@@ -18,6 +18,7 @@ const ROW = 76;
 const BLOCK = 50;
 const SETTLED_MS = 60;
 const MOST_SCORES_IN_ROW = 4;
+const MOST_CHIPS = 12;
 const CHIPS: readonly (readonly [Outcome, string])[] = [
   ["fail", "✗ Failed"],
   ["error", "! Errored"],
@@ -52,6 +53,8 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
       resetScroll: false,
     });
   };
+  const [areAllShown, setAreAllShown] = useState(false);
+  const failing = outline.columns.filter((one) => one.outcomes.includes("f"));
   const toggle = <T,>(now: T | undefined, one: T) => (now === one ? undefined : one);
   return (
     <section>
@@ -89,7 +92,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             <span className={outcome}>{label}</span> <b>{count(counts[outcome])}</b>
           </button>
         ))}
-        {outline.columns.filter((one) => one.outcomes.includes("f")).map((one) => (
+        {(areAllShown ? failing : failing.filter((one, index) => index < MOST_CHIPS || one.name === search.evaluator)).map((one) => (
           <button
             key={one.name}
             type="button"
@@ -100,6 +103,9 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             failed {shown(one.name)}
           </button>
         ))}
+        {failing.length > MOST_CHIPS && !areAllShown && (
+          <button type="button" className="chip" onClick={() => setAreAllShown(true)}>{count(failing.length - MOST_CHIPS)} more that failed</button>
+        )}
       </div>
       <SavedViews area="items" />
       <div className="panel">

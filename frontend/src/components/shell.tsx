@@ -11,6 +11,7 @@ import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
 import { KeyHelpHost } from "./key-help-host";
+import { Tabs } from "./tabs";
 import { NewVersion, NoticeArea, SignInNeeded } from "./notices";
 import { PrintFoot } from "./print-foot";
 import { PaletteButton, PaletteHost } from "./palette-host";
@@ -79,6 +80,7 @@ export function Shell() {
       <NoticeArea />
       <PaletteHost />
       <KeyHelpHost />
+      <Tabs />
     </CrumbsPlace>
   );
 }
