@@ -4,7 +4,7 @@
 wrote.
 When a migration is released, make its file with the code of that version, and never change it again:
 
-    PYTHONPATH=src:. python -m tests.server.upgrade_data tests/server/data/schema_0005.json
+    PYTHONPATH=src:. python -m tests.server.upgrade_data tests/server/data/schema_0006.json
 """
 
 import json
@@ -212,6 +212,70 @@ def fill_judging(store, second):
     return path, connection
 
 
+def fill_online(store, second):
+    """What rules and alerts on traces leave behind; none of it runs on."""
+    project = next(each["id"] for each in store.call("GET", "/projects") if each["name"] == "chat")
+    rules, alerts = (f"/projects/{project}/trace-{each}" for each in ("eval-rules", "alerts"))
+    rule = store.call("POST", rules, {
+        "name": "short", "enabled": False, "matchType": "SPAN_NAME", "matchValue": "answer",
+        "evaluatorName": "Length", "evaluator": {"type": "length", "params": {"max": 20}},
+    })["id"]  # fmt: skip
+    alert = store.call("POST", alerts, {
+        "name": "more errors", "enabled": False, "kind": "CHANGE", "metric": "ERROR_RATE",
+        "reference": 0.01, "tolerance": 0.01,
+    })["id"]  # fmt: skip
+    [item] = store.call("GET", f"/runs/{second}?size=1")["items"]["content"]
+    of_project = {"project_id": project, "tenant_id": None}
+    of_rule = {
+        **of_project,
+        "id": PERSON,
+        "rule_id": rule,
+        "created_at": SIGNED_IN,
+        "completed_at": SIGNED_IN,
+    }
+    evidence = {
+        "firedAt": SIGNED_IN, "since": SIGNED_IN, "direction": "RISE", "reference": 0.01,
+        "before": {"value": 0.01, "low": 0.0, "high": 0.02},
+        "after": {"value": 0.2, "low": 0.1, "high": 0.3}, "observations": 100, "sinceObservation": 50,
+        "evidence": 200.5, "needed": 100.5, "falseAlarmsPerYear": 1.0,
+    }  # fmt: skip
+    rows = {
+        "trace_eval_batches": {
+            **of_rule, "status": "SUCCEEDED", "attempt_count": 1, "lost_count": 0,
+            "scheduled_at": SIGNED_IN, "next_attempt_at": SIGNED_IN,
+        },
+        "trace_eval_calls": {
+            **of_project, "id": PERSON, "job_id": PERSON, "key": "k", "identity": "m", "status": "EXPIRED",
+            "calls": 1, "tokens": 9, "nano_usd": 5, "lease": "l", "created_at": SIGNED_IN,
+            "answered_at": SIGNED_IN,
+        },
+        "trace_eval_back_fills": {
+            **of_rule, "status": "SUCCEEDED", "from_at": SIGNED_IN, "to_at": SIGNED_IN, "trace_count": 2,
+            "job_count": 1, "created_by": "system",
+        },
+        "trace_alert_firings": {
+            **of_project, "id": PERSON, "alert_id": alert, "created_at": SIGNED_IN,
+            "evidence": json.dumps(evidence),
+            "ended_at": SIGNED_IN, "note": "of old",
+        },
+        "trace_reviews": {
+            **of_project, "tenant_id": "", "trace_id": "ab" * 16, "span_id": "", "item_id": item["id"],
+            "run_id": second, "created_by": "system", "created_at": SIGNED_IN,
+        },
+    }  # fmt: skip
+    store.insert(rows)
+    return f"{rules}/{rule}", f"{alerts}/{alert}"
+
+
+def record_online(store, rule, alert):
+    """Ask for what `fill_online` made."""
+    store.record("GET", rule)
+    store.record("GET", f"{rule}/back-fills")
+    store.record("GET", alert)
+    store.record("GET", f"{alert}/firings")
+    store.record("GET", f"/traces/{'ab' * 16}/reviews")
+
+
 def record_judging(store, second, job, connection):
     """Ask for what `fill_judging` made."""
     for who in ("admin", "red"):
@@ -300,9 +364,11 @@ def main(path):
             runs = fill(store)
             webhook = fill_team(store)
             judged = fill_judging(store, runs[1])
+            online = fill_online(store, runs[1])
             record_answers(store, *runs)
             record_team(store, webhook)
             record_judging(store, runs[1], *judged)
+            record_online(store, *online)
             tables = dump_tables(client)
     empty = [name for name, rows in tables.items() if not rows]
     assert not empty, f"no rows in {empty}"
