@@ -282,11 +282,13 @@ def test_a_rule_is_made_after_a_look_at_what_it_matches(visit):
     page.get_by_label("Parameters, as JSON").fill('{"max": 2}')
     page.get_by_role("button", name="Preview matches and cost").click()
     page.get_by_role("link", name="b" * 32).wait_for()
+    page.get_by_label("Failed scores queued for review, in percent").fill("100")
 
     page.get_by_role("button", name="Make the rule").click()
 
     page.get_by_role("heading", name="second").wait_for()
     assert "rule=" in page.url
+    assert '"failedRate": 1' in page.locator("main").inner_text()
     page.get_by_role("button", name="Delete …").click()
     page.get_by_role("button", name="Delete it with its results").click()
     page.get_by_role("heading", name="Trace eval rules").wait_for()

@@ -1,5 +1,6 @@
 /** Makes a rule or changes one; says before it is saved what it matches and costs. */
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { type ReactNode, useId, useState } from "react";
 import { type Rule, bodyOf, connectionsQuery, replaceRule } from "../api/online";
 import { change } from "../api/client";
@@ -73,6 +74,15 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
             </>
           )}
           {text("Scores are called", "evaluatorName", { note: "Empty for the name of the rule." })}
+        </fieldset>
+        <fieldset className="wide">
+          <legend>What people look at</legend>
+          <div className="three-fields">
+            {text("Failed scores queued for review, in percent", "reviewFailed", { type: "number", min: 0, max: 100, required: true })}
+            {text("Other scores, in percent", "reviewOther", { type: "number", min: 0, max: 100, required: true })}
+            {text("At most in a day", "reviewMost", { type: "number", min: 1, max: 1000, required: true })}
+          </div>
+          <Note>A few of the scores that did not fail tell how often the rule lets something pass.</Note>
         </fieldset>
         <div className="wide">
           {body !== null && <RulePreview project={project} body={body} />}
@@ -163,7 +173,7 @@ function Connections({ value, required, onChange }: { value: string; required: b
         <option value="">{required ? "Choose a connection" : "None"}</option>
         {connections.data?.map((one) => <option key={one.id} value={one.id}>{shown(`${one.name} (${one.model})`)}</option>)}
       </select>
-      {connections.data?.length === 0 && <Note>No model is connected to this server yet; the API takes connections at /llm-connections.</Note>}
+      {connections.data?.length === 0 && <Note>No model is connected to this server yet. <Link className="link" to="/llm-connections">Connect one</Link></Note>}
       {connections.isError && <Note>The connections could not be read.</Note>}
     </label>
   );

@@ -194,9 +194,28 @@ function Findings({ rule, stats }: { rule: Rule; stats: RuleStats }) {
         <div className="card"><p className="title">Pass rate</p><div className="value">{rate(passRate?.value)}</div>{passRate !== null && <IntervalBar estimate={passRate} />}<p className="note">{passRate === null ? "needs a threshold and scores" : `n = ${count(passRate.n)}`}</p></div>
         <div className="card"><p className="title">Mean score</p><div className="value">{score(meanScore?.value)}</div><p className="note">{meanScore === null ? "no score yet" : `between ${score(meanScore.low)} and ${score(meanScore.high)}`}</p></div>
         <div className="card"><p className="title">Scored</p><div className="value">{count(stats.scoredCount)}</div><p className="note">{plural(stats.openCount, "job")} waiting{rule.enabled ? "" : " until it is enabled"}</p></div>
+        {stats.reviews.failed.queuedCount + stats.reviews.other.queuedCount > 0 && <Reviewed reviews={stats.reviews} />}
         <div className="card"><p className="title">Errors</p><div className={stats.errorCount > 0 ? "value error" : "value"}>{count(stats.errorCount)}</div><p className="note">in no rate and no mean</p></div>
       </div>
     </>
+  );
+}
+
+/** How often the rule is right, by what people said of the scores that it queued. */
+function Reviewed({ reviews: { failed, other, correctRate, limitedDayCount } }: { reviews: RuleStats["reviews"] }) {
+  const queued = failed.queuedCount + other.queuedCount;
+  return (
+    <div className="card">
+      <p className="title">Answers that people find correct</p>
+      <div className="value">{rate(correctRate?.value)}</div>
+      {correctRate !== null && <IntervalBar estimate={correctRate} />}
+      <p className="note">
+        {count(failed.reviewedCount + other.reviewedCount)} of {count(queued)} queued are reviewed
+        {correctRate === null && ", which is too few for all that the rule matches"}
+        {failed.correctRate !== null && `; ${rate(failed.correctRate.value)} of those that failed`}
+        {limitedDayCount > 0 && `; the limit was reached on ${plural(limitedDayCount, "day")}`}
+      </p>
+    </div>
   );
 }
 
