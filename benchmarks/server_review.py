@@ -2,6 +2,7 @@
 
 Run with `python benchmarks/server_review.py [--items 5000000] [--database sqlite|postgresql]`; a tenth of
 five million items by default. The oldest runs are decided, so that a page begins behind all of them.
+Then the largest run is opened again: its queue begins with 100,000 items that nobody has decided.
 """
 
 from __future__ import annotations
@@ -39,23 +40,39 @@ def decide(place: Place, filled: Filled) -> None:
     """Decide the oldest items in the tables; over HTTP a million verdicts would take an hour."""
     runs = max(1, (filled.items // _DECIDED - LARGE_RUN) // 1000)
     # The many short runs are the oldest behind the large one.
-    count = 1001 + runs
+    execute(place, decide_oldest(1001 + runs, "1" if place.kind == "sqlite" else "true", "system"))
+
+
+def reopen_large_run(place: Place, filled: Filled) -> None:
+    """Let nobody have decided the items of the large run, which is the oldest of all."""
+    run = f"x'{filled.large_run.hex}'" if place.kind == "sqlite" else f"'{filled.large_run}'"
+    execute(
+        place,
+        (
+            f"UPDATE items SET reviewed = NULL WHERE run_id = {run}",
+            f"DELETE FROM annotations WHERE item_id IN (SELECT id FROM items WHERE run_id = {run})",
+            f"UPDATE runs SET reviewed_count = 0, reviewed_failed_count = 0 WHERE id = {run}",
+        ),
+    )
+
+
+def execute(place: Place, statements: tuple[str, ...]) -> None:
+    """Execute statements in a database that no server uses."""
     if place.kind == "sqlite":
         connection = sqlite3.connect(place.address, isolation_level=None)
-        for statement in decide_oldest(count, "1", "system"):
+        for statement in statements:
             connection.execute(statement)
         connection.close()
         return
-    asyncio.run(_decide_postgres(place.address, count))
+    asyncio.run(_execute_postgres(place.address, statements))
 
 
-async def _decide_postgres(url: str, count: int) -> None:
+async def _execute_postgres(url: str, statements: tuple[str, ...]) -> None:
     import asyncpg
 
     connection = await asyncpg.connect(url)
-    for statement in decide_oldest(count, "true", "system"):
+    for statement in (*statements, "VACUUM ANALYZE"):
         await connection.execute(statement, timeout=1800)
-    await connection.execute("VACUUM ANALYZE", timeout=1800)
     await connection.close()
 
 
@@ -77,12 +94,31 @@ def pages(filled: Filled, last: str) -> dict[str, str]:
     }
 
 
+def pages_of_large_run(filled: Filled) -> dict[str, str]:
+    """The requests for the one run of 100,000 items, of which none is decided."""
+    queue = f"/api/v1/review-queue?runId={filled.large_run}"
+    return {
+        "of a large run": queue,
+        "its failed": f"{queue}&outcome=failed",
+        "its disagreeing": f"{queue}&disagree=true",
+        "its sample of a tenth": f"{queue}&sample=0.1",
+        "its most informative": f"{queue}&sort=informative",
+    }
+
+
 def measure(name: str, server: ServerProcess, filled: Filled) -> None:
-    """Print the p95 of each page."""
+    """Print the p95 of each page of the queue, and of claims."""
     connection = server.connect()
     page = request(connection, "GET", "/api/v1/review-queue?page=100")
     print(f"{name}: {filled.items:,} items, of which {page['totalElements']:,} wait")
-    for what, path in pages(filled, page["content"][-1]["itemId"]).items():
+    measure_pages(server, pages(filled, page["content"][-1]["itemId"]))
+    measure_claims(server)
+
+
+def measure_pages(server: ServerProcess, paths: dict[str, str]) -> None:
+    """Print the p95 of each page."""
+    connection = server.connect()
+    for what, path in paths.items():
         request(connection, "GET", path)
         times, cpu = [], server.cpu()
         for _ in range(REQUESTS):
@@ -92,7 +128,6 @@ def measure(name: str, server: ServerProcess, filled: Filled) -> None:
         spent = (server.cpu() - cpu) / REQUESTS * 1000
         p95 = percentile(times, 0.95)
         print(f"  {what:<22} p95 {p95:6.1f} ms (budget {P95_BUDGET}), {spent:6.1f} ms of CPU each")
-    measure_claims(server)
 
 
 CLAIMS: Final[dict[str, dict[str, object]]] = {
@@ -129,6 +164,12 @@ def main() -> None:
         server = start_dokimos(**place.variables)
         try:
             measure(place.kind, server, filled)
+        finally:
+            server.stop()
+        reopen_large_run(place, filled)
+        server = start_dokimos(**place.variables)
+        try:
+            measure_pages(server, pages_of_large_run(filled))
         finally:
             server.stop()
 
