@@ -114,7 +114,7 @@ class RunTools:
         )
         await call_in_thread(self.runs.store.add, record)
         return {
-            "run_id": record["id"],
+            "run_id": _id_for_tools(result, record["id"]),
             "experiment_name": clean_name(result.name),
             "dataset": clean_name(dataset.name),
             "model": model,
@@ -134,7 +134,7 @@ class RunTools:
         options = replace(experiment.options, budget=_limit_budget(experiment.options.budget, self.limits))
         result = await self._run(replace(experiment, options=options), size)
         return {
-            "run_id": result.run_id,
+            "run_id": _id_for_tools(result, result.run_id),
             "experiment_name": clean_name(result.name),
             **counts_of(result),
             **_endings(result),
@@ -271,6 +271,11 @@ def _limit_budget(budget: Budget | None, limits: RunLimits) -> Budget:
     return replace(budget, max_cost_usd=limits.max_cost_usd if own is None else min(own, limits.max_cost_usd))
 
 
+def _id_for_tools(result: ExperimentResult, local: str | None) -> str | None:
+    """Return the id by which the other tools find a run: that on the server, where it was reported to one."""
+    return result.server_run_ids[-1] if result.server_run_ids else local
+
+
 def _endings(result: ExperimentResult) -> dict[str, Any]:
     """Return how a run ended: what an agent has to say with its numbers."""
     metrics, judging = result.summary.metrics, result.summary.judging.metrics
@@ -281,8 +286,6 @@ def _endings(result: ExperimentResult) -> dict[str, Any]:
         "warnings": [clean_name(notice) for notice in result.notices],
         "local_run": result.run_id,
     }
-    if result.server_run_ids:
-        tree["server_runs"] = list(result.server_run_ids)
     error = next((text for item in result.item_results for text in item.errors), None)
     if error is not None:
         tree["first_error"] = foreign(error)
