@@ -10,7 +10,6 @@ import datetime
 import json
 import os
 import secrets
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.provenance import Provenance
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos._runtime.file_lock import hold_lock
+from dokimos._runtime.terminal_text import print_line
 
 FILE: Final = "mcp-results.json"
 RUN: Final = "run"
@@ -80,7 +80,7 @@ class ResultStore:
             os.replace(self.file, aside)
         except FileNotFoundError:  # another process was faster
             return
-        print(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.", file=sys.stderr)
+        print_line(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.")
 
 
 def _find_damage(content: bytes) -> str | None:
