@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.servers.live import serving_app
+from tests.servers.scripted import ScriptedServer
 
 from dokimos import Example, Experiment
 from dokimos._cli.server_mcp import mount_mcp
@@ -88,12 +89,14 @@ async def connect_to_server(team, key):
 
 
 @asynccontextmanager
-async def connect_to_process(team, key, folder):
+async def connect_to_process(team, key, folder, model):
     environment = {
+        "OPENAI_API_KEY": "sk-test-0123456789abcdef", "OPENAI_BASE_URL": f"{model.url}/v1",
         "DOKIMOS_API_KEY": key, "HOME": str(folder), "PATH": os.environ["PATH"],
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }  # fmt: skip
-    arguments = ["-m", "dokimos", "mcp", "--server", team.url, "--allow", str(folder)]
+    options = ["--server", team.url, "--project", "bought", "--allow", str(folder)]
+    arguments = ["-m", "dokimos", "mcp", *options]
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment, cwd=folder)
     async with Client(stdio_client(parameters)) as client:
         yield client
@@ -122,7 +125,6 @@ async def look_around(client, team):
         0.0,
         "1",
     )
-    assert "Name a project of the server: shop." in await refuse(client, "list_experiments")
 
     compared = await call(client, "compare_runs", run_id_a=baseline, run_id_b=candidate)
     assert compared["verdict"] == "Worse: pass rate, Exact Match, over 10 items of both runs."
@@ -147,7 +149,7 @@ async def look_around(client, team):
     assert (data["name"], "<data " in data["description"]) == ("letters", True)
     (trace,) = (await call(client, "search_traces", project="shop", status="ok"))["traces"]
     assert "Where is my parcel?" in trace["inputText"]
-    assert (await call(client, "search_traces", search="nowhere"))["traces"] == []
+    assert (await call(client, "search_traces", project="shop", search="nowhere"))["traces"] == []
     for run_id in ("latest", "../api-keys", "%2e%2e", candidate[:8], "?size=1"):
         assert "is not the id of a run" in await refuse(client, "get_failing_queries", run_id=run_id)
     unknown = "01a222d7-0bad-7116-afbb-8192877112e5"
@@ -161,15 +163,23 @@ async def test_the_endpoint_of_a_server_has_its_tools(team):
 
 
 async def test_a_process_of_its_own_has_them_too_and_runs_evaluations(team, tmp_path):
-    async with connect_to_process(team, team.keys["EDITOR"], tmp_path) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == ["run_evaluation", "run_suite", *TOOLS]
-        await look_around(client, team)
+    (tmp_path / "qa.csv").write_text("input,expected_output\nhello,Hi\nbye,Bye\n")
+    with ScriptedServer("Hi") as model:
+        async with connect_to_process(team, team.keys["EDITOR"], tmp_path, model) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names == ["run_evaluation", "run_suite", *TOOLS]
+            await look_around(client, team)
+            run = await call(client, "run_evaluation", dataset_path="qa.csv")
+            (failing,) = (await call(client, "get_failing_queries", run_id=run["run_id"]))["failing_queries"]
+            assert ">bye</data" in failing["input"]
+            (listed,) = (await call(client, "list_experiments"))["runs"]
+            assert (listed["run_id"], listed["experiment_name"]) == (run["run_id"], "mcp-evaluation")
 
 
 async def test_an_agent_may_do_what_its_key_may(team):
     item = "01a222d7-0bad-7116-afbb-8192877112e5"
     async with connect_to_server(team, team.keys["VIEWER"]) as client:
+        assert "Name a project of the server: " in await refuse(client, "list_experiments")
         refusal = await refuse(client, "annotate", run_id=team.runs[0], item_id=item, verdict="CORRECT")
         assert "EDITOR required" in refusal
         assert (await call(client, "list_experiments", project="shop"))["count"] == 1

@@ -132,7 +132,7 @@ def _make_endpoint(
     max_usd: float,
     confirm_above: int,
 ) -> Endpoint:
-    from dokimos._mcp.allowed_folders import AllowedFolders
+    from dokimos._mcp.allowed_folders import AllowedFolders, is_workplace
     from dokimos._mcp.local_runs import LocalRuns
     from dokimos._mcp.local_tools import LocalTools
     from dokimos._mcp.protocol import Endpoint
@@ -142,7 +142,10 @@ def _make_endpoint(
 
     if project is not None and server is None:
         raise click.UsageError("--project is a project of a server: name it with --server.")
-    runs = LocalRuns(ResultStore(results or default_file()), runs_root(run_dir).resolve())
+    if run_dir is None and not is_workplace(Path.cwd()):
+        run_dir = str(default_file().parent / "runs")
+    root = runs_root(run_dir).resolve()
+    runs = LocalRuns(ResultStore(results or default_file()), root)
     allowed = AllowedFolders.of(folders)
     project = project or os.environ.get(PROJECT_NAME)
     if api is None:
@@ -151,7 +154,7 @@ def _make_endpoint(
         tools = _make_server_tools(api, project, read_only=read_only)
     if not read_only:
         limits = RunLimits(max_examples, max_usd, confirm_above)
-        reporters = partial(_make_reporters, server, project)
+        reporters = partial(_make_reporters, server, project, root.parent / Path(SPOOL).name)
         tools = [*RunTools(runs, allowed, limits, reporters).tools(), *tools]
     return Endpoint(tools, instructions=_INSTRUCTIONS)
 
@@ -168,10 +171,10 @@ def _make_server_tools(api: ApiClient, project: str | None, *, read_only: bool) 
     return ServerTools(api, project).tools(read_only=read_only)
 
 
-def _make_reporters(server: str | None, project: str | None) -> list[ServerReporter]:
+def _make_reporters(server: str | None, project: str | None, spool: Path) -> list[ServerReporter]:
     """Return a reporter to the server, where evaluations are reported to one."""
     if server is None or project is None:
         return []
     from dokimos.client._reporter import ServerReporter
 
-    return [ServerReporter(server_url=server, project_name=project, spool_directory=SPOOL)]
+    return [ServerReporter(server_url=server, project_name=project, spool_directory=spool)]

@@ -177,7 +177,7 @@ class RunTools:
         planned = replace(experiment, reporters=[*experiment.reporters, *self.make_reporters(), progress])
         async with self._running:
             try:
-                return await planned.run_async(quiet=True, run_dir=self.runs.root)
+                return await planned.run_async(quiet=True, run_dir=self.runs.root, auto_close_reporters=True)
             except DokimosError as error:
                 if error.result is None or not error.result.item_results:
                     raise
