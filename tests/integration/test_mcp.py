@@ -260,5 +260,12 @@ async def test_a_cancelled_evaluation_stops_its_calls_and_the_next_one_runs(plac
             await running
         assert len(server.received) < 50
         assert (await run.call(run.check({"dataset_path": "many.jsonl", "limit": 2})))["pass_rate"] == 1.0
+        # A file that cannot be written loses no run that was paid for.
+        (place / "results.json").unlink()
+        (place / "results.json").mkdir()
+        kept = await run.call(run.check({"dataset_path": "many.jsonl", "limit": 1}))
+        assert "could not be written" in kept["warnings"][0]
+        assert runs.root.joinpath(kept["run_id"]).is_dir()
+        (place / "results.json").rmdir()
     # The one that was cut short can be resumed, and is listed.
-    assert [one.record is None for one in runs.list()].count(True) == 1
+    assert len(runs.list()) == 3

@@ -14,7 +14,7 @@ from dokimos._mcp.answers import clean_name, foreign
 from dokimos._mcp.local_runs import LocalRuns, counts_of
 from dokimos._mcp.local_tools import count_examples
 from dokimos._mcp.protocol import report_progress
-from dokimos._mcp.result_store import make_record, new_id
+from dokimos._mcp.result_store import Record, make_record, new_id
 from dokimos._mcp.tool import Answer, Arguments, Parameter, Tool, ToolError
 from dokimos._runtime.concurrency import call_in_thread
 from dokimos.errors import DokimosError
@@ -112,15 +112,23 @@ class RunTools:
         record = make_record(
             result, run_id=new_id(), dataset_path=str(path), model=model, temperature=arguments["temperature"]
         )
-        await call_in_thread(self.runs.store.add, record)
+        run_id, warnings = await self._keep(record, result)
         return {
-            "run_id": _id_for_tools(result, record["id"]),
+            "run_id": _id_for_tools(result, run_id),
             "experiment_name": clean_name(result.name),
             "dataset": clean_name(dataset.name),
             "model": model,
             **counts_of(result),
-            **_endings(result),
+            **_endings(result, warnings),
         }
+
+    async def _keep(self, record: Record, result: ExperimentResult) -> tuple[str | None, list[str]]:
+        """Add a run to the file of results; return its id, and why it could not be added."""
+        try:
+            await call_in_thread(self.runs.store.add, record)
+        except OSError as error:  # it was paid for: the answer must not be lost, too
+            return result.run_id, [f"The run could not be written to {self.runs.store.file}: {error}"]
+        return str(record["id"]), []
 
     async def _run_suite(self, arguments: Arguments) -> Answer:
         path = self.folders.find(arguments["suite_path"], SUITES)
@@ -276,14 +284,14 @@ def _id_for_tools(result: ExperimentResult, local: str | None) -> str | None:
     return result.server_run_ids[-1] if result.server_run_ids else local
 
 
-def _endings(result: ExperimentResult) -> dict[str, Any]:
+def _endings(result: ExperimentResult, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Return how a run ended: what an agent has to say with its numbers."""
     metrics, judging = result.summary.metrics, result.summary.judging.metrics
     costs = [cost for cost in (metrics.cost_usd, judging.cost_usd) if cost is not None]
     tree: dict[str, Any] = {
         "status": result.status.value,
         "cost_usd": sum(costs) if costs else None,
-        "warnings": [clean_name(notice) for notice in result.notices],
+        "warnings": [clean_name(notice) for notice in (*warnings, *result.notices)],
         "local_run": result.run_id,
     }
     error = next((text for item in result.item_results for text in item.errors), None)
