@@ -17,6 +17,7 @@ from dokimos._cli.server_options import PROJECT_NAME, SPOOL
 if TYPE_CHECKING:
     from dokimos._http.api_client import ApiClient
     from dokimos._mcp.protocol import Endpoint
+    from dokimos._mcp.run_tools import RunLimits
     from dokimos._mcp.tool import Tool
     from dokimos.client._reporter import ServerReporter
 
@@ -84,8 +85,11 @@ def mcp(http: bool, host: str, port: int, **options: Any) -> int:
     """
     import asyncio
 
+    from dokimos._mcp.run_tools import RunLimits
+
+    limits = RunLimits(*(options.pop(name) for name in ("max_examples", "max_usd", "confirm_above")))
     api = None if options["server"] is None else _open_api(options["server"])
-    endpoint = _make_endpoint(api, **options)
+    endpoint = _make_endpoint(api, limits=limits, **options)
 
     async def serve() -> None:
         async with contextlib.nullcontext() if api is None else api:
@@ -128,16 +132,14 @@ def _make_endpoint(
     server: str | None,
     project: str | None,
     read_only: bool,
-    max_examples: int,
-    max_usd: float,
-    confirm_above: int,
+    limits: RunLimits,
 ) -> Endpoint:
     from dokimos._mcp.allowed_folders import AllowedFolders, is_workplace
     from dokimos._mcp.local_runs import LocalRuns
     from dokimos._mcp.local_tools import LocalTools
     from dokimos._mcp.protocol import Endpoint
     from dokimos._mcp.result_store import ResultStore, default_file
-    from dokimos._mcp.run_tools import RunLimits, RunTools
+    from dokimos._mcp.run_tools import RunTools
     from dokimos.experiment._run_folders import runs_root
 
     if project is not None and server is None:
@@ -153,7 +155,6 @@ def _make_endpoint(
     else:
         tools = _make_server_tools(api, project, read_only=read_only)
     if not read_only:
-        limits = RunLimits(max_examples, max_usd, confirm_above)
         reporters = partial(_make_reporters, server, project, root.parent / Path(SPOOL).name)
         tools = [*RunTools(runs, allowed, limits, reporters).tools(), *tools]
     return Endpoint(tools, instructions=_INSTRUCTIONS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dokimos._http.api_client import encode_segment
-from dokimos._mcp.answers import clean_name, cut_page, foreign, foreign_map, parse_cursor
+from dokimos._mcp.answers import clean_name, cut_page, foreign, parse_cursor
 from dokimos._mcp.local_tools import (
     COMPARE_PARAMETERS,
     COMPARE_TEXT,
@@ -20,18 +20,26 @@ from dokimos._mcp.local_tools import (
     LIST_TEXT,
     RUN_ID,
 )
+from dokimos._mcp.server_answers import (
+    Tree,
+    case_tree,
+    comparison_tree,
+    experiment_tree,
+    find_failing,
+    item_tree,
+    query_tree,
+    run_tree,
+    trace_tree,
+    verdict_of,
+)
 from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolError
 from dokimos.client._run_api import Api
 
 _MOST_CASES: Final = 50
 _MOST_ITEMS: Final = 100
 _MOST_TRACES: Final = 50
-_ITEM_TEXT: Final = 8_000
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _PROJECT: Final = Parameter("project", "string", "The project on the server, unless one is set")
-_NOT_FAILING: Final = "pu"
-"""Outcomes of an outline that are not failures: passed, and not judged."""
-Tree = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class ServerTools:
         experiments = await self._get(f"/projects/{encode_segment(project)}/experiments")
         named = arguments["experiment"]
         if named is None and arguments["dataset_name"] is None:
-            entries = [_experiment_tree(one) for one in experiments]
+            entries = [experiment_tree(one) for one in experiments]
         else:
             chosen = [one for one in experiments if named in (None, one["name"], one["id"])]
             entries = list(await self._runs_of(chosen, arguments["dataset_name"]))
@@ -98,7 +106,7 @@ class ServerTools:
     async def _runs_of(self, experiments: Sequence[Tree], dataset: str | None) -> list[dict[str, Any]]:
         """Return the newest runs of some experiments."""
         runs = [
-            _run_tree(run, experiment["name"])
+            run_tree(run, experiment["name"])
             for experiment in experiments[:_MOST_CASES]
             for run in await self._get(f"/experiments/{experiment['id']}/runs", limit=200)
             if dataset is None or run.get("datasetName") == dataset
@@ -123,11 +131,11 @@ class ServerTools:
         answer: Answer = {
             "verdict": verdict_of(summary),
             "warnings": [clean_name(warning) for warning in summary["warnings"]],
-            "run_a": _run_tree(before, before["experimentName"]),
-            "run_b": _run_tree(now, now["experimentName"]),
+            "run_a": run_tree(before, before["experimentName"]),
+            "run_b": run_tree(now, now["experimentName"]),
             "comparison": {
-                **_comparison_tree(summary),
-                "cases": [_case_tree(case) for case in cases["content"]],
+                **comparison_tree(summary),
+                "cases": [case_tree(case) for case in cases["content"]],
                 "cases_truncated": not cases["last"],
                 "changed_case_count": cases["totalElements"],
             },
@@ -142,7 +150,7 @@ class ServerTools:
         start = parse_cursor(arguments["cursor"])
         shown = failing[start : start + _MOST_ITEMS]
         items = await self._items_at(run["id"], shown)
-        page = cut_page([_query_tree(item) for item in items], 0, most=_MOST_ITEMS)
+        page = cut_page([query_tree(item) for item in items], 0, most=_MOST_ITEMS)
         end = start + len(page.entries)
         answer: Answer = {
             "run_id": run["id"],
@@ -175,7 +183,7 @@ class ServerTools:
         if not items:
             raise ToolError(f"The run has no item {key!r}.")
         start = arguments["text_offset"]
-        return {"run_id": found["id"], "repeats": [_item_tree(item, start) for item in items]}
+        return {"run_id": found["id"], "repeats": [item_tree(item, start) for item in items]}
 
     async def _list_datasets(self, arguments: Arguments) -> Answer:
         page = cut_page(await self._get("/datasets"), parse_cursor(arguments["cursor"]), most=200)
@@ -201,7 +209,7 @@ class ServerTools:
             evaluator=arguments["evaluator"], maxScore=arguments["max_score"],
             size=_MOST_TRACES, after=cursor,
         )  # fmt: skip
-        answer: Answer = {"traces": [_trace_tree(one) for one in found["content"]]}
+        answer: Answer = {"traces": [trace_tree(one) for one in found["content"]]}
         following = found["nextAfter"]
         return answer if following is None else {**answer, "next_cursor": following}
 
@@ -238,175 +246,3 @@ _ANNOTATE_PARAMETERS: Final = (
     Parameter("note", "string", "Why"),
     Parameter("corrected_output", "string", "What the expected output should be"),
 )  # fmt: skip
-
-
-def find_failing(outline: Tree, threshold: float, lower_is_better: set[str]) -> list[tuple[int, int]]:
-    """Return ordinal and repetition of each item that failed, errored, or has a score below the threshold."""
-    columns = [one["scores"] for one in outline["evaluators"] if one["evaluatorName"] not in lower_is_better]
-    places = zip(outline["ordinals"], outline["repetitions"], outline["outcomes"], strict=True)
-    return [
-        (ordinal, repetition)
-        for index, (ordinal, repetition, outcome) in enumerate(places)
-        if outcome not in _NOT_FAILING
-        or any(scores[index] is not None and scores[index] < threshold for scores in columns)
-    ]
-
-
-def verdict_of(summary: Tree) -> str:
-    """Say in one sentence what a comparison of the server found."""
-    changes = {clean_name(one["evaluator"]): one["status"] for one in summary["metrics"]}
-    delta = summary["pairedDelta"] or 0.0
-    if summary["significant"] and delta:
-        changes = {"pass rate": "REGRESSED" if delta < 0 else "IMPROVED", **changes}
-    worse = [name for name, status in changes.items() if status == "REGRESSED"]
-    better = [name for name, status in changes.items() if status == "IMPROVED"]
-    if not summary["pairedCount"]:
-        return "Nothing was compared."
-    parts = [f"Worse: {', '.join(worse)}"] if worse else []
-    if better:
-        parts.append(f"{'better' if worse else 'Better'}: {', '.join(better)}")
-    return (
-        f"{'; '.join(parts) or 'No significant change'}, over {summary['pairedCount']:,} items of both runs."
-    )
-
-
-def _comparison_tree(summary: Tree) -> dict[str, Any]:
-    metrics = {clean_name(one["evaluator"]): one for one in summary["metrics"]}
-    regressions = [name for name, one in metrics.items() if one["status"] == "REGRESSED"]
-    has_dropped = summary["significant"] and (summary["pairedDelta"] or 0.0) < 0
-    names = ("improved", "regressed", "unchanged", "added", "removed")
-    return {
-        "pass_rate": {
-            "run_a": summary["pairedBaselinePassRate"],
-            "run_b": summary["pairedCandidatePassRate"],
-            "delta": summary["pairedDelta"],
-            "interval": summary["pairedDeltaInterval"],
-            "significant": summary["significant"],
-            "p_value": summary["pValue"],
-            "method": summary["method"],
-        },
-        "evaluators": {
-            name: {
-                "run_a": one["baselineMean"],
-                "run_b": one["candidateMean"],
-                "delta": one["delta"],
-                "status": one["status"],
-                "significant": one["significant"],
-                "p_value": one["pValue"],
-            }
-            for name, one in metrics.items()
-        },
-        "regressions": regressions,
-        "has_regressions": has_dropped or bool(regressions),
-        "pass_rate_regressed": has_dropped,
-        "summary_counts": {name: summary[f"{name}Count"] for name in names},
-        "composition_changed": bool(summary["addedCount"] or summary["removedCount"]),
-    }
-
-
-def _experiment_tree(experiment: Tree) -> dict[str, Any]:
-    latest = experiment["latestRun"] or {}
-    return {
-        "run_id": latest.get("runId"),
-        "timestamp": latest.get("startedAt"),
-        "experiment_name": clean_name(experiment["name"]),
-        "pass_rate": latest.get("passRate"),
-        "status": latest.get("status"),
-        "run_count": experiment["runCount"],
-    }
-
-
-def _run_tree(run: Tree, experiment: str) -> dict[str, Any]:
-    dataset = run.get("datasetName")
-    return {
-        "run_id": run["id"],
-        "timestamp": run["startedAt"],
-        "experiment_name": clean_name(experiment),
-        "dataset": None if dataset is None else clean_name(dataset),
-        "total_examples": run.get("itemCount", run.get("totalItems")),
-        "pass_rate": run["passRate"],
-        "status": run["status"],
-        "branch": None if run["gitBranch"] is None else clean_name(run["gitBranch"]),
-    }
-
-
-def _case_tree(case: Tree) -> dict[str, Any]:
-    return {
-        "index": case["index"],
-        "item_id": case["candidateItemId"],
-        "input": foreign(case["input"]),
-        "status": case["status"],
-        "pass_flip": case["passFlip"],
-        "evaluators": [
-            {
-                "name": clean_name(one["name"]),
-                "run_a": one["baselineMean"],
-                "run_b": one["candidateMean"],
-                "delta": one["delta"],
-                "status": one["status"],
-                "significant": one["significant"],
-            }
-            for one in case["evaluators"]
-        ],
-    }
-
-
-def _query_tree(item: Tree) -> dict[str, Any]:
-    return {
-        "index": item["ordinal"],
-        "item_id": item["id"],
-        "input": foreign(_value_of(item["input"], "input")),
-        "expected_output": foreign(_value_of(item["expectedOutput"], "output")),
-        "actual_output": foreign(_value_of(item["actualOutput"], "output")),
-        "evaluations": [_evaluation_tree(one) for one in item["evalResults"]],
-        "error": foreign(item["error"]),
-    }
-
-
-def _value_of(values: object, name: str) -> object:
-    """Return the one value of a map that has only this one, else the map."""
-    return values[name] if isinstance(values, dict) and list(values) == [name] else values
-
-
-def _evaluation_tree(result: Tree, **limits: int) -> dict[str, Any]:
-    return {
-        "evaluator": clean_name(result["evaluatorName"]),
-        "score": result["score"],
-        "threshold": result["threshold"],
-        "success": result["success"],
-        "reason": foreign(result["reason"], **limits),
-    }
-
-
-def _item_tree(item: Tree, start: int) -> dict[str, Any]:
-    limits = {"start": start, "limit": _ITEM_TEXT}
-    parts = {"inputs": "input", "expected_outputs": "expectedOutput", "actual_outputs": "actualOutput"}
-    shown = {
-        name: foreign_map(item[key], **limits)
-        if isinstance(item[key], dict)
-        else foreign(item[key], **limits)
-        for name, key in parts.items()
-    }
-    return {
-        "index": item["ordinal"],
-        "repeat": item["repetition"],
-        "item_id": item["id"],
-        **shown,
-        "evaluations": [_evaluation_tree(one, **limits) for one in item["evalResults"]],
-        "error": foreign(item["error"], **limits),
-        "annotation": foreign(item["annotation"], **limits),
-    }
-
-
-def _trace_tree(trace: Tree) -> dict[str, Any]:
-    """Return a trace as its list has it, with its texts marked."""
-    return {
-        name: foreign(value) if isinstance(value, str | dict | list) and not _is_plain(name) else value
-        for name, value in trace.items()
-        if value is not None
-    }
-
-
-def _is_plain(name: str) -> bool:
-    """Whether a field of a trace is the server's own, and no text of an application."""
-    return name in ("id", "traceId", "projectId", "status") or name.endswith(("At", "Time", "NanoText"))
