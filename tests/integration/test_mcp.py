@@ -1,14 +1,21 @@
 """The MCP server with the real client: the documented session, bad input, and what may cost money."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.servers.scripted import ScriptedServer
+
+from dokimos._mcp.allowed_folders import AllowedFolders
+from dokimos._mcp.local_runs import LocalRuns
+from dokimos._mcp.result_store import ResultStore
+from dokimos._mcp.run_tools import RunLimits, RunTools
 
 pytest.importorskip("mcp", reason="the client is the extra mcp")
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
@@ -228,3 +235,37 @@ def test_it_starts_quickly_and_without_what_it_does_not_need(place, model):
     seconds, _, modules = finished.stderr.strip().partition(" ")
     assert modules == "[]"
     assert float(seconds) < 0.6
+
+
+async def test_a_cancelled_evaluation_stops_its_calls_and_the_next_one_runs(place, monkeypatch):
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def answer_late(prompt):
+        asked.set()
+        may_answer.wait(30)
+        return "Rome"
+
+    (place / "data/many.jsonl").write_text('{"input": "Capital of Italy?", "expectedOutput": "Rome"}\n' * 50)
+    runs = LocalRuns(ResultStore(place / "results.json"), place / "runs")
+    tools = RunTools(runs, AllowedFolders.of([place / "data"]), RunLimits())
+    run = tools.tools()[0]
+    with ScriptedServer(answer_late) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        running = asyncio.create_task(run.call(run.check({"dataset_path": "many.jsonl"})))
+        assert await asyncio.to_thread(asked.wait, 30)
+        running.cancel()
+        may_answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert len(server.received) < 50
+        assert (await run.call(run.check({"dataset_path": "many.jsonl", "limit": 2})))["pass_rate"] == 1.0
+        # A file that cannot be written loses no run that was paid for.
+        (place / "results.json").unlink()
+        (place / "results.json").mkdir()
+        kept = await run.call(run.check({"dataset_path": "many.jsonl", "limit": 1}))
+        assert "could not be written" in kept["warnings"][0]
+        assert runs.root.joinpath(kept["run_id"]).is_dir()
+        (place / "results.json").rmdir()
+    # The one that was cut short can be resumed, and is listed.
+    assert len(runs.list()) == 3

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dokimos._cli.options import run_dir_option
+from dokimos._cli.server_options import PROJECT_NAME, SPOOL
 
 if TYPE_CHECKING:
+    from dokimos._http.api_client import ApiClient
     from dokimos._mcp.protocol import Endpoint
+    from dokimos._mcp.run_tools import RunLimits
+    from dokimos._mcp.tool import Tool
+    from dokimos.client._reporter import ServerReporter
 
 _KEY: Final = "DOKIMOS_MCP_KEY"
 _INSTRUCTIONS: Final = (
@@ -32,7 +39,15 @@ _INSTRUCTIONS: Final = (
     help="Where the runs of agents are kept.  [default: ~/.dokimos/mcp-results.json]",
 )  # fmt: skip
 @run_dir_option
-@click.option("--read-only", is_flag=True, help="Offer no tool that runs anything or costs money.")
+@click.option(
+    "--server", metavar="URL",
+    help="Read runs, data sets and traces from this dokimos server, and report evaluations to it; "
+    "DOKIMOS_API_KEY is its key.",
+)  # fmt: skip
+@click.option(
+    "--project", metavar="NAME", help="With --server: the project.  [default: DOKIMOS_PROJECT_NAME]"
+)
+@click.option("--read-only", is_flag=True, help="Offer no tool that runs or changes anything.")
 @click.option(
     "--max-examples", type=click.IntRange(min=1), default=1_000, show_default=True, metavar="N",
     help="The most examples of one evaluation.",
@@ -68,19 +83,31 @@ def mcp(http: bool, host: str, port: int, **options: Any) -> int:
     dokimos mcp --http --port 8766
     claude mcp add dokimos -e OPENAI_API_KEY=... -- dokimos mcp --allow ./data
     """
-    endpoint = _make_endpoint(**options)
-    if http:
-        return _serve_http(endpoint, host, port)
     import asyncio
 
-    from dokimos._mcp.stdio import claim_standard_streams, serve_stream
+    from dokimos._mcp.run_tools import RunLimits
 
-    with claim_standard_streams() as (source, sink):
-        asyncio.run(serve_stream(endpoint, source, sink))
+    limits = RunLimits(*(options.pop(name) for name in ("max_examples", "max_usd", "confirm_above")))
+    api = None if options["server"] is None else _open_api(options["server"])
+    endpoint = _make_endpoint(api, limits=limits, **options)
+
+    async def serve() -> None:
+        async with contextlib.nullcontext() if api is None else api:
+            await (_serve_http(endpoint, host, port) if http else _serve_standard_streams(endpoint))
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve())
     return 0
 
 
-def _serve_http(endpoint: Endpoint, host: str, port: int) -> int:
+async def _serve_standard_streams(endpoint: Endpoint) -> None:
+    from dokimos._mcp.stdio import claim_standard_streams, serve_stream
+
+    with claim_standard_streams() as (source, sink):
+        await serve_stream(endpoint, source, sink)
+
+
+async def _serve_http(endpoint: Endpoint, host: str, port: int) -> None:
     from dokimos._cli.echo import echo
     from dokimos._mcp.http import LOOPBACK, Guard, StandaloneApp, serve_http
 
@@ -91,34 +118,64 @@ def _serve_http(endpoint: Endpoint, host: str, port: int) -> int:
         raise click.UsageError(f"--host {host} can be reached by others: set {_KEY} to a key that they need.")
     app = StandaloneApp(endpoint, Guard(key, LOOPBACK if is_own else ()))
     try:
-        serve_http(app, host, port, lambda url: echo(f"dokimos answers at {url}   (Ctrl-C stops it)"))
+        await serve_http(app, host, port, lambda url: echo(f"dokimos answers at {url}   (Ctrl-C stops it)"))
     except OSError as error:
         raise click.UsageError(f"Cannot listen at {host}:{port}: {error.strerror or error}") from None
-    return 0
 
 
 def _make_endpoint(
+    api: ApiClient | None,
     *,
     folders: Sequence[str],
     results: Path | None,
     run_dir: str | None,
+    server: str | None,
+    project: str | None,
     read_only: bool,
-    max_examples: int,
-    max_usd: float,
-    confirm_above: int,
+    limits: RunLimits,
 ) -> Endpoint:
-    from dokimos._mcp.allowed_folders import AllowedFolders
+    from dokimos._mcp.allowed_folders import AllowedFolders, is_workplace
     from dokimos._mcp.local_runs import LocalRuns
     from dokimos._mcp.local_tools import LocalTools
     from dokimos._mcp.protocol import Endpoint
     from dokimos._mcp.result_store import ResultStore, default_file
-    from dokimos._mcp.run_tools import RunLimits, RunTools
+    from dokimos._mcp.run_tools import RunTools
     from dokimos.experiment._run_folders import runs_root
 
-    runs = LocalRuns(ResultStore(results or default_file()), runs_root(run_dir).resolve())
+    if project is not None and server is None:
+        raise click.UsageError("--project is a project of a server: name it with --server.")
+    if run_dir is None and not is_workplace(Path.cwd()):
+        run_dir = str(default_file().parent / "runs")
+    root = runs_root(run_dir).resolve()
+    runs = LocalRuns(ResultStore(results or default_file()), root)
     allowed = AllowedFolders.of(folders)
-    tools = LocalTools(runs, allowed).tools()
+    project = project or os.environ.get(PROJECT_NAME)
+    if api is None:
+        tools = LocalTools(runs, allowed).tools()
+    else:
+        tools = _make_server_tools(api, project, read_only=read_only)
     if not read_only:
-        limits = RunLimits(max_examples, max_usd, confirm_above)
-        tools = [*RunTools(runs, allowed, limits).tools(), *tools]
+        reporters = partial(_make_reporters, server, project, root.parent / Path(SPOOL).name)
+        tools = [*RunTools(runs, allowed, limits, reporters).tools(), *tools]
     return Endpoint(tools, instructions=_INSTRUCTIONS)
+
+
+def _open_api(server: str) -> ApiClient:
+    from dokimos._http.server_api import open_server_api
+
+    return open_server_api(server)
+
+
+def _make_server_tools(api: ApiClient, project: str | None, *, read_only: bool) -> list[Tool]:
+    from dokimos._mcp.server_tools import ServerTools
+
+    return ServerTools(api, project).tools(read_only=read_only)
+
+
+def _make_reporters(server: str | None, project: str | None, spool: Path) -> list[ServerReporter]:
+    """Return a reporter to the server, where evaluations are reported to one."""
+    if server is None or project is None:
+        return []
+    from dokimos.client._reporter import ServerReporter
+
+    return [ServerReporter(server_url=server, project_name=project, spool_directory=spool)]

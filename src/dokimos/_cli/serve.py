@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dokimos._cli.echo import echo
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 @click.command()
@@ -28,7 +31,15 @@ from dokimos._cli.echo import echo
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="The folder of the SQLite files.  [default: DOKIMOS_DATA_DIR or ~/.dokimos]",
 )  # fmt: skip
-def serve(host: str | None, port: int | None, grpc_port: int | None, data_dir: Path | None) -> None:
+@click.option(
+    "--mcp/--no-mcp",
+    default=True,
+    show_default=True,
+    help="Offer tools for agents at /mcp, behind the same keys.",
+)
+def serve(
+    host: str | None, port: int | None, grpc_port: int | None, data_dir: Path | None, mcp: bool
+) -> None:
     """Start the server: runs, datasets, comparisons and the gate over HTTP.
 
     It keeps its data in SQLite, or in PostgreSQL where DOKIMOS_DATABASE_URL, DB_HOST, DB_NAME, DB_USERNAME or
@@ -45,16 +56,29 @@ def serve(host: str | None, port: int | None, grpc_port: int | None, data_dir: P
     # seventh of the start. The server enables the collector again once it answers.
     gc.disable()
     try:
-        _serve({"host": host, "port": port, "grpc_port": grpc_port, "data_dir": data_dir})
+        _serve({"host": host, "port": port, "grpc_port": grpc_port, "data_dir": data_dir}, mcp=mcp)
     finally:
         gc.enable()
     echo("Stopped.")
 
 
-def _serve(given: dict[str, Any]) -> None:
+def _serve(given: dict[str, Any], *, mcp: bool) -> None:
+    from dokimos.server._app import create_app
     from dokimos.server._serve import serve as run_server
     from dokimos.server._settings import ServerSettings
 
     settings = ServerSettings.from_environment()
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
-    run_server(settings, on_start=lambda address: echo(f"dokimos answers at {address}   (Ctrl-C stops it)"))
+
+    def make_app(settings: ServerSettings) -> FastAPI:
+        app = create_app(settings)
+        if mcp:
+            from dokimos._cli.server_mcp import mount_mcp
+
+            mount_mcp(app)
+        return app
+
+    def announce(address: str) -> None:
+        echo(f"dokimos answers at {address}   (Ctrl-C stops it)")
+
+    run_server(settings, on_start=announce, make_app=make_app)

@@ -17,6 +17,11 @@ _MOST_FILES: Final = 5_000
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
+def is_workplace(folder: Path) -> bool:
+    """Whether somebody chose to work in a folder: clients start servers in the root or in a home."""
+    return folder not in (Path(folder.anchor), Path.home().resolve())
+
+
 @dataclass(frozen=True, slots=True)
 class AllowedFolders:
     """Folders whose files may be read. The first one is what relative paths start from."""
@@ -28,9 +33,7 @@ class AllowedFolders:
         """Allow these folders; without any, the current one, unless that is a home or the root of all."""
         given = tuple(Path(folder).resolve() for folder in folders)
         here = Path.cwd().resolve()
-        if not given and here != Path(here.anchor) and here != Path.home().resolve():
-            given = (here,)
-        return cls(given)
+        return cls(given or ((here,) if is_workplace(here) else ()))
 
     def find(self, path: str, suffixes: tuple[str, ...]) -> Path:
         """Return the file that a path names, after all symbolic links.

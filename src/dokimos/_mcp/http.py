@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -238,7 +237,7 @@ class StandaloneApp:
         return self.endpoint
 
 
-def serve_http(app: StandaloneApp, host: str, port: int, on_start: Callable[[str], None]) -> None:
+async def serve_http(app: StandaloneApp, host: str, port: int, on_start: Callable[[str], None]) -> None:
     """Serve until Ctrl-C or SIGTERM.
 
     Raises:
@@ -255,5 +254,4 @@ def serve_http(app: StandaloneApp, host: str, port: int, on_start: Callable[[str
         shown = f"[{host}]" if ":" in host else host
         on_start(f"http://{shown}:{listener.getsockname()[1]}{PATH}")
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run([listener])
+        await uvicorn.Server(config).serve([listener])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
@@ -18,6 +17,7 @@ from dokimos._core.text import error_text
 from dokimos._mcp.answers import render_answer
 from dokimos._mcp.tool import Tool, ToolError
 from dokimos._runtime.redaction import secret_redactor
+from dokimos._runtime.terminal_text import print_line
 from dokimos._version import __version__
 from dokimos.errors import DokimosError
 
@@ -138,17 +138,17 @@ class Endpoint:
         except ToolError as error:
             text, is_error = f"{tool.name} failed: {error}", True
         except DokimosError as error:
-            text, is_error = f"{tool.name} failed: {_first_lines(str(error))}", True
+            text, is_error = f"{tool.name} failed: {_redact(str(error))}", True
         except Exception as error:  # a data set, a suite or a plugin may bring about any
-            print(f"{tool.name}: {error_text(error)}", file=sys.stderr)
-            text, is_error = f"{tool.name} failed: {_first_lines(error_text(error))}", True
+            print_line(f"{tool.name}: {_redact(error_text(error))}")
+            text, is_error = f"{tool.name} failed: {_redact(error_text(error))}", True
         return {"content": [{"type": "text", "text": _encodable(text)}], "isError": is_error}
 
 
 _MOST_ERROR: Final = 2_000
 
 
-def _first_lines(text: str) -> str:
+def _redact(text: str) -> str:
     return secret_redactor()(text)[:_MOST_ERROR]
 
 

@@ -6,12 +6,12 @@ What we know beyond them, such as the run folder and the errors of items, is in 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
 import secrets
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.provenance import Provenance
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos._runtime.file_lock import hold_lock
+from dokimos._runtime.terminal_text import print_line
 
 FILE: Final = "mcp-results.json"
 RUN: Final = "run"
@@ -48,18 +49,11 @@ class ResultStore:
 
     def records(self) -> list[Record]:
         """Return all runs, oldest first; a damaged file is set aside, which is said on standard error."""
-        try:
-            content = self.file.read_bytes()
-        except FileNotFoundError:
-            return []
-        if not content.strip():
-            return []
-        problem = _find_damage(content)
-        if problem is None:
-            records: list[Record] = json.loads(content)
-            return sorted(records, key=lambda record: str(record.get("timestamp") or ""))
-        self._set_aside(problem)
-        return []
+        records, problem = self._read()
+        if problem is not None:
+            with self._hold():
+                records = self._read_or_set_aside()
+        return records
 
     def find(self, run_id: str) -> Record | None:
         """Return the run with this id, None where there is none."""
@@ -68,19 +62,41 @@ class ResultStore:
     def add(self, record: Record) -> None:
         """Add a run, or replace the one with its id."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        target = self.file.resolve()  # a link stays a link
-        with hold_lock(target.with_name(f"{target.name}.lock")):
-            others = [one for one in self.records() if one["id"] != record["id"]]
+        with self._hold() as target:
+            others = [one for one in self._read_or_set_aside() if one["id"] != record["id"]]
             _write(target, [*others, record])
+
+    @contextlib.contextmanager
+    def _hold(self) -> Iterator[Path]:
+        """Keep other processes from writing the file inside the block; a link to it stays a link."""
+        target = self.file.resolve()
+        with hold_lock(target.with_name(f"{target.name}.lock")):
+            yield target
+
+    def _read(self) -> tuple[list[Record], str | None]:
+        """Return all runs, and what is wrong with the file, None for nothing."""
+        try:
+            content = self.file.read_bytes()
+        except FileNotFoundError:
+            return [], None
+        if not content.strip():
+            return [], None
+        problem = _find_damage(content)
+        records: list[Record] = [] if problem is not None else json.loads(content)
+        return sorted(records, key=lambda record: str(record.get("timestamp") or "")), problem
+
+    def _read_or_set_aside(self) -> list[Record]:
+        # Under the lock: what another process has mended meanwhile is not set aside.
+        records, problem = self._read()
+        if problem is not None:
+            self._set_aside(problem)
+        return records
 
     def _set_aside(self, problem: str) -> None:
         stamp = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         aside = self.file.with_name(f"{self.file.name}.damaged-{stamp}")
-        try:
-            os.replace(self.file, aside)
-        except FileNotFoundError:  # another process was faster
-            return
-        print(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.", file=sys.stderr)
+        os.replace(self.file, aside)
+        print_line(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.")
 
 
 def _find_damage(content: bytes) -> str | None:

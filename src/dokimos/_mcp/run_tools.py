@@ -14,7 +14,7 @@ from dokimos._mcp.answers import clean_name, foreign
 from dokimos._mcp.local_runs import LocalRuns, counts_of
 from dokimos._mcp.local_tools import count_examples
 from dokimos._mcp.protocol import report_progress
-from dokimos._mcp.result_store import make_record, new_id
+from dokimos._mcp.result_store import Record, make_record, new_id
 from dokimos._mcp.tool import Answer, Arguments, Parameter, Tool, ToolError
 from dokimos._runtime.concurrency import call_in_thread
 from dokimos.errors import DokimosError
@@ -112,15 +112,23 @@ class RunTools:
         record = make_record(
             result, run_id=new_id(), dataset_path=str(path), model=model, temperature=arguments["temperature"]
         )
-        await call_in_thread(self.runs.store.add, record)
+        run_id, warnings = await self._keep(record, result)
         return {
-            "run_id": record["id"],
+            "run_id": _id_for_tools(result, run_id),
             "experiment_name": clean_name(result.name),
             "dataset": clean_name(dataset.name),
             "model": model,
             **counts_of(result),
-            **_endings(result),
+            **_endings(result, warnings),
         }
+
+    async def _keep(self, record: Record, result: ExperimentResult) -> tuple[str | None, list[str]]:
+        """Add a run to the file of results; return its id, and why it could not be added."""
+        try:
+            await call_in_thread(self.runs.store.add, record)
+        except OSError as error:  # it was paid for: the answer must not be lost, too
+            return result.run_id, [f"The run could not be written to {self.runs.store.file}: {error}"]
+        return str(record["id"]), []
 
     async def _run_suite(self, arguments: Arguments) -> Answer:
         path = self.folders.find(arguments["suite_path"], SUITES)
@@ -134,7 +142,7 @@ class RunTools:
         options = replace(experiment.options, budget=_limit_budget(experiment.options.budget, self.limits))
         result = await self._run(replace(experiment, options=options), size)
         return {
-            "run_id": result.run_id,
+            "run_id": _id_for_tools(result, result.run_id),
             "experiment_name": clean_name(result.name),
             **counts_of(result),
             **_endings(result),
@@ -177,7 +185,7 @@ class RunTools:
         planned = replace(experiment, reporters=[*experiment.reporters, *self.make_reporters(), progress])
         async with self._running:
             try:
-                return await planned.run_async(quiet=True, run_dir=self.runs.root)
+                return await planned.run_async(quiet=True, run_dir=self.runs.root, auto_close_reporters=True)
             except DokimosError as error:
                 if error.result is None or not error.result.item_results:
                     raise
@@ -271,18 +279,21 @@ def _limit_budget(budget: Budget | None, limits: RunLimits) -> Budget:
     return replace(budget, max_cost_usd=limits.max_cost_usd if own is None else min(own, limits.max_cost_usd))
 
 
-def _endings(result: ExperimentResult) -> dict[str, Any]:
+def _id_for_tools(result: ExperimentResult, local: str | None) -> str | None:
+    """Return the id by which the other tools find a run: that on the server, where it was reported to one."""
+    return result.server_run_ids[-1] if result.server_run_ids else local
+
+
+def _endings(result: ExperimentResult, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Return how a run ended: what an agent has to say with its numbers."""
     metrics, judging = result.summary.metrics, result.summary.judging.metrics
     costs = [cost for cost in (metrics.cost_usd, judging.cost_usd) if cost is not None]
     tree: dict[str, Any] = {
         "status": result.status.value,
         "cost_usd": sum(costs) if costs else None,
-        "warnings": [clean_name(notice) for notice in result.notices],
+        "warnings": [clean_name(notice) for notice in (*warnings, *result.notices)],
         "local_run": result.run_id,
     }
-    if result.server_run_ids:
-        tree["server_runs"] = list(result.server_run_ids)
     error = next((text for item in result.item_results for text in item.errors), None)
     if error is not None:
         tree["first_error"] = foreign(error)

@@ -3,6 +3,7 @@
 import pytest
 
 from dokimos._mcp.allowed_folders import DATASETS, AllowedFolders
+from dokimos._mcp.local_tools import count_examples
 from dokimos._mcp.tool import ToolError
 
 
@@ -66,3 +67,14 @@ def test_a_home_and_the_root_are_not_allowed_by_themselves(place, monkeypatch):
         AllowedFolders.of([]).find("data/qa.json", DATASETS)
     monkeypatch.chdir(place / "data")
     assert AllowedFolders.of([]).find("qa.json", DATASETS) == place / "data/qa.json"
+
+
+def test_a_huge_file_is_not_read_to_its_end(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"input": "a", "expectedOutput": "b"}\n' * 20 + "not JSON")
+    assert count_examples(rows, 10) == 11
+    whole = tmp_path / "whole.json"
+    with whole.open("wb") as file:
+        file.truncate(65 * 2**20)  # without a block on the disk
+    with pytest.raises(ToolError, match="may have at most 64 MiB"):
+        count_examples(whole, 10)

@@ -24,6 +24,8 @@ class AppClient:
     """Sends requests to an application on the event loop that runs it."""
 
     app: ASGIApp
+    client: tuple[str, int] = _CLIENT
+    """Where requests come from."""
 
     async def request(
         self,
@@ -36,7 +38,7 @@ class AppClient:
         headers: Mapping[str, Any] | None = None,
         repeatable: bool | None = None,
     ) -> ApiReply:
-        """Return the answer to a request; its path is one below `/api/v1`, percent-encoded.
+        """Return the answer to a request; its path, and maybe query, is one below `/api/v1`, percent-encoded.
 
         Raises:
             ServerRefusedError: The application refuses it.
@@ -45,6 +47,7 @@ class AppClient:
         body = content if json is None else json_module.dumps(json, allow_nan=False).encode()
         fields = {"host": "localhost", "content-type": "application/json", **(headers or {})}
         known = {name: value for name, value in (query or {}).items() if value is not None}
+        path, _, given = path.partition("?")
         exchange = _Exchange(body or b"")
         scope: Scope = {
             "type": "http",
@@ -54,10 +57,10 @@ class AppClient:
             "scheme": "http",
             "path": f"{_ROOT}{path}",
             "raw_path": f"{_ROOT}{path}".encode(),
-            "query_string": urlencode(known).encode(),
+            "query_string": "&".join(filter(None, (given, urlencode(known)))).encode(),
             "root_path": "",
             "headers": [(name.lower().encode(), str(value).encode()) for name, value in fields.items()],
-            "client": _CLIENT,
+            "client": self.client,
             "server": None,
         }
         await self.app(scope, exchange.receive, exchange.send)
