@@ -202,6 +202,8 @@ export const router = createRouter({
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,
+  // Another run is another page: what is typed or ticked on one belongs to it.
+  defaultRemountDeps: ({ params }) => params,
 });
 
 declare module "@tanstack/react-router" {

@@ -69,6 +69,9 @@ def test_everything_is_reached_from_the_palette_by_the_keyboard_alone(visit, run
     assert find_barriers(page) == []
     page.keyboard.press("Enter")
     page.wait_for_url("**/experiments/**")
+    page.locator("table").get_by_role(
+        "link", name="nightly"
+    ).wait_for()  # its runs are known to the palette now
 
     palette = open_palette(page, "retry-")
     option = palette.get_by_role("group", name="Runs").get_by_role("option", name="nightly")
@@ -90,6 +93,31 @@ def test_everything_is_reached_from_the_palette_by_the_keyboard_alone(visit, run
     palette = open_palette(page, run)
     palette.get_by_role("option", name="nightly").click()
     page.wait_for_url(f"**/runs/{run}")
+
+
+def test_what_is_typed_about_one_run_is_not_saved_for_another(visit, run, server):
+    body = {"experimentName": "other", "name": "weekly"}
+    other = call(server, "POST", "/projects/other/runs", body)["runId"]
+    page = visit(f"/runs/{other}")
+    page.get_by_role("heading", name="weekly").wait_for()
+    for name, address in (("nightly", run), ("weekly", other), ("nightly", run)):  # the last one is known
+        page.get_by_role("button", name="Edit").click()
+        page.get_by_label("Notes").fill("of the run before")
+        palette = open_palette(page, address)
+        palette.get_by_role("option", name=name).click()
+        page.get_by_role("heading", name=name).wait_for()
+        page.get_by_role("button", name="Edit").wait_for()
+        assert page.get_by_label("Notes").count() == 0
+
+
+def test_a_dialog_that_cannot_be_loaded_says_so_and_leaves_the_page(visit):
+    page = visit("/")
+    page.locator("main h1").wait_for()
+    page.route("**/assets/key-help*", lambda route: route.abort())
+    page.keyboard.press("?")
+    page.get_by_text("This could not be loaded").wait_for()
+    assert page.locator("main h1").is_visible()
+    page.complaints.clear()  # of the file that was refused
 
 
 def test_the_palette_gives_the_focus_back_and_changes_the_theme(visit):

@@ -8,8 +8,8 @@ const NAMES = [
 ] as const;
 
 interface Listener {
-  /** Something has changed. */
-  readonly onChange: () => void;
+  /** Something has changed; until what it returns is done, it is not called again, and then once for all that came. */
+  readonly onChange: () => Promise<unknown>;
   /** Whether the server tells of changes from now on; where it does not, a page has to look by itself. */
   readonly onTold: (isTold: boolean) => void;
 }
@@ -26,7 +26,8 @@ export function useChanges(of: { readonly run: string } | { readonly experiment:
   useEffect(() => {
     if (!isNeeded || !isInSight) return undefined;
     const source = new EventSource(url);
-    for (const name of NAMES) source.addEventListener(name, () => change());
+    const tell = callInTurn(change);
+    for (const name of NAMES) source.addEventListener(name, tell);
     source.addEventListener("ready", () => told(true));
     source.onerror = () => told(false);
     return () => {
@@ -34,6 +35,27 @@ export function useChanges(of: { readonly run: string } | { readonly experiment:
       told(false);
     };
   }, [url, isNeeded, isInSight]);
+}
+
+const PAUSE_MS = 300;
+
+/** A function that calls another one that takes time: never twice at once, and after the last call once more. */
+export function callInTurn(act: () => Promise<unknown>): () => void {
+  let isBusy = false;
+  let isDue = false;
+  const call = async () => {
+    isBusy = true;
+    do {
+      isDue = false;
+      await act().catch(() => null);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    } while (isDue);
+    isBusy = false;
+  };
+  return () => {
+    isDue = true;
+    if (!isBusy) void call();
+  };
 }
 
 function useIsInSight(): boolean {
@@ -65,8 +87,9 @@ export function useSteady(version: string, isReading: boolean, isFinal: boolean)
     }
   }, [isReading, clock]);
   useEffect(() => {
-    if (version === shown || isReading || isFinal) return undefined;
-    const timer = setTimeout(() => setShown(version), Math.max(0, clock.nextAt - performance.now()));
+    const isFirst = shown === ""; // which may be read ahead already
+    if (version === shown || (isReading && !isFirst) || isFinal) return undefined;
+    const timer = setTimeout(() => setShown(version), isFirst ? 0 : Math.max(0, clock.nextAt - performance.now()));
     return () => clearTimeout(timer);
   }, [version, shown, isReading, isFinal, clock]);
   return isFinal ? version : shown;

@@ -1,5 +1,5 @@
 /** What the command palette asks the server for: one source for each kind, so that one that fails hides no other. */
-import { type QueryClient, queryOptions } from "@tanstack/react-query";
+import { type InfiniteData, type QueryClient, queryOptions } from "@tanstack/react-query";
 import { time } from "../lib/format";
 import { type Entry, type EntryKind, readId } from "../lib/palette";
 import { ApiError, get } from "./client";
@@ -128,6 +128,7 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
 
 /** Runs that other pages have read already. */
 export function knownRuns(queries: QueryClient): Entry[] {
-  const lists = queries.getQueriesData<RunSummary[]>({ queryKey: ["runs"] }).flatMap(([, runs]) => runs ?? []);
-  return lists.map((run) => runEntry(run, ""));
+  const answers = queries.getQueriesData<RunSummary[] | InfiniteData<RunSummary[]>>({ queryKey: ["runs"] });
+  const runs = answers.flatMap(([, answer]) => (answer === undefined ? [] : Array.isArray(answer) ? answer : answer.pages.flat()));
+  return [...new Map(runs.map((run) => [run.id, run])).values()].map((run) => runEntry(run, ""));
 }

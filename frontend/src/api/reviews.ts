@@ -60,6 +60,7 @@ export const progressQuery = ({ project, experimentId, runId }: QueueFilter, day
       get<Schemas["ReviewProgressAnswer"]>("/review-queue/progress", { projectName: project, experimentId, runId, days }, signal),
     placeholderData: keepPreviousData,
     staleTime: 10_000,
+    refetchInterval: 30_000,
   });
 
 /** How many items wait for a person, whatever they are. */

@@ -115,7 +115,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
       </State>
     );
   }
-  if (error instanceof TypeError && error.message.includes("dynamically imported module")) {
+  if (error instanceof Error && /dynamically imported module|Importing a module script failed|Unable to preload CSS/.test(error.message)) {
     return (
       <State
         title="A part of this page could not be loaded"

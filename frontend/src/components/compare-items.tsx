@@ -237,7 +237,8 @@ function mostChanged(pairing: Pairing, items: readonly PairedItem[]): string[] {
 
 /** The items of the rows in sight, from the last run that has them. */
 function useInputs(pairing: Pairing, runs: readonly Run[], items: readonly PairedItem[], first: number, last: number): Map<string, Item> {
-  const blocks = [...new Set([Math.floor(first / BLOCK), Math.floor(last / BLOCK)])];
+  const start = Math.floor(first / BLOCK);
+  const blocks = Array.from({ length: Math.floor(last / BLOCK) - start + 1 }, (_, index) => start + index);
   const wanted = blocks.flatMap((block) => {
     const byRun = new Map<number, number[]>();
     for (const item of items.slice(block * BLOCK, (block + 1) * BLOCK)) {

@@ -111,8 +111,8 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
         <p className="label">Empty: not limited, and priced by the list of the server where that knows the model. A price needs both; budgets in dollars need a price.</p>
       </details>
       {result !== null && <TestResult result={result} />}
-      <NotSaved write={sayRefusal(test, "The result of the test")} again="Test again" />
-      <NotSaved write={sayOvertaken(save, "The connection", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} />
+      <NotSaved write={sayRefusal(test, "The result of the test")} again="Test again" submits={false} />
+      <NotSaved write={sayOvertaken(save, "The connection", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
         <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>

@@ -1,5 +1,5 @@
 /** All items of a run: filtered and sorted here, read from the server as they come into sight. */
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
@@ -9,7 +9,7 @@ import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
 import { type Column, type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
-import { SearchField, Sign, State } from "./bits";
+import { Failure, SearchField, Sign, State } from "./bits";
 import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SavedViews } from "./saved-views";
 
@@ -109,7 +109,9 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
       </div>
       <SavedViews area="items" />
       <div className="panel">
-        {positions.length === 0 ? (
+        {wanted !== "" && matches.isLoadingError ? (
+          <Failure error={matches.error} retry={() => void matches.refetch()} />
+        ) : positions.length === 0 ? (
           <State title="No item is found"><p>Other filters or another search may find some.</p></State>
         ) : (
           <Rows run={run} outline={outline} version={version} positions={positions} current={search.item} onOpen={onOpen} />
@@ -130,11 +132,12 @@ interface RowsProps {
 
 function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
+  const isPrinting = usePrinting();
   const list = useVirtualizer({
     count: positions.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
-    overscan: usePrinting() ? ROWS_ON_PAPER : 8,
+    overscan: isPrinting ? ROWS_ON_PAPER : 8,
   });
   const rows = list.getVirtualItems();
   const first = Math.floor((rows[0]?.index ?? 0) / BLOCK);
@@ -146,13 +149,9 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
     const query = itemsQuery(run.id, [...new Set(shownHere.map((position) => outline.ordinals[position] ?? 0))], version);
     return { ...query, enabled: query.enabled && isSettled };
   };
-  // Rows in sight reach into two blocks at most.
-  const upper = useQuery(read(first));
-  const lower = useQuery(read(last));
-  const items = useMemo(
-    () => new Map([...(upper.data ?? []), ...(lower.data ?? [])].map((item) => [`${item.ordinal}.${item.repetition}`, item])),
-    [upper.data, lower.data],
-  );
+  const answers = useQueries({ queries: Array.from({ length: last - first + 1 }, (_, index) => read(first + index)) });
+  const items = new Map(answers.flatMap((answer) => answer.data ?? []).map((item) => [`${item.ordinal}.${item.repetition}`, item]));
+  const failed = answers.find((answer) => answer.isLoadingError);
   const columns = useMemo(() => outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW), [outline]);
   useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
@@ -168,28 +167,32 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
     } else row()?.focus();
   };
   return (
-    <div className="rows" ref={box} onKeyDown={move}>
-      <div style={{ height: list.getTotalSize() }}>
-        {rows.map((row) => {
-          const position = positions[row.index] ?? 0;
-          const place = placeOf(outline, position);
-          return (
-            <Row
-              key={row.key}
-              index={row.index}
-              start={row.start}
-              position={position}
-              outline={outline}
-              columns={columns}
-              item={items.get(place)}
-              isCurrent={current === place}
-              onOpen={onOpen}
-            />
-          );
-        })}
+    <>
+      {failed !== undefined && <Failure error={failed.error} retry={() => void failed.refetch()} />}
+      <div className="rows" ref={box} onKeyDown={move}>
+        <div style={{ height: list.getTotalSize() }}>
+          {rows.map((row) => {
+            const position = positions[row.index] ?? 0;
+            const place = placeOf(outline, position);
+            if (isPrinting && !items.has(place)) return null; // too late to read it
+            return (
+              <Row
+                key={row.key}
+                index={row.index}
+                start={row.start}
+                position={position}
+                outline={outline}
+                columns={columns}
+                item={items.get(place)}
+                isCurrent={current === place}
+                onOpen={onOpen}
+              />
+            );
+          })}
+        </div>
+        <RowsOnPaper rows={rows.filter((row) => items.has(placeOf(outline, positions[row.index] ?? 0))).length} all={positions.length} />
       </div>
-      <RowsOnPaper rows={rows.length} all={positions.length} />
-    </div>
+    </>
   );
 }
 

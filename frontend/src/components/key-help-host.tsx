@@ -1,13 +1,14 @@
 /** Opens the list of keys with `?`, on every page. */
-import { Suspense, lazy } from "react";
 import { isKeyHelpOpen, useKeys } from "../lib/keys";
 import { useStore } from "../lib/store";
+import { LazyDialog } from "./lazy-dialog";
 
-const KeyHelp = lazy(() => import("./key-help").then((module) => ({ default: module.KeyHelp })));
+const loadKeyHelp = () => import("./key-help").then((module) => module.KeyHelp);
+const closeKeyHelp = () => isKeyHelpOpen.set(false);
 
 export function KeyHelpHost() {
   const isOpen = useStore(isKeyHelpOpen);
   useKeys({ "?": () => isKeyHelpOpen.set(true) });
   if (!isOpen) return null;
-  return <Suspense fallback={null}><KeyHelp onClose={() => isKeyHelpOpen.set(false)} /></Suspense>;
+  return <LazyDialog load={loadKeyHelp} onClose={closeKeyHelp} />;
 }

@@ -1,5 +1,7 @@
 /** What the frame says beside the page: what was done, that a sign-in is needed, that the server is a newer one. */
+import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { sessionQuery } from "../api/session";
 import { isOutdated, needsSignIn } from "../api/signals";
 import type { Write } from "../api/write";
 import { type Notice, dismissNotice, notice } from "../lib/notices";
@@ -46,7 +48,9 @@ function Toast({ notice: { id, text, undo } }: { notice: Notice }) {
 
 /** Above every page, where something was refused because nobody is signed in; the page below stays as it is. */
 export function SignInNeeded() {
-  if (!useStore(needsSignIn)) return null;
+  const isNeeded = useStore(needsSignIn);
+  useSignInElsewhere(isNeeded);
+  if (!isNeeded) return null;
   return (
     <section className="panel pad sign-in-needed" aria-label="Sign in">
       <SignIn
@@ -56,6 +60,23 @@ export function SignInNeeded() {
       />
     </section>
   );
+}
+
+/** Goes on once somebody has signed in through the provider, which happens in another tab. */
+function useSignInElsewhere(isNeeded: boolean): void {
+  const queries = useQueryClient();
+  useEffect(() => {
+    if (!isNeeded) return undefined;
+    const look = async () => {
+      const session = await queries.fetchQuery({ ...sessionQuery, staleTime: 0 }).catch(() => null);
+      if (session?.isAuthenticated !== true) return;
+      needsSignIn.set(false);
+      void queries.invalidateQueries();
+    };
+    const listener = () => void look();
+    window.addEventListener("focus", listener);
+    return () => window.removeEventListener("focus", listener);
+  }, [isNeeded, queries]);
 }
 
 export function NewVersion() {
@@ -68,14 +89,21 @@ export function NewVersion() {
   );
 }
 
+interface NotSavedProps {
+  readonly write: Pick<Write<never, unknown>, "failure" | "resend" | "reset">;
+  readonly again?: string;
+  /** Whether a form around it sends what is typed by now, rather than what was sent before. */
+  readonly submits?: boolean;
+}
+
 /** Why a change was not saved, beside where it was made. */
-export function NotSaved({ write, again = "Send again" }: { write: Pick<Write<never, unknown>, "failure" | "resend" | "reset">; again?: string }) {
+export function NotSaved({ write, again = "Send again", submits = true }: NotSavedProps) {
   if (write.failure === null) return null;
   return (
     <div className="callout warn split" role="alert">
       <span><b>! Not saved.</b> {shown(write.failure)}</span>
       <span className="actions">
-        <button type="button" className="btn" onClick={write.resend}>{again}</button>
+        <button type="button" className="btn" onClick={({ currentTarget: { form } }) => (submits && form !== null ? form.requestSubmit() : write.resend())}>{again}</button>
         <button type="button" className="btn bare" onClick={write.reset}>Dismiss</button>
       </span>
     </div>

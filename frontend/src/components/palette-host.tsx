@@ -1,10 +1,12 @@
 /** Opens the command palette: by its button in the menu, by the one of narrow pages, and by its key. */
-import { Suspense, lazy, useLayoutEffect } from "react";
+import { useLayoutEffect } from "react";
 import { type KeyLine, useKeyHelp } from "../lib/keys";
 import { makeStore, useStore } from "../lib/store";
+import { LazyDialog } from "./lazy-dialog";
 
-const Palette = lazy(() => import("./palette").then((module) => ({ default: module.Palette })));
+const loadPalette = () => import("./palette").then((module) => module.Palette);
 const isPaletteOpen = makeStore(false);
+const closePalette = () => isPaletteOpen.set(false);
 const isMac = () => /Mac|iP(hone|ad)/.test(navigator.platform);
 const HELP: readonly KeyLine[] = [["?", "these keys"], ["esc", "close what is open, leave a field"]];
 const KEYS: readonly KeyLine[] = [["ctrl+k", "search or jump to"], ...HELP];
@@ -26,7 +28,7 @@ export function PaletteHost() {
   }, []);
   useKeyHelp("Anywhere", isMac() ? MAC_KEYS : KEYS);
   if (!isOpen) return null;
-  return <Suspense fallback={null}><Palette onClose={() => isPaletteOpen.set(false)} /></Suspense>;
+  return <LazyDialog load={loadPalette} onClose={closePalette} />;
 }
 
 export function PaletteButton({ isNarrow = false }: { isNarrow?: boolean }) {

@@ -171,7 +171,7 @@ function actionEntries(): Entry[] {
     ...own,
     { kind: "action", key: "theme", label: isDark() ? "Switch to light" : "Switch to dark", also: "theme", run: toggleTheme },
     { kind: "action", key: "keys", label: "Show all keys of this page", run: () => isKeyHelpOpen.set(true) },
-    { kind: "action", key: "print", label: "Print this page", run: () => window.print() },
+    { kind: "action", key: "print", label: "Print this page", run: () => setTimeout(() => window.print()) },
   ];
 }
 

@@ -91,6 +91,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
               if (body !== null) write.save({ value: body, version: null });
             })}
             again={isOvertaken(write) ? "Save mine over it" : "Save again"}
+            submits={!isOvertaken(write)}
           />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving || body === null}>{write.isSaving ? "Saving …" : rule === undefined ? "Make the rule" : "Save the rule"}</button>

@@ -84,7 +84,7 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
         </fieldset>
       )}
       <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => setIsOn(target.checked)} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
-      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} />
+      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
         <button type="button" className="btn bare" onClick={onClose}>Cancel</button>

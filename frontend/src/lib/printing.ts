@@ -1,5 +1,6 @@
 /** Whether the page is being put on paper, where nothing scrolls. */
 import { useSyncExternalStore } from "react";
+import { flushSync } from "react-dom";
 
 let isBetween = false;
 
@@ -7,7 +8,7 @@ function follow(changed: () => void): () => void {
   const media = matchMedia("print");
   const set = (value: boolean) => () => {
     isBetween = value;
-    changed();
+    flushSync(changed); // the browser takes the page as it is when the event is over
   };
   const [begin, end] = [set(true), set(false)];
   media.addEventListener("change", changed);

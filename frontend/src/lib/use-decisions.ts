@@ -24,6 +24,8 @@ interface Decision {
   readonly isForced: boolean;
 }
 
+const PROGRESS = ["review-queue", "progress"];
+
 export interface Problem {
   readonly decision: Decision;
   readonly text: string;
@@ -72,6 +74,7 @@ export function useDecisions(): Decisions {
     onSaved: (review, { item }) => {
       keep(item, review);
       void queries.invalidateQueries({ queryKey: ["alignment", item.runId] });
+      void queries.invalidateQueries({ queryKey: PROGRESS });
     },
     onFailed: (error, decision) => {
       show(decision.item.itemId, decision.before);
@@ -86,7 +89,10 @@ export function useDecisions(): Decisions {
     what: "Undoing the verdict",
     scope: "review",
     send: ({ item }) => undoReview(item),
-    onSaved: ({ review }, { item }) => keep(item, review),
+    onSaved: ({ review }, { item }) => {
+      keep(item, review);
+      void queries.invalidateQueries({ queryKey: PROGRESS });
+    },
     onFailed: (error, decision) => {
       show(decision.item.itemId, decision.body.verdict);
       setProblems((old) => [...old, { decision, theirs: null, text: describeFailure(error, "Undoing the verdict", role) }]);

@@ -23,7 +23,7 @@ export function ExperimentPage() {
   const [isTold, setIsTold] = useState(false);
   const all = useQuery(runsQuery(experimentId, "", isTold));
   useChanges({ experiment: experimentId }, all.data?.some((run) => isLive(run.status)) === true, {
-    onChange: () => void queries.invalidateQueries({ queryKey: ["runs", experimentId] }),
+    onChange: () => Promise.all([["runs", experimentId], ["trends", experimentId]].map((queryKey) => queries.invalidateQueries({ queryKey }))),
     onTold: setIsTold,
   });
   if (trends.isLoadingError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;

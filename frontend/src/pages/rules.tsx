@@ -30,7 +30,7 @@ export function RulesPage() {
         {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
         {current !== undefined && <><Link to="/trace-eval-rules" search={project === undefined ? {} : { project }}>Trace eval rules</Link><i>/</i></>}
       </Crumbs>
-      {edit === "true" && id !== undefined && rules.isSuccess && (rule === undefined || current !== undefined) ? (
+      {edit === "true" && id !== undefined && rules.data !== undefined && (rule === undefined || current !== undefined) ? (
         <RuleForm key={current?.id ?? "new"} project={id} rule={current} onSaved={(saved) => open(saved)} onCancel={() => open(rule)} />
       ) : current !== undefined && project !== undefined ? (
         <OneRule rule={current} project={project} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />

@@ -31,9 +31,7 @@ export function RunPage() {
   const run = useQuery(runQuery(runId, isTold));
   const goesOn = isLive(run.data?.status) || jobs.data?.some(isOpenJob) === true;
   useChanges({ run: runId }, goesOn, {
-    onChange: () => {
-      for (const key of [["run", runId], ["jobs", runId]]) void queries.invalidateQueries({ queryKey: key });
-    },
+    onChange: () => Promise.all([["run", runId], ["jobs", runId]].map((queryKey) => queries.invalidateQueries({ queryKey }))),
     onTold: setIsTold,
   });
   const isReading = useIsFetching({ queryKey: ["outline", runId, ""] }) > 0;
