@@ -33,11 +33,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const active = entries.find((one) => one.key === current) ?? entries[0];
   const id = useId();
   const idOf = (entry: Entry) => `${id}-${entries.indexOf(entry)}`;
-  const choose = (entry: Entry, inNewTab: boolean) => {
+  const choose = ({ href, run }: Entry, inNewTab: boolean) => {
     onClose();
-    if (entry.href === undefined) entry.run?.();
-    else if (inNewTab) window.open(entry.href, "_blank", "noopener");
-    else router.history.push(entry.href);
+    if (href === undefined) run?.();
+    else if (inNewTab) window.open(href, "_blank", "noopener");
+    else router.history.push(href);
   };
   const press = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
