@@ -57,13 +57,16 @@ def test_a_change_that_was_made_for_an_earlier_version_is_refused(api):
         assert put("fourth", "*").status_code == put("fifth", None).status_code == 200
 
 
-def test_readers_without_a_key_are_not_told_what_the_address_of_a_webhook_could_be_guessed_from(serve):
+def test_the_version_of_a_webhook_says_nothing_of_its_address_and_its_secret(serve):
     api = serve(api_key="admin-key")
     api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"}, headers=ADMIN)
     [project] = api.get("/api/v1/projects").json()
     path = f"/api/v1/projects/{project['id']}/alert-webhooks"
     made = api.post(path, json={"url": "https://93.184.215.14/secret"}, headers=ADMIN)
     assert made.status_code == 201, made.text
-    assert made.json()["version"]
     [listed] = api.get(path).json()
-    assert (listed["version"], listed["url"]) == (None, "https://93.184.215.14/...")
+    assert listed["url"] == "https://93.184.215.14/..."
+    assert listed["version"].isdecimal()  # the time of its last change
+    change = {"url": "https://93.184.215.14/secret", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+    changed = api.put(f"{path}/{listed['id']}", json=change, headers=ADMIN)
+    assert int(changed.json()["version"]) > int(listed["version"])

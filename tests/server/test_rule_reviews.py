@@ -6,6 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import update
 from tests.server.eval_rules import (
     RULES,
     add_rule,
@@ -18,9 +19,11 @@ from tests.server.eval_rules import (
     wait_until,
 )
 
+from dokimos.server._db.tables import RUNS
 from dokimos.server._db.trace_rule_tables import TRACE_EVAL_BATCHES, TRACE_EVAL_REVIEWS
 from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.online.estimates import estimate_mean
 from dokimos.server._services.online.review_sampling import (
     ReviewSampling,
     is_chosen,
@@ -138,6 +141,35 @@ def test_verdicts_are_weighted_by_how_scores_came_into_the_queue(api, project):
     expected = 2 * len(others) / (2 * len(others) + 6)
     assert stats["correctRate"]["value"] == pytest.approx(expected)
     assert stats["correctRate"]["low"] < expected < stats["correctRate"]["high"]
+
+    # From now on no other one is queued: the failed ones alone say nothing of all.
+    kept = {key: rule[key] for key in ("name", "matchType", "matchValue", "evaluatorName", "evaluator")}
+    changed = {**kept, "review": {"failedRate": 1.0}}
+    assert api.put(f"{RULES.format(project)}/{rule['id']}", json=changed).status_code == 200
+    assert stats_of(api, project, rule)["correctRate"] is None
+
+
+def test_runs_of_reviewed_traces_are_compared_with_none_and_leave_judges_alone(api, project):
+    add_rule(api, project, contains("never", review={"failedRate": 1.0}))
+    export(api, span("one"))
+    wait_for_end(api, 1)
+    [first] = waiting(api)
+    assert api.get(f"/api/v1/runs/{first['runId']}").json()["provenance"]["partial"]
+
+    judged = update(RUNS).where(RUNS.c.id == first["runId"]).values(status="EVALUATING")
+    api.portal.call(api.app.state.database.write, lambda connection: connection.execute(judged).rowcount)
+    export(api, span("two"))
+    wait_for_end(api, 2)
+    [second] = [row for row in waiting(api) if row["runId"] != first["runId"]]
+    assert api.get(f"/api/v1/runs/{second['runId']}").json()["name"].endswith("(2)")
+
+
+def test_scores_of_one_trace_are_one_observation_whatever_their_probabilities():
+    scores = [(f"trace {n}", float(n % 2), 1 / (1 + part)) for n in range(30) for part in range(10)]
+    estimate = estimate_mean(scores, within=(0.0, 1.0))
+    assert estimate.n == 30
+    assert estimate.value == pytest.approx(0.5)
+    assert estimate.high - estimate.low > 0.3
 
 
 def test_a_day_has_its_limit_and_what_is_done_again_changes_nothing(api, project):

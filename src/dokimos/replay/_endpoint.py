@@ -112,12 +112,17 @@ def _write_stream(events: Iterable[Mapping[str, Any]]) -> str:
     return "".join(lines if lines[-1].startswith("event:") else [*lines, _LAST_LINE])
 
 
+_MAY_BE_TEXT: Final = "input"
+"""Of the Responses: one message may be its text alone."""
+
+
 def _parse(body: bytes, key: str, refuse: Callable[[str], ReplayMissError]) -> dict[str, Any]:
     try:
         tree = json.loads(body)
     except ValueError:
         tree = None
-    if not isinstance(tree, dict) or not isinstance(tree.get(key), list | str):
+    kinds = (list, str) if key == _MAY_BE_TEXT else list
+    if not isinstance(tree, dict) or not isinstance(tree.get(key), kinds):
         raise refuse(f"the body of the request is not JSON with {key}")
     return tree
 

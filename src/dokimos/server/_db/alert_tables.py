@@ -26,6 +26,7 @@ ALERT_WEBHOOKS: Final = Table(
     Column("created_by", Text, nullable=False),
     Column("created_at", TIME, nullable=False),
     Column("deleted_at", TIME),
+    Column("updated_at", TIME),  # None where nothing was changed since it was made
     Index(None, "project_id"),
     sqlite_strict=True,
 )

@@ -33,6 +33,7 @@ REVIEWS: Final = Table(
     UniqueConstraint("item_id", "tenant_id", "reviewer"),
     Index(None, "run_id", "item_id"),
     Index(None, "project_id", "item_id"),
+    Index(None, "updated_at"),
     sqlite_strict=True,
 )
 """What each reviewer says of an item now; the latest of a tenant is its annotation."""
@@ -72,6 +73,7 @@ REVIEW_CLAIMS: Final = Table(
     Column("sampled", Flag),
     Column("selection_probability", NUMBER),
     Index(None, "reviewer"),
+    Index(None, "run_id"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

@@ -228,8 +228,7 @@ def _answer(row: Row[Any], caller: Principal, vault: SecretVault) -> dict[str, A
         "disabledReason": row.disabled_reason,
         "problem": vault.find_problem(row.secret),
         "failingSince": format_time(row.failing_since),
-        # It is made of the address, which could be guessed from it.
-        "version": None if is_masked else version_of_webhook(row),
+        "version": version_of_webhook(row),
     }
 
 

@@ -291,7 +291,7 @@ def _note_failure(connection: Connection, webhook_id: str, *, lost: bool) -> Non
 
 def _disable(connection: Connection, webhook_id: str, reason: str) -> None:
     change = update(ALERT_WEBHOOKS).where(ALERT_WEBHOOKS.c.id == webhook_id)
-    values = {"enabled": False, "disabled_reason": reason}
+    values = {"enabled": False, "disabled_reason": reason, "updated_at": now()}
     webhook = connection.execute(change.values(values).returning(ALERT_WEBHOOKS)).one()
     give_up_waiting(connection, webhook_id, f"The webhook was disabled: {reason}")
     announce_webhook(connection, EventKind.WEBHOOK_CHANGED, webhook)

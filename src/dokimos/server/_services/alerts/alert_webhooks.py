@@ -183,6 +183,7 @@ def change_webhook(
         "disabled_reason": None,
         "failing_since": None,
         "lost_in_a_row": 0,
+        "updated_at": now(),
     }
     secret = _seal(change, vault, webhook_id)
     if secret is not None:

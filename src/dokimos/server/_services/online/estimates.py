@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row
 
-from dokimos.stats import merge_trace, weighted_mean_estimate
+from dokimos.stats import weighted_mean_estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +52,20 @@ def estimate_mean(
         within: The range that the values could have.
         confidence: How often the interval holds the true mean.
     """
-    by_trace: dict[tuple[str, float], list[float]] = {}
+    count = 0
+    weights: dict[str, float] = defaultdict(float)
+    sums: dict[str, float] = defaultdict(float)
     for trace, value, probability in scores:
-        by_trace.setdefault((trace, probability), []).append(value)
-    merged = [
-        merge_trace(values, probability=probability, per="score")
-        for (_, probability), values in by_trace.items()
-    ]
-    estimate = weighted_mean_estimate(
-        [each.value for each in merged],
-        [each.weight for each in merged],
-        confidence=confidence,
-        within=within,
-    )
+        count += 1
+        weights[trace] += 1 / probability
+        sums[trace] += value / probability
+    # Rounding may carry a mean of equal values beyond them.
+    low, high = within
+    means = [min(high, max(low, sums[trace] / weight)) for trace, weight in weights.items()]
+    estimate = weighted_mean_estimate(means, list(weights.values()), confidence=confidence, within=within)
     if estimate is None:
         return None
-    # In scores: the weights of traces with several of them are sums.
-    count = sum(len(values) for values in by_trace.values())
-    total = sum(len(values) / probability for (_, probability), values in by_trace.items())
+    total = sum(weights.values())  # in scores, as `count` is
     return RuleEstimate(
         estimate.value, estimate.interval.low, estimate.interval.high, estimate.n, min(1.0, count / total)
     )

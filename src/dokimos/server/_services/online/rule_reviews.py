@@ -48,7 +48,7 @@ class RuleReviews:
     failed: ReviewStats
     other: ReviewStats
     correct_rate: RuleEstimate | None
-    """Over all that the rule matches; None unless some of both were reviewed."""
+    """Over all that the rule matches; None unless some of both are queued, and were reviewed."""
     limited_days: int
     """Days of which as many scores were queued as may be: what came later on them had no chance."""
 
@@ -153,8 +153,9 @@ def summarize_reviews(
         stats.append(
             ReviewStats(queued=len(queued), reviewed=len(reviewed), correct_rate=_estimate(reviewed))
         )
-    both = [each for kind in kinds for each in kind] if all(kinds) else []
     sampling = _read_sampling(rule)
+    is_whole = sampling is not None and sampling.failed_rate > 0 and sampling.other_rate > 0
+    both = [each for kind in kinds for each in kind] if is_whole and all(kinds) else []
     by_day = Counter(row.day for row in rows)
     limited = 0 if sampling is None else sum(count >= sampling.max_per_day for count in by_day.values())
     return RuleReviews(failed=stats[0], other=stats[1], correct_rate=_estimate(both), limited_days=limited)

@@ -81,11 +81,13 @@ def read_progress(
 
 
 def _count_reviews(queue: Queue, since: int) -> Iterable[Row[Any]]:
-    review = REVIEWS.c
+    is_recent = (REVIEWS.c.updated_at >= since, sees_tenants(queue.principal, REVIEWS))
+    # `OFFSET 0` keeps SQLite from looking up all reviews of all runs of a project instead.
+    recent = select(REVIEWS).where(*is_recent).offset(0).subquery()
+    review = recent.c
     query = (
         select(review.reviewer, func.count().label("reviewed"), func.max(review.updated_at).label("last_at"))
         .join(RUNS, RUNS.c.id == review.run_id)
-        .where(review.updated_at >= since, sees_tenants(queue.principal, REVIEWS))
         .where(queue.principal.sees(RUNS), *queue.scope())
         .group_by(review.reviewer)
     )

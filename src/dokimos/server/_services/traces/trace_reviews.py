@@ -7,6 +7,7 @@ the trace.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +33,8 @@ from dokimos.server._services.traces.trace_views import read_whole_trace
 
 EXPERIMENT: Final = "Reviewed traces"
 """The experiment whose runs have the items that were made of traces, a run for each day."""
+_PARTIAL: Final = '{"partial":"traces that people review"}'
+"""Of such a run: the traces of two days are not the same, so none is compared with the one before."""
 _JOB: Final = TRACE_EVAL_JOBS.c
 _REVIEW: Final = TRACE_REVIEWS.c
 
@@ -183,16 +186,27 @@ def _store_of_project(
 
 
 def _open_run(connection: Connection, principal: Principal, project: Row[Any]) -> str:
-    """Return the run of the day, which items can be added to, locked."""
+    """Return the run of the day, which items can be added to, locked; another one while a judge is at it."""
     day = (format_time(now() // DAY * DAY) or "")[:10]
-    key = f"reviewed traces {day}"
-    new = NewRun(
-        experiment=EXPERIMENT, name=day, idempotency_key=key, idempotency_hash=key, renews_deleted=True
-    )
-    run_id = create_run_in(connection, principal, project, new)
-    if find_run(connection, principal, run_id, for_update=True).status != RunStatus.RUNNING:
-        change_status(connection, principal, run_id, RunStatus.RUNNING)
-    return run_id
+    for part in itertools.count(1):
+        name = day if part == 1 else f"{day} ({part})"
+        key = f"reviewed traces {name}"
+        new = NewRun(
+            experiment=EXPERIMENT,
+            name=name,
+            provenance=_PARTIAL,
+            idempotency_key=key,
+            idempotency_hash=key,
+            renews_deleted=True,
+        )
+        run_id = create_run_in(connection, principal, project, new)
+        status = find_run(connection, principal, run_id, for_update=True).status
+        if status == RunStatus.EVALUATING:
+            continue
+        if status != RunStatus.RUNNING:
+            change_status(connection, principal, run_id, RunStatus.RUNNING)
+        return run_id
+    raise AssertionError("the parts of a day do not end")
 
 
 def _find_known(
