@@ -45,7 +45,8 @@ def test_each_key_is_explained(schema):
     ] == []
 
 
-def test_only_metrics_are_said_to_take_parameters_of_a_metric():
+def test_only_metrics_are_said_to_take_parameters_of_a_metric(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
     reference = runpy.run_path(str(ROOT / "docs" / "suite_reference.py"))["reference"]()
     sections = reference.split("\n## ")
 

@@ -62,11 +62,13 @@ def write_archive(
         ArchiveError: The file exists already, or cannot be written.
         ConfigurationError: The database cannot be used, or has no such project.
     """
+
+    def write(connection: Connection) -> Manifest:
+        with _name_file(path):  # here already: around the database, it would count as an error of that
+            return _write(connection, settings, writer, selection, project_names, progress)
+
     with create_file(path, replaces=replaces) as file, ArchiveWriter(file) as writer, _name_file(path):
-        manifest = read_database(
-            settings,
-            lambda connection: _write(connection, settings, writer, selection, project_names, progress),
-        )
+        manifest = read_database(settings, write)
         if with_traces:
             manifest = _add_traces(settings, writer, manifest, progress)
         writer.finish(manifest)

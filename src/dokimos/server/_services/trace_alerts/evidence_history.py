@@ -12,10 +12,10 @@ _MOST: Final = 1e300
 
 
 class EvidencePoint(NamedTuple):
-    """The greatest evidence of some observations that followed each other."""
+    """The greatest evidence of some observations that followed each other; of those that fire, the first."""
 
     at: int
-    """When it was as great as that, in microseconds since 1970."""
+    """When it was so, in microseconds since 1970."""
     evidence: float
     needed: float
     is_firing: bool
@@ -81,7 +81,7 @@ class EvidenceHistory:
 
 def _merge(first: EvidencePoint, second: EvidencePoint) -> EvidencePoint:
     """The one of two that says more: where it begins to fire, else the greater evidence, else the later."""
-    if first.is_firing != second.is_firing:
+    if first.is_firing or second.is_firing:
         return first if first.is_firing else second
     return first if first.evidence > second.evidence else second
 
