@@ -94,9 +94,10 @@ class ResultStore:
 
     def _set_aside(self, problem: str) -> None:
         stamp = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        aside = self.file.with_name(f"{self.file.name}.damaged-{stamp}")
-        os.replace(self.file, aside)
-        print_line(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.")
+        target = self.file.resolve()  # of a link, what it leads to: the next run is written there
+        aside = target.with_name(f"{target.name}.damaged-{stamp}")
+        os.replace(target, aside)
+        print_line(f"{target} is damaged ({problem}); it was set aside as {aside.name}.")
 
 
 def _find_damage(content: bytes) -> str | None:

@@ -151,6 +151,18 @@ def test_a_link_to_the_file_stays_one(store, result, tmp_path):
     assert len(json.loads((tmp_path / "elsewhere.json").read_text())) == 1
 
 
+def test_a_damaged_file_behind_a_link_is_kept_too(store, result, tmp_path):
+    store.file.parent.mkdir()
+    target = tmp_path / "elsewhere.json"
+    target.write_text("half of it")
+    store.file.symlink_to(target)
+    store.add(record_of(result))
+    (aside,) = tmp_path.glob("elsewhere.json.damaged-*")
+    assert aside.read_text() == "half of it"
+    assert store.file.is_symlink()
+    assert len(json.loads(target.read_text())) == 1
+
+
 WRITER = """
 import pathlib, sys
 from dokimos._mcp.result_store import ResultStore
