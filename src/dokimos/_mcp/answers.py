@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,8 @@ def _render(value: Any, marker: str) -> Any:
             return {str(key): _render(one, marker) for key, one in value.items()}
         case list() | tuple():
             return [_render(one, marker) for one in value]
+        case float() if not math.isfinite(value):
+            return None  # JSON has no such number, and one must not take the answer with it
         case _:
             return value
 

@@ -210,7 +210,7 @@ _PLAN_PARAMETERS: Final = (
 def _summary_or_problem(run: ListedRun) -> dict[str, Any]:
     try:
         return summarize(run, run.load())
-    except DokimosError as error:
+    except (DokimosError, ValueError, OverflowError) as error:  # one odd run does not hide the others
         return {"run_id": run.run_id, "timestamp": run.started_at, "problem": str(error)}
 
 

@@ -30,6 +30,12 @@ def test_an_answer_without_foreign_text_has_no_note():
     assert json.loads(render_answer({"count": 0, "runs": []})) == {"count": 0, "runs": []}
 
 
+def test_a_number_that_json_lacks_is_null():
+    assert json.loads(render_answer({"scores": [float("nan"), float("-inf"), 1.0]})) == {
+        "scores": [None, None, 1.0]
+    }
+
+
 def test_long_texts_are_cut_and_say_how_much_is_missing():
     text = json.loads(render_answer({"output": foreign("x" * 5_000)}))["output"]
     assert text.endswith("[cut here: 3,000 more characters]")

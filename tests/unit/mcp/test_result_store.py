@@ -123,6 +123,11 @@ def test_records_of_others_stay_as_they_are(store, result):
         b"[" * 100_000,
         b'[{"timestamp": "x"}]',
         b'[{"id": "a", "items": [{"evaluations": [{"score": "high"}]}]}]',
+        *(
+            b'[{"id": "a", "items": [{"evaluations": [{"score": ' + number + b"}]}]}]"
+            for number in (b"NaN", b"-Infinity", b"1e999", b"1" + b"0" * 400)
+        ),
+        b'[{"id": "a", "passRate": 1e999}]',
     ],
 )
 def test_a_damaged_file_is_set_aside_and_said(store, result, content, capsys):
@@ -134,6 +139,17 @@ def test_a_damaged_file_is_set_aside_and_said(store, result, content, capsys):
     assert "is damaged (" in capsys.readouterr().err
     store.add(record_of(result))
     assert len(store.records()) == 1
+
+
+def test_what_is_readable_of_a_damaged_file_that_must_stay_is_returned(store, monkeypatch, capsys):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("dokimos._mcp.result_store.hold_lock", refuse)
+    store.file.parent.mkdir()
+    store.file.write_text(json.dumps([*REFERENCE, {"no": "run"}]))
+    assert [record["id"] for record in store.records()] == ["abc12345"]
+    assert "cannot be set aside: Permission denied" in capsys.readouterr().err
 
 
 def test_an_empty_file_is_not_damaged(store):
