@@ -12,6 +12,7 @@ import json
 import math
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -154,7 +155,11 @@ def _is_score(value: object) -> bool:
 def _write(file: Path, records: list[Record]) -> None:
     temporary = file.with_name(f"{file.name}.{os.getpid()}-{secrets.token_hex(2)}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+        # What models answered is for nobody else, unless the user has let others read the file.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(file.stat().st_mode))
             json.dump(records, stream, ensure_ascii=False, indent=2, allow_nan=False)
             stream.flush()
             os.fsync(stream.fileno())

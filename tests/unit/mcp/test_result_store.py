@@ -179,6 +179,17 @@ def test_a_damaged_file_behind_a_link_is_kept_too(store, result, tmp_path):
     assert len(json.loads(target.read_text())) == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+@pytest.mark.parametrize("mode", [None, 0o600, 0o640])
+def test_adding_a_run_lets_nobody_else_read_the_file(store, result, mode):
+    if mode is not None:
+        store.file.parent.mkdir()
+        store.file.write_text("[]")
+        store.file.chmod(mode)
+    store.add(record_of(result))
+    assert store.file.stat().st_mode & 0o777 == (mode or 0o600)
+
+
 WRITER = """
 import pathlib, sys
 from dokimos._mcp.result_store import ResultStore
