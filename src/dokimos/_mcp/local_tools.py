@@ -12,7 +12,15 @@ from typing import Any, Final
 from dokimos._core.number_format import round_half_up_or_none
 from dokimos._core.results import EvalResult, ItemResult
 from dokimos._mcp.allowed_folders import DATASETS, AllowedFolders
-from dokimos._mcp.answers import clean_name, cut_page, foreign, foreign_map, parse_cursor
+from dokimos._mcp.answers import (
+    clean_name,
+    cut_page,
+    cut_parts,
+    foreign,
+    foreign_map,
+    item_answer,
+    parse_cursor,
+)
 from dokimos._mcp.comparison_answer import comparison_answer
 from dokimos._mcp.local_runs import ListedRun, LocalRuns, summarize
 from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolError
@@ -51,6 +59,7 @@ ITEM_PARAMETERS: Final = (
     Parameter(
         "text_offset", "integer", "Show long texts from this character on", default=0, minimum=0
     ),
+    CURSOR,
 )  # fmt: skip
 LIST_TEXT: Final = (
     "List past evaluation runs, the newest first, with their run IDs, timestamps, dataset names and summary "
@@ -64,7 +73,10 @@ FAILING_TEXT: Final = (
     "Return the examples of a run that did not pass or scored below a threshold, with input, expected and "
     "actual output and each evaluator's score and reason."
 )
-ITEM_TEXT: Final = "Return one item of a run whole: inputs, outputs, scores, reasons and errors."
+ITEM_TEXT: Final = (
+    "Return one item of a run whole: inputs, outputs, scores, reasons and errors. Where long texts were cut, "
+    "next_text_offset is the text_offset at which they go on."
+)
 
 
 def _answer(work: Callable[[Arguments], Answer]) -> Callable[[Arguments], Any]:
@@ -155,7 +167,7 @@ class LocalTools:
             keys = ", ".join(clean_name(item.key) for item in islice(result.item_results, 5))
             raise ToolError(f"The run has no item {key[:80]!r}; its first items are {keys or 'none'}.")
         repeats = [_item_tree(item, repeat, arguments["text_offset"]) for repeat, item in found]
-        return {"run_id": arguments["run_id"], "repeats": repeats}
+        return item_answer(arguments["run_id"], repeats, arguments["cursor"])
 
     def _plan(self, arguments: Arguments) -> Answer:
         from dokimos.comparison._planning import Assumption, assumptions_of, plan
@@ -235,7 +247,7 @@ def _query_tree(item: ItemResult) -> dict[str, Any]:
             item.actual_output if item.actual_output is not None else item.actual_outputs or None
         ),
         "success": item.success,
-        "evaluations": [_evaluation_tree(one) for one in item.eval_results],
+        "evaluations": cut_parts([_evaluation_tree(one) for one in item.eval_results]),
     }
     return tree if item.error is None else {**tree, "error": foreign(item.error)}
 
@@ -267,7 +279,7 @@ def _item_tree(item: ItemResult, repeat: int, start: int) -> dict[str, Any]:
         "expected_outputs": foreign_map(item.example.expected_outputs, **limits),
         "actual_outputs": foreign_map(item.actual_outputs, **limits),
         "metadata": foreign_map(item.example.metadata, **limits),
-        "evaluations": [_evaluation_tree(one, **limits) for one in item.eval_results],
+        "evaluations": cut_parts([_evaluation_tree(one, **limits) for one in item.eval_results]),
         "error": foreign(item.error, **limits),
     }
 

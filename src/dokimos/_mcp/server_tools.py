@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dokimos._http.api_client import encode_segment
-from dokimos._mcp.answers import clean_name, cut_page, foreign, parse_cursor
+from dokimos._mcp.answers import clean_name, cut_page, foreign, item_answer, parse_cursor, share_limit
 from dokimos._mcp.local_tools import (
     COMPARE_PARAMETERS,
     COMPARE_TEXT,
@@ -135,7 +135,7 @@ class ServerTools:
             "run_b": run_tree(now, now["experimentName"]),
             "comparison": {
                 **comparison_tree(summary),
-                "cases": [case_tree(case) for case in cases["content"]],
+                "cases": share_limit([case_tree(case) for case in cases["content"]]),
                 "cases_truncated": not cases["last"],
                 "changed_case_count": cases["totalElements"],
             },
@@ -183,7 +183,7 @@ class ServerTools:
         if not items:
             raise ToolError(f"The run has no item {key!r}.")
         start = arguments["text_offset"]
-        return {"run_id": found["id"], "repeats": [item_tree(item, start) for item in items]}
+        return item_answer(found["id"], [item_tree(item, start) for item in items], arguments["cursor"])
 
     async def _list_datasets(self, arguments: Arguments) -> Answer:
         page = cut_page(await self._get("/datasets"), parse_cursor(arguments["cursor"]), most=200)
@@ -209,7 +209,7 @@ class ServerTools:
             evaluator=arguments["evaluator"], maxScore=arguments["max_score"],
             size=_MOST_TRACES, after=cursor,
         )  # fmt: skip
-        answer: Answer = {"traces": [trace_tree(one) for one in found["content"]]}
+        answer: Answer = {"traces": share_limit([trace_tree(one) for one in found["content"]])}
         following = found["nextAfter"]
         return answer if following is None else {**answer, "next_cursor": following}
 
