@@ -26,6 +26,7 @@ PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
+REQUEST_CANCELLED: Final = -32800
 
 Message = dict[str, Any]
 Notify = Callable[[Message], None]
