@@ -13,6 +13,7 @@ from tests.servers.live import serving_app
 from tests.servers.scripted import ScriptedServer
 
 from dokimos import Example, Experiment
+from dokimos._cli.main import run_command
 from dokimos._cli.server_mcp import mount_mcp
 from dokimos.client._reporter import ServerReporter
 from dokimos.evaluators import ExactMatch
@@ -174,6 +175,12 @@ async def test_a_process_of_its_own_has_them_too_and_runs_evaluations(team, tmp_
             assert ">bye</data" in failing["input"]
             (listed,) = (await call(client, "list_experiments"))["runs"]
             assert (listed["run_id"], listed["experiment_name"]) == (run["run_id"], "mcp-evaluation")
+
+
+def test_evaluations_for_a_server_need_a_project(monkeypatch, capsys):
+    monkeypatch.delenv("DOKIMOS_PROJECT_NAME", raising=False)
+    assert run_command(["mcp", "--server", "http://127.0.0.1:9"]) == 2
+    assert "Name the project that evaluations are reported to" in capsys.readouterr().err
 
 
 async def test_an_agent_may_do_what_its_key_may(team):
