@@ -9,6 +9,8 @@ import urllib.request
 from contextlib import asynccontextmanager
 
 import pytest
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from tests.servers.live import serving_app
 from tests.servers.scripted import ScriptedServer
 
@@ -212,3 +214,24 @@ def test_only_those_who_may_read_the_server_are_answered(team, headers, status):
         return
     with urllib.request.urlopen(request) as reply:
         assert len(json.load(reply)["result"]["tools"]) == len(TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "answered"),
+    [(503, {}, (503, "1")), (503, {"Retry-After": "7"}, (503, "7")), (429, {"Retry-After": "9"}, (429, "9"))],
+)
+async def test_a_busy_server_says_when_to_try_again(status, fields, answered):
+    app = FastAPI()
+    app.get("/api/v1/projects")(lambda: JSONResponse({"message": "busy"}, status, fields))
+    mount_mcp(app)
+    messages = []
+    scope = {
+        "type": "http", "method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"",
+        "root_path": "", "headers": [(b"content-type", b"application/json")], "client": None,
+    }  # fmt: skip
+
+    async def send(message):
+        messages.append(message)
+
+    await app(scope, None, send)
+    assert (messages[0]["status"], dict(messages[0]["headers"])[b"retry-after"].decode()) == answered
