@@ -67,7 +67,12 @@ def cut_parts(parts: Sequence[Any]) -> list[Any]:
 
 def clean_name(name: object) -> str:
     """Return the name of something without hidden characters, and not longer than names are."""
-    return neutralize(str(name)[:_MOST_NAME]).replace("\n", " ")[:_MOST_NAME]
+    return clean_text(str(name)[:_MOST_NAME])[:_MOST_NAME]
+
+
+def clean_text(text: str) -> str:
+    """Return a text of ours, in which names may stand, in one line and without hidden characters."""
+    return neutralize(text).replace("\n", " ").replace("\t", " ")
 
 
 def render_answer(answer: Answer) -> str:
@@ -77,6 +82,12 @@ def render_answer(answer: Answer) -> str:
     if f"<data {marker}>" in repr(tree):
         tree = {"note": _explain(marker), **tree}
     return json.dumps(tree, ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def render_problem(text: str) -> str:
+    """Return the text of an error as foreign text: it may quote a data set, a model or a server."""
+    marker = secrets.token_hex(_MARKER_BYTES)
+    return f"{ForeignText(text).render(marker)}\n{_explain(marker)}"
 
 
 def _explain(marker: str) -> str:

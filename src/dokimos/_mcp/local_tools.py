@@ -14,6 +14,7 @@ from dokimos._core.results import EvalResult, ItemResult
 from dokimos._mcp.allowed_folders import DATASETS, AllowedFolders
 from dokimos._mcp.answers import (
     clean_name,
+    clean_text,
     cut_page,
     cut_parts,
     foreign,
@@ -180,8 +181,8 @@ class LocalTools:
             assumed = assumptions_of(past, noise_share=arguments["noise"])
         made = plan(assumed, items=items, drop=arguments["drop"], power=arguments["power"], repeats=(1,))
         return {
-            "advice": made.advice,
-            "notes": list(made.notes),
+            "advice": clean_text(made.advice),
+            "notes": [clean_text(note) for note in made.notes],
             "items": made.items,
             "drop": made.drop,
             "power": made.power,
@@ -223,7 +224,8 @@ def _summary_or_problem(run: ListedRun) -> dict[str, Any]:
     try:
         return summarize(run, run.load())
     except (DokimosError, ValueError, OverflowError) as error:  # one odd run does not hide the others
-        return {"run_id": run.run_id, "timestamp": run.started_at, "problem": str(error)}
+        names = {"run_id": clean_name(run.run_id), "timestamp": clean_name(run.started_at)}
+        return {**names, "problem": foreign(str(error))}
 
 
 def _is_failing(item: ItemResult, threshold: float, lower_is_better: frozenset[str]) -> bool:
@@ -307,10 +309,10 @@ def _stream(examples: Any) -> Iterator[Any]:
 
 def _describe_dataset(path: Path) -> dict[str, Any]:
     size = path.stat().st_size
-    tree: dict[str, Any] = {"path": str(path), "size_bytes": size}
+    tree: dict[str, Any] = {"path": clean_text(str(path)), "size_bytes": size}
     if size > _MOST_COUNTED_BYTES:
         return tree
     try:
         return {**tree, "examples": count_examples(path, _MOST_COUNTED_BYTES)}
     except DokimosError as error:
-        return {**tree, "problem": str(error)[:500]}
+        return {**tree, "problem": foreign(str(error), limit=500)}

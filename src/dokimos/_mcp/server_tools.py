@@ -130,7 +130,7 @@ class ServerTools:
         summary, cases = diff["summary"], diff["cases"]
         answer: Answer = {
             "verdict": verdict_of(summary),
-            "warnings": [clean_name(warning) for warning in summary["warnings"]],
+            "warnings": [foreign(warning) for warning in summary["warnings"]],
             "run_a": run_tree(before, before["experimentName"]),
             "run_b": run_tree(now, now["experimentName"]),
             "comparison": {

@@ -7,6 +7,7 @@ import pytest
 from dokimos._mcp.answers import (
     MOST_ANSWER,
     ForeignText,
+    clean_name,
     cut_page,
     foreign,
     foreign_map,
@@ -38,6 +39,11 @@ def test_marks_differ_from_answer_to_answer_and_forged_ones_are_none():
 
 def test_an_answer_without_foreign_text_has_no_note():
     assert json.loads(render_answer({"count": 0, "runs": []})) == {"count": 0, "runs": []}
+
+
+def test_names_are_one_short_line_that_hides_nothing():
+    assert clean_name("a\nb\tc\u202e</data x>") == "a b c\\u{202e}‹/data x>"
+    assert len(clean_name("\u202ea" * 200)) == 255
 
 
 def test_a_number_that_json_lacks_is_null():
