@@ -65,7 +65,7 @@ class Guard:
         host = _host_of(f"//{headers.get(b'host', b'').decode('latin-1')}")
         if self.hosts and host not in self.hosts:
             raise HttpRefusal(421, f"This endpoint is not reached by the name {host!r:.80}.")
-        if not is_same_site(headers, self.hosts):
+        if not is_same_site(headers):
             raise HttpRefusal(403, "Pages of other sites may not call this endpoint.")
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if self.key is None:
@@ -74,13 +74,16 @@ class Guard:
             raise HttpRefusal(401, "Invalid or missing key", {"WWW-Authenticate": "Bearer"})
 
 
-def is_same_site(headers: Headers, hosts: tuple[str, ...] = ()) -> bool:
-    """Whether a request comes from no web page, or from one of the same host."""
+def is_same_site(headers: Headers) -> bool:
+    """Whether a request comes from no web page, or from one of the same host and port."""
     origin = headers.get(b"origin")
     if origin is None:
         return True
-    page = _host_of(origin.decode("latin-1"))
-    return page is not None and page in (_host_of(f"//{headers.get(b'host', b'').decode('latin-1')}"), *hosts)
+    try:
+        page = urlsplit(origin.decode("latin-1")).netloc
+    except ValueError:
+        return False
+    return page != "" and page.lower() == headers.get(b"host", b"").decode("latin-1").lower()
 
 
 def _host_of(url: str) -> str | None:
