@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -12,8 +13,8 @@ from dokimos._mcp.tool import ToolError
 
 DATASETS: Final = (".json", ".jsonl", ".csv")
 SUITES: Final = (".yaml", ".yml")
-_MOST_FILES: Final = 5_000
-"""Files and folders that are looked at to list data sets."""
+MOST_FILES: Final = 5_000
+"""Files that are looked at to list data sets."""
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
@@ -56,14 +57,16 @@ class AllowedFolders:
             raise ToolError(f"There is no file {path[:200]!r} in the allowed folders ({self}).")
         return found
 
-    def list_files(self, suffixes: tuple[str, ...]) -> list[Path]:
-        """Return the files with these suffixes, in all folders below; links to others are left out."""
+    def list_files(self, suffixes: tuple[str, ...]) -> tuple[list[Path], str | None]:
+        """Return the files with these suffixes, in all folders below, and what is missing, None for nothing.
+
+        Links to files elsewhere are left out.
+        """
         entries = (path for folder in self.folders for path in _walk(folder))
-        return sorted({
-            path
-            for path, _ in zip(entries, range(_MOST_FILES), strict=False)
-            if path.suffix.lower() in suffixes and self._holds(path)
-        })  # fmt: skip
+        found = list(islice(entries, MOST_FILES + 1))
+        files = {path for path in found[:MOST_FILES] if path.suffix.lower() in suffixes and self._holds(path)}
+        is_cut = len(found) > MOST_FILES
+        return sorted(files), f"only the first {MOST_FILES:,} files were searched" if is_cut else None
 
     def _holds(self, path: Path) -> bool:
         try:

@@ -197,10 +197,12 @@ class LocalTools:
         }
 
     def _list_datasets(self, arguments: Arguments) -> Answer:
-        files = self.folders.list_files(DATASETS)
+        files, incomplete = self.folders.list_files(DATASETS)
         page = cut_page([str(file) for file in files], parse_cursor(arguments["cursor"]), most=MOST_LISTED)
         described = [_describe_dataset(Path(file)) for file in page.entries]
         answer: Answer = {"allowed_folders": [str(folder) for folder in self.folders.folders]}
+        if incomplete is not None:
+            answer["incomplete"] = incomplete
         return replace(page, entries=described).add_to(answer, "datasets")
 
 

@@ -36,6 +36,7 @@ from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolEr
 from dokimos.client._run_api import Api
 
 _MOST_CASES: Final = 50
+_MOST_RUNS: Final = 200
 _MOST_ITEMS: Final = 100
 _MOST_TRACES: Final = 50
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -93,25 +94,36 @@ class ServerTools:
     async def _list_experiments(self, arguments: Arguments) -> Answer:
         project = await self._project_of(arguments)
         experiments = await self._get(f"/projects/{encode_segment(project)}/experiments")
-        named = arguments["experiment"]
+        named, incomplete = arguments["experiment"], None
         if named is None and arguments["dataset_name"] is None:
             entries = [experiment_tree(one) for one in experiments]
         else:
             chosen = [one for one in experiments if named in (None, one["name"], one["id"])]
-            entries = list(await self._runs_of(chosen, arguments["dataset_name"]))
+            entries, incomplete = await self._runs_of(chosen, arguments["dataset_name"])
         page = cut_page(entries, parse_cursor(arguments["cursor"]), most=arguments["limit"])
         answer: Answer = {"project": clean_name(project), "count": len(page.entries)}
+        if incomplete is not None:
+            answer["incomplete"] = incomplete
         return page.add_to(answer, "runs")
 
-    async def _runs_of(self, experiments: Sequence[Tree], dataset: str | None) -> list[dict[str, Any]]:
-        """Return the newest runs of some experiments."""
-        runs = [
-            run_tree(run, experiment["name"])
-            for experiment in experiments[:_MOST_CASES]
-            for run in await self._get(f"/experiments/{experiment['id']}/runs", limit=200)
-            if dataset is None or run.get("datasetName") == dataset
-        ]
-        return sorted(runs, key=lambda run: str(run["timestamp"]), reverse=True)
+    async def _runs_of(
+        self, experiments: Sequence[Tree], dataset: str | None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the newest runs of some experiments, and what is missing, None for nothing."""
+        runs, is_cut = [], False
+        for experiment in experiments[:_MOST_CASES]:
+            found = await self._get(f"/experiments/{experiment['id']}/runs", limit=_MOST_RUNS)
+            is_cut |= len(found) >= _MOST_RUNS
+            runs += [
+                run_tree(run, experiment["name"])
+                for run in found
+                if dataset is None or run.get("datasetName") == dataset
+            ]
+        missing = [f"the newest {_MOST_RUNS} runs of each experiment"] if is_cut else []
+        if len(experiments) > _MOST_CASES:
+            missing.append(f"the first {_MOST_CASES} of {len(experiments):,} experiments")
+        incomplete = f"only {' and '.join(missing)} were searched" if missing else None
+        return sorted(runs, key=lambda run: str(run["timestamp"]), reverse=True), incomplete
 
     async def _run(self, run_id: str, **query: Any) -> Any:
         if not _UUID.fullmatch(run_id):
