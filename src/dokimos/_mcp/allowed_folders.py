@@ -53,7 +53,7 @@ class AllowedFolders:
             raise ToolError(f"{path[:200]!r} is not in an allowed folder; allowed are {self}.")
         if found.suffix.lower() not in suffixes:
             raise ToolError(f"{path[:200]!r} must end with {' or '.join(suffixes)}.")
-        if not found.is_file():
+        if not _is_file(found):
             raise ToolError(f"There is no file {path[:200]!r} in the allowed folders ({self}).")
         return found
 
@@ -77,6 +77,13 @@ class AllowedFolders:
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.folders))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long, or in a folder that may not be read
+        return False
 
 
 def _walk(folder: Path) -> Iterator[Path]:

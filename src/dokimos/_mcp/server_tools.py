@@ -77,7 +77,7 @@ class ServerTools:
             name="annotate",
             description="Record what the user thinks of an item's output; replaces the annotation before. "
             "Needs a key with the role EDITOR. Only with a verdict that the user has given.",
-            call=self._annotate, parameters=_ANNOTATE_PARAMETERS, changes=True,
+            call=self._annotate, parameters=_ANNOTATE_PARAMETERS, changes=True, replaces=True,
         )  # fmt: skip
         return [*reading, annotate]
 

@@ -47,8 +47,9 @@ def test_nothing_outside_is_found_and_all_of_it_is_refused_in_the_same_words(pla
 
 
 @pytest.mark.parametrize(
-    "path", ["no.json", "notes.txt", "sub", "", "qa.json\0", "x" * 9_000, "circle.json", "https://a.b/x.json",
-             "dataset://qa", "-", "package:os/x.json", "~nobody-here/x.json"],
+    "path", ["no.json", "notes.txt", "sub", "", "qa.json\0", "x" * 9_000, "x/" * 3_000 + "x.json",
+             "circle.json", "https://a.b/x.json", "dataset://qa", "-", "package:os/x.json",
+             "~nobody-here/x.json"],
 )  # fmt: skip
 def test_what_is_not_a_data_file_is_refused(place, path):
     with pytest.raises(ToolError):

@@ -131,6 +131,31 @@ def test_notifications_and_blank_lines_are_not_answered():
     assert converse(b"\n", {"jsonrpc": "2.0", "method": "notifications/initialized"}, b"  \n") == []
 
 
+async def test_the_id_of_a_call_under_way_is_refused():
+    goes_on, count = asyncio.Event(), 0
+
+    async def wait(arguments):
+        nonlocal count
+        count += 1
+        await goes_on.wait()
+        return {}
+
+    async def proceed(arguments):
+        goes_on.set()
+        return {}
+
+    tools = [Tool(name=call.__name__, description="", call=call) for call in (wait, proceed)]
+    lines = [
+        request("tools/call", id=id, name=name) for id, name in ((7, "wait"), (7, "wait"), (8, "proceed"))
+    ]
+    sink = io.BytesIO()
+    await serve_stream(endpoint(*tools), io.BytesIO(b"".join(map(encode, lines))), sink)
+    refused, *answered = map(json.loads, sink.getvalue().splitlines())
+    assert (refused["id"], refused["error"]["code"]) == (None, INVALID_REQUEST)
+    assert sorted(one["id"] for one in answered) == [7, 8]
+    assert count == 1
+
+
 @pytest.mark.parametrize("is_cancelled", [True, False])
 async def test_a_call_ends_when_it_is_cancelled_and_a_costly_one_when_its_client_goes(is_cancelled):
     begun, ended = asyncio.Event(), asyncio.Event()

@@ -37,3 +37,8 @@ async def test_a_list_says_what_was_not_searched(experiments, runs, incomplete):
     tool = tools["list_experiments"]
     answer = await tool.call(tool.check({"dataset_name": "qa"}))
     assert answer.get("incomplete") == incomplete
+
+
+def test_an_annotation_replaces_the_one_before():
+    hints = {tool.name: tool.describe()["annotations"] for tool in ServerTools(Api(0, 0)).tools()}
+    assert [name for name, hint in hints.items() if hint["destructiveHint"]] == ["annotate"]
