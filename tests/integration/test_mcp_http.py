@@ -115,7 +115,9 @@ async def test_the_real_client_lists_calls_and_hears_of_progress(address):
         ({"Authorization": "Bearer \xff"}, 401),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
-        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "http://127.0.0.1:3000"}, 403),
+        ({"Origin": "http://[::1"}, 403),
+        ({"Origin": "http://localhost:1", "Host": "localhost:1"}, 200),
         ({"Host": "evil.example"}, 421),
         ({"Host": "[::1"}, 421),
         ({"Host": "localhost:1"}, 200),
@@ -146,6 +148,56 @@ def test_a_call_ends_when_its_client_goes_away(address, calls):
     assert calls.has_begun.wait(30)
     connection.close()
     assert calls.was_cancelled.wait(30)
+
+
+async def test_a_call_ends_when_the_real_client_cancels_it(address, calls):
+    calls.has_begun.clear()
+    calls.was_cancelled.clear()
+    async with (
+        create_mcp_http_client(headers={"Authorization": f"Bearer {KEY}"}) as connection,
+        Client(streamable_http_client(address, http_client=connection)) as client,
+    ):
+        waiting = asyncio.create_task(client.call_tool("wait", {}))
+        assert await asyncio.to_thread(calls.has_begun.wait, 30)
+        waiting.cancel()
+        # The client is still there: it is its message that ends the call.
+        assert await asyncio.to_thread(calls.was_cancelled.wait, 30)
+        assert json.loads((await client.call_tool("count", {"to": 1})).content[0].text) == {"counted": 1}
+
+
+def start_waiting(address, calls, session, answers):
+    """Start a call in a session by hand, whose answer goes into a list."""
+    calls.has_begun.clear()
+    calls.was_cancelled.clear()
+    message = {**PING, "id": 7, "method": "tools/call", "params": {"name": "wait"}}
+    thread = threading.Thread(target=lambda: answers.append(post(address, message, Mcp_Session_Id=session)))
+    thread.start()
+    assert calls.has_begun.wait(30)
+    return message, thread
+
+
+@pytest.mark.parametrize("way", ["notification", "DELETE"])
+def test_only_the_session_of_a_call_can_end_it(address, calls, way):
+    answers = []
+    message, thread = start_waiting(address, calls, "mine", answers)
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+
+    def end(**headers):
+        if way == "DELETE":
+            return post(address, method="DELETE", **headers)[0]
+        return post(address, cancel, **headers)[0]
+
+    done = 204 if way == "DELETE" else 202
+    assert end(Mcp_Session_Id="another") == done
+    assert end(Mcp_Session_Id="mine", Authorization=None) == 401
+    # Its id is in use as long as it goes on.
+    status, body = post(address, message, Mcp_Session_Id="mine")
+    assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
+    assert not calls.was_cancelled.is_set()
+    assert end(Mcp_Session_Id="mine") == done
+    assert calls.was_cancelled.wait(30)
+    thread.join(30)
+    assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (200, -32800)
 
 
 def test_others_may_reach_it_only_with_a_key(capsys, monkeypatch):

@@ -9,10 +9,13 @@ import urllib.request
 from contextlib import asynccontextmanager
 
 import pytest
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from tests.servers.live import serving_app
 from tests.servers.scripted import ScriptedServer
 
 from dokimos import Example, Experiment
+from dokimos._cli.main import run_command
 from dokimos._cli.server_mcp import mount_mcp
 from dokimos.client._reporter import ServerReporter
 from dokimos.evaluators import ExactMatch
@@ -176,6 +179,12 @@ async def test_a_process_of_its_own_has_them_too_and_runs_evaluations(team, tmp_
             assert (listed["run_id"], listed["experiment_name"]) == (run["run_id"], "mcp-evaluation")
 
 
+def test_evaluations_for_a_server_need_a_project(monkeypatch, capsys):
+    monkeypatch.delenv("DOKIMOS_PROJECT_NAME", raising=False)
+    assert run_command(["mcp", "--server", "http://127.0.0.1:9"]) == 2
+    assert "Name the project that evaluations are reported to" in capsys.readouterr().err
+
+
 async def test_an_agent_may_do_what_its_key_may(team):
     item = "01a222d7-0bad-7116-afbb-8192877112e5"
     async with connect_to_server(team, team.keys["VIEWER"]) as client:
@@ -205,3 +214,24 @@ def test_only_those_who_may_read_the_server_are_answered(team, headers, status):
         return
     with urllib.request.urlopen(request) as reply:
         assert len(json.load(reply)["result"]["tools"]) == len(TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "answered"),
+    [(503, {}, (503, "1")), (503, {"Retry-After": "7"}, (503, "7")), (429, {"Retry-After": "9"}, (429, "9"))],
+)
+async def test_a_busy_server_says_when_to_try_again(status, fields, answered):
+    app = FastAPI()
+    app.get("/api/v1/projects")(lambda: JSONResponse({"message": "busy"}, status, fields))
+    mount_mcp(app)
+    messages = []
+    scope = {
+        "type": "http", "method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"",
+        "root_path": "", "headers": [(b"content-type", b"application/json")], "client": None,
+    }  # fmt: skip
+
+    async def send(message):
+        messages.append(message)
+
+    await app(scope, None, send)
+    assert (messages[0]["status"], dict(messages[0]["headers"])[b"retry-after"].decode()) == answered

@@ -45,7 +45,9 @@ _INSTRUCTIONS: Final = (
     "DOKIMOS_API_KEY is its key.",
 )  # fmt: skip
 @click.option(
-    "--project", metavar="NAME", help="With --server: the project.  [default: DOKIMOS_PROJECT_NAME]"
+    "--project",
+    metavar="NAME",
+    help="With --server: the project, needed unless --read-only.  [default: DOKIMOS_PROJECT_NAME]",
 )
 @click.option("--read-only", is_flag=True, help="Offer no tool that runs or changes anything.")
 @click.option(
@@ -144,12 +146,18 @@ def _make_endpoint(
 
     if project is not None and server is None:
         raise click.UsageError("--project is a project of a server: name it with --server.")
+    project = project or os.environ.get(PROJECT_NAME)
+    if server is not None and project is None and not read_only:
+        # What is run would be in no project, and no tool of the server would find it.
+        raise click.UsageError(
+            f"Name the project that evaluations are reported to: --project or {PROJECT_NAME}. "
+            "--read-only needs none."
+        )
     if run_dir is None and not is_workplace(Path.cwd()):
         run_dir = str(default_file().parent / "runs")
     root = runs_root(run_dir).resolve()
     runs = LocalRuns(ResultStore(results or default_file()), root)
     allowed = AllowedFolders.of(folders)
-    project = project or os.environ.get(PROJECT_NAME)
     if api is None:
         tools = LocalTools(runs, allowed).tools()
     else:

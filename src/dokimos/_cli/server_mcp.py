@@ -13,7 +13,6 @@ from dokimos._http.api_client import ApiReply
 from dokimos._mcp.http import PATH, HttpRefusal, McpApp, Scope, is_same_site
 from dokimos._mcp.protocol import Endpoint
 from dokimos._mcp.server_tools import ServerTools
-from dokimos.errors import ServerRefusedError
 from dokimos.server._view.app_client import AppClient
 
 if TYPE_CHECKING:
@@ -42,15 +41,26 @@ async def _admit(app: FastAPI, scope: Scope) -> Endpoint:
     if not is_same_site(headers):
         raise HttpRefusal(403, "Pages of other sites may not call this endpoint.")
     forwarded = {name.decode(): headers[name].decode("latin-1") for name in _FORWARDED if name in headers}
-    api = _CallerApi(AppClient(app, scope.get("client") or ("", 0)), forwarded)
-    try:
-        await api.request("GET", "/projects", query={"limit": 1})
-    except ServerRefusedError as refusal:
-        if refusal.status != HTTPStatus.UNAUTHORIZED:
-            raise HttpRefusal(refusal.status, str(refusal)) from None
-        challenge = {"WWW-Authenticate": "Bearer"}
-        raise HttpRefusal(refusal.status, "Invalid or missing API key", challenge) from None
+    client = AppClient(app, scope.get("client") or ("", 0))
+    # A task has a context of its own, where the request is noted apart from the one that it is part of.
+    probe = client.ask("GET", "/projects", query={"limit": 1}, headers=forwarded)
+    _check_admission(await asyncio.create_task(probe))
+    api = _CallerApi(client, forwarded)
     return Endpoint(ServerTools(api).tools(), instructions=_INSTRUCTIONS)
+
+
+def _check_admission(reply: ApiReply) -> None:
+    """Raise `HttpRefusal` where a caller may not read, or the server is too busy to say."""
+    if reply.status < HTTPStatus.BAD_REQUEST:
+        return
+    if reply.status == HTTPStatus.UNAUTHORIZED:
+        raise HttpRefusal(reply.status, "Invalid or missing API key", {"WWW-Authenticate": "Bearer"})
+    asked = reply.headers.get("retry-after")
+    wait = {} if asked is None else {"Retry-After": asked}
+    if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        busy = "The server cannot answer at the moment; try again."
+        raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, busy, wait or {"Retry-After": "1"})
+    raise HttpRefusal(reply.status, f"The server refuses this caller: {reply.status}", wait)
 
 
 @dataclass(frozen=True, slots=True)

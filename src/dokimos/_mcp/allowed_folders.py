@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -12,8 +13,8 @@ from dokimos._mcp.tool import ToolError
 
 DATASETS: Final = (".json", ".jsonl", ".csv")
 SUITES: Final = (".yaml", ".yml")
-_MOST_FILES: Final = 5_000
-"""Files and folders that are looked at to list data sets."""
+MOST_FILES: Final = 5_000
+"""Files that are looked at to list data sets."""
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
@@ -52,18 +53,20 @@ class AllowedFolders:
             raise ToolError(f"{path[:200]!r} is not in an allowed folder; allowed are {self}.")
         if found.suffix.lower() not in suffixes:
             raise ToolError(f"{path[:200]!r} must end with {' or '.join(suffixes)}.")
-        if not found.is_file():
+        if not _is_file(found):
             raise ToolError(f"There is no file {path[:200]!r} in the allowed folders ({self}).")
         return found
 
-    def list_files(self, suffixes: tuple[str, ...]) -> list[Path]:
-        """Return the files with these suffixes, in all folders below; links to others are left out."""
+    def list_files(self, suffixes: tuple[str, ...]) -> tuple[list[Path], str | None]:
+        """Return the files with these suffixes, in all folders below, and what is missing, None for nothing.
+
+        Links to files elsewhere are left out.
+        """
         entries = (path for folder in self.folders for path in _walk(folder))
-        return sorted({
-            path
-            for path, _ in zip(entries, range(_MOST_FILES), strict=False)
-            if path.suffix.lower() in suffixes and self._holds(path)
-        })  # fmt: skip
+        found = list(islice(entries, MOST_FILES + 1))
+        files = {path for path in found[:MOST_FILES] if path.suffix.lower() in suffixes and self._holds(path)}
+        is_cut = len(found) > MOST_FILES
+        return sorted(files), f"only the first {MOST_FILES:,} files were searched" if is_cut else None
 
     def _holds(self, path: Path) -> bool:
         try:
@@ -74,6 +77,13 @@ class AllowedFolders:
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.folders))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long, or in a folder that may not be read
+        return False
 
 
 def _walk(folder: Path) -> Iterator[Path]:

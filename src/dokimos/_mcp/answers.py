@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from dokimos._core.jsonable import text_form
@@ -17,6 +19,8 @@ MOST_TEXT: Final = 2_000
 MOST_ANSWER: Final = 60_000
 """Characters of foreign text in one answer, about 15,000 tokens; a list is cut there."""
 _MOST_NAME: Final = 255
+_MOST_PARTS: Final = 50
+"""Keys of a map, or evaluations of an item."""
 _MARKER_BYTES: Final = 4
 
 
@@ -37,7 +41,7 @@ class ForeignText:
         return f"<data {marker}>{shown}</data {marker}>{more}"
 
     def __len__(self) -> int:
-        return min(len(self.text), self.limit)
+        return max(min(len(self.text) - self.start, self.limit), 0)
 
 
 def foreign(value: object, *, start: int = 0, limit: int = MOST_TEXT) -> ForeignText | None:
@@ -47,13 +51,28 @@ def foreign(value: object, *, start: int = 0, limit: int = MOST_TEXT) -> Foreign
 
 
 def foreign_map(values: Mapping[str, Any], **limits: int) -> dict[str, ForeignText | None]:
-    """Return a map with each value as foreign text."""
-    return {clean_name(name): foreign(value, **limits) for name, value in values.items()}
+    """Return a map with each value as foreign text, and of very many the first ones."""
+    shown = {
+        clean_name(name): foreign(value, **limits) for name, value in islice(values.items(), _MOST_PARTS)
+    }
+    more = len(values) - _MOST_PARTS
+    return shown if more <= 0 else {**shown, "(more)": foreign(f"{more:,} more are not shown")}
+
+
+def cut_parts(parts: Sequence[Any]) -> list[Any]:
+    """Return the parts of an entry, and of very many the first ones."""
+    more = len(parts) - _MOST_PARTS
+    return list(parts) if more <= 0 else [*parts[:_MOST_PARTS], f"{more:,} more are not shown"]
 
 
 def clean_name(name: object) -> str:
     """Return the name of something without hidden characters, and not longer than names are."""
-    return neutralize(str(name)[:_MOST_NAME]).replace("\n", " ")
+    return clean_text(str(name)[:_MOST_NAME])[:_MOST_NAME]
+
+
+def clean_text(text: str) -> str:
+    """Return a text of ours, in which names may stand, in one line and without hidden characters."""
+    return neutralize(text).replace("\n", " ").replace("\t", " ")
 
 
 def render_answer(answer: Answer) -> str:
@@ -63,6 +82,12 @@ def render_answer(answer: Answer) -> str:
     if f"<data {marker}>" in repr(tree):
         tree = {"note": _explain(marker), **tree}
     return json.dumps(tree, ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def render_problem(text: str) -> str:
+    """Return the text of an error as foreign text: it may quote a data set, a model or a server."""
+    marker = secrets.token_hex(_MARKER_BYTES)
+    return f"{ForeignText(text).render(marker)}\n{_explain(marker)}"
 
 
 def _explain(marker: str) -> str:
@@ -81,6 +106,8 @@ def _render(value: Any, marker: str) -> Any:
             return {str(key): _render(one, marker) for key, one in value.items()}
         case list() | tuple():
             return [_render(one, marker) for one in value]
+        case float() if not math.isfinite(value):
+            return None  # JSON has no such number, and one must not take the answer with it
         case _:
             return value
 
@@ -111,8 +138,19 @@ def parse_cursor(cursor: str | None) -> int:
     return int(cursor)
 
 
+def item_answer(run_id: str, repeats: Sequence[Answer], cursor: str | None) -> Answer:
+    """Return the repeats of one item, and where its texts go on that were cut."""
+    page = cut_page(repeats, parse_cursor(cursor), most=_MOST_PARTS)
+    answer = page.add_to({"run_id": run_id}, "repeats")
+    offset = find_next_offset(page.entries)
+    return answer if offset is None else {**answer, "next_text_offset": offset}
+
+
 def cut_page(entries: Sequence[Any], start: int, *, most: int) -> Page:
-    """Return entries from `start`: at most so many, and of no more text than an answer holds."""
+    """Return entries from `start`: at most so many, and of no more text than an answer holds.
+
+    An entry that is larger than an answer is alone in one, with its long texts cut.
+    """
     shown: list[Any] = []
     characters = 0
     for entry in entries[start : start + most]:
@@ -121,7 +159,7 @@ def cut_page(entries: Sequence[Any], start: int, *, most: int) -> Page:
             break
         shown.append(entry)
     end = start + len(shown)
-    return Page(shown, str(end) if end < len(entries) else None)
+    return Page(share_limit(shown), str(end) if end < len(entries) else None)
 
 
 def measure(value: Any) -> int:
@@ -135,3 +173,45 @@ def measure(value: Any) -> int:
             return sum(map(measure, value))
         case _:
             return 8
+
+
+def share_limit(value: Any) -> Any:
+    """Return a part of an answer with its longest texts cut to one length, so that it fits into one."""
+    lengths = sorted(len(text) for text in _texts_of(value))
+    left = max(MOST_ANSWER - (measure(value) - sum(lengths)), MOST_ANSWER // 2)
+    for index, length in enumerate(lengths):
+        share = left // (len(lengths) - index)
+        if length > share:
+            return _limit_texts(value, max(share, 1))
+        left -= length
+    return value
+
+
+def find_next_offset(value: Any) -> int | None:
+    """Return from which character on texts that were cut go on, None where all are whole."""
+    ends = (text.start + text.limit for text in _texts_of(value) if text.start + text.limit < len(text.text))
+    return min(ends, default=None)
+
+
+def _limit_texts(value: Any, limit: int) -> Any:
+    match value:
+        case ForeignText():
+            return replace(value, limit=min(limit, value.limit))
+        case Mapping():
+            return {key: _limit_texts(one, limit) for key, one in value.items()}
+        case list() | tuple():
+            return [_limit_texts(one, limit) for one in value]
+        case _:
+            return value
+
+
+def _texts_of(value: Any) -> Iterator[ForeignText]:
+    match value:
+        case ForeignText():
+            yield value
+        case Mapping():
+            for one in value.values():
+                yield from _texts_of(one)
+        case list() | tuple():
+            for one in value:
+                yield from _texts_of(one)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
-from dokimos._mcp.answers import Page, clean_name, cut_page, foreign
+from dokimos._mcp.answers import Page, clean_name, clean_text, cut_page, foreign
 from dokimos._mcp.tool import Answer
 from dokimos.comparison._diff import Change, ItemChange, MetricChange, RunComparison
 from dokimos.comparison._wording import change_sentence, evidence_sentence, verdict_text
@@ -36,9 +36,9 @@ def comparison_answer(
         **_cases(page, len(changed)),
     }
     answer: Answer = {
-        "verdict": clean_name(verdict_text(comparison)) + ".",
+        "verdict": clean_text(verdict_text(comparison)) + ".",
         "evidence": _evidence(comparison),
-        "warnings": list(comparison.warnings),
+        "warnings": [foreign(warning) for warning in comparison.warnings],
         "run_a": dict(run_a),
         "run_b": dict(run_b),
         "comparison": tree,
@@ -58,9 +58,9 @@ def _evidence(comparison: RunComparison) -> list[str]:
     """Return sentences about what changed, else about what the test could have seen."""
     moved = [one for one in comparison.metrics if one.change in (Change.REGRESSED, Change.IMPROVED)]
     if moved:
-        return [change_sentence(one) for one in moved]
+        return [clean_text(change_sentence(one)) for one in moved]
     leading = comparison.leading
-    return [] if leading is None else [evidence_sentence(leading, len(comparison.metrics))]
+    return [] if leading is None else [clean_text(evidence_sentence(leading, len(comparison.metrics)))]
 
 
 def _metric(metric: MetricChange) -> dict[str, Any]:

@@ -1,17 +1,23 @@
-"""The protocol over HTTP ("streamable HTTP"): each message is a POST of its own, and no session is kept."""
+"""The protocol over HTTP ("streamable HTTP"): each message is a POST of its own.
+
+A client is told a session, by which it can cancel its calls; nothing of it is kept between them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from dokimos._mcp.open_calls import SESSION, Client, OpenCalls, client_of
 from dokimos._mcp.protocol import (
     INVALID_REQUEST,
+    REQUEST_CANCELLED,
     VERSIONS,
     Endpoint,
     Message,
@@ -59,7 +65,7 @@ class Guard:
         host = _host_of(f"//{headers.get(b'host', b'').decode('latin-1')}")
         if self.hosts and host not in self.hosts:
             raise HttpRefusal(421, f"This endpoint is not reached by the name {host!r:.80}.")
-        if not is_same_site(headers, self.hosts):
+        if not is_same_site(headers):
             raise HttpRefusal(403, "Pages of other sites may not call this endpoint.")
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if self.key is None:
@@ -68,13 +74,16 @@ class Guard:
             raise HttpRefusal(401, "Invalid or missing key", {"WWW-Authenticate": "Bearer"})
 
 
-def is_same_site(headers: Headers, hosts: tuple[str, ...] = ()) -> bool:
-    """Whether a request comes from no web page, or from one of the same host."""
+def is_same_site(headers: Headers) -> bool:
+    """Whether a request comes from no web page, or from one of the same host and port."""
     origin = headers.get(b"origin")
     if origin is None:
         return True
-    page = _host_of(origin.decode("latin-1"))
-    return page is not None and page in (_host_of(f"//{headers.get(b'host', b'').decode('latin-1')}"), *hosts)
+    try:
+        page = urlsplit(origin.decode("latin-1")).netloc
+    except ValueError:
+        return False
+    return page != "" and page.lower() == headers.get(b"host", b"").decode("latin-1").lower()
 
 
 def _host_of(url: str) -> str | None:
@@ -93,12 +102,19 @@ class McpApp:
     """An ASGI application that answers messages, whatever its path."""
 
     endpoint_of: EndpointOf
+    calls: OpenCalls = field(default_factory=OpenCalls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        client = client_of(dict(scope["headers"]))
         try:
+            if scope["method"] == "DELETE" and client is not None:
+                await self._end_session(scope, client, send)
+                return
             message, endpoint = await self._read(scope, receive)
+            if is_request(message):
+                self.calls.check(client, message)
         except HttpRefusal as refusal:
             body = json.dumps({"error": str(refusal)}).encode()
             await _respond(send, refusal.status, body, refusal.headers)
@@ -106,9 +122,17 @@ class McpApp:
             await _respond(send, 400, encode_message(error_reply(None, error)))
         else:
             if is_request(message):
-                await _Exchange(endpoint, message, receive, send, _accepts_stream(scope)).carry_out()
+                exchange = _Exchange(endpoint, message, receive, send, _accepts_stream(scope))
+                self.calls.add(client, message, exchange.answering)
+                await exchange.carry_out()
             else:
+                self.calls.cancel(client, message)
                 await _respond(send, 202, b"")
+
+    async def _end_session(self, scope: Scope, client: Client, send: Send) -> None:
+        await self.endpoint_of(scope)
+        self.calls.cancel_all(client)
+        await _respond(send, 204, b"")
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[Message, Endpoint]:
         headers = dict(scope["headers"])
@@ -154,22 +178,22 @@ class _Exchange:
 
     The answer is JSON where it comes at once, else a stream of events: its progress and comments keep clients
     and proxies from giving up. A call is cancelled when its client goes away: no other connection could fetch
-    its answer.
+    its answer. It begins when the exchange is made.
     """
 
     def __init__(
         self, endpoint: Endpoint, message: Message, receive: Receive, send: Send, accepts_stream: bool
     ) -> None:
-        self._endpoint = endpoint
         self._message = message
         self._receive = receive
         self._send = send
         self._accepts_stream = accepts_stream
         self._is_streaming = False
+        self._notes: asyncio.Queue[Message] = asyncio.Queue()
+        self.answering = asyncio.create_task(endpoint.answer(message, self._notes.put_nowait))
 
     async def carry_out(self) -> None:
-        notes: asyncio.Queue[Message] = asyncio.Queue()
-        answering = asyncio.create_task(self._endpoint.answer(self._message, notes.put_nowait))
+        notes, answering = self._notes, self.answering
         leaving = asyncio.create_task(self._wait_for_disconnect())
         try:
             while not answering.done() and not leaving.done():
@@ -177,11 +201,17 @@ class _Exchange:
             if answering.done():
                 while not notes.empty():
                     await self._stream(_event(notes.get_nowait()))
-                await self._finish(answering.result())
+                await self._finish(
+                    self._make_cancellation_reply() if answering.cancelled() else answering.result()
+                )
         finally:
             for task in (answering, leaving):
                 task.cancel()
             await asyncio.gather(answering, leaving, return_exceptions=True)
+
+    def _make_cancellation_reply(self) -> Message:
+        """Return what ends a request that its client does not wait for any more."""
+        return error_reply(self._message["id"], ProtocolError(REQUEST_CANCELLED, "The call was cancelled."))
 
     async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -209,7 +239,9 @@ class _Exchange:
 
     async def _finish(self, answer: Message) -> None:
         if not self._is_streaming:
-            await _respond(self._send, 200, encode_message(answer))
+            begins = self._message["method"] == "initialize" and "result" in answer
+            headers = {SESSION.decode(): secrets.token_hex(16)} if begins else None
+            await _respond(self._send, 200, encode_message(answer), headers)
             return
         await self._stream(_event(answer))
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -225,12 +257,13 @@ class StandaloneApp:
 
     endpoint: Endpoint
     guard: Guard
+    calls: OpenCalls = field(default_factory=OpenCalls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].rstrip("/") != PATH:
             await _respond(send, 404, json.dumps({"error": f"Send messages to {PATH}."}).encode())
             return
-        await McpApp(self._admit)(scope, receive, send)
+        await McpApp(self._admit, self.calls)(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Endpoint:
         self.guard.check(dict(scope["headers"]))

@@ -120,11 +120,11 @@ def _read_folder(folder: Path) -> ListedRun | None:
 
 def summarize(run: ListedRun, result: ExperimentResult) -> dict[str, Any]:
     """Return a run as lists and comparisons show it."""
-    record = run.record
+    record, started = run.record, run.started_at or result.provenance.started_at
     model = result.metadata.get("model") or (None if record is None else model_of(record))
     return {
-        "run_id": run.run_id,
-        "timestamp": run.started_at or result.provenance.started_at,
+        "run_id": clean_name(run.run_id),
+        "timestamp": None if started is None else clean_name(started),
         "experiment_name": clean_name(result.name),
         "dataset": None if run.dataset is None else clean_name(run.dataset),
         "model": clean_name(model or result.metrics.model or "unknown"),

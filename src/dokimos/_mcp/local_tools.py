@@ -12,7 +12,16 @@ from typing import Any, Final
 from dokimos._core.number_format import round_half_up_or_none
 from dokimos._core.results import EvalResult, ItemResult
 from dokimos._mcp.allowed_folders import DATASETS, AllowedFolders
-from dokimos._mcp.answers import clean_name, cut_page, foreign, foreign_map, parse_cursor
+from dokimos._mcp.answers import (
+    clean_name,
+    clean_text,
+    cut_page,
+    cut_parts,
+    foreign,
+    foreign_map,
+    item_answer,
+    parse_cursor,
+)
 from dokimos._mcp.comparison_answer import comparison_answer
 from dokimos._mcp.local_runs import ListedRun, LocalRuns, summarize
 from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolError
@@ -51,6 +60,7 @@ ITEM_PARAMETERS: Final = (
     Parameter(
         "text_offset", "integer", "Show long texts from this character on", default=0, minimum=0
     ),
+    CURSOR,
 )  # fmt: skip
 LIST_TEXT: Final = (
     "List past evaluation runs, the newest first, with their run IDs, timestamps, dataset names and summary "
@@ -64,7 +74,10 @@ FAILING_TEXT: Final = (
     "Return the examples of a run that did not pass or scored below a threshold, with input, expected and "
     "actual output and each evaluator's score and reason."
 )
-ITEM_TEXT: Final = "Return one item of a run whole: inputs, outputs, scores, reasons and errors."
+ITEM_TEXT: Final = (
+    "Return one item of a run whole: inputs, outputs, scores, reasons and errors. Where long texts were cut, "
+    "next_text_offset is the text_offset at which they go on."
+)
 
 
 def _answer(work: Callable[[Arguments], Answer]) -> Callable[[Arguments], Any]:
@@ -155,7 +168,7 @@ class LocalTools:
             keys = ", ".join(clean_name(item.key) for item in islice(result.item_results, 5))
             raise ToolError(f"The run has no item {key[:80]!r}; its first items are {keys or 'none'}.")
         repeats = [_item_tree(item, repeat, arguments["text_offset"]) for repeat, item in found]
-        return {"run_id": arguments["run_id"], "repeats": repeats}
+        return item_answer(arguments["run_id"], repeats, arguments["cursor"])
 
     def _plan(self, arguments: Arguments) -> Answer:
         from dokimos.comparison._planning import Assumption, assumptions_of, plan
@@ -168,8 +181,8 @@ class LocalTools:
             assumed = assumptions_of(past, noise_share=arguments["noise"])
         made = plan(assumed, items=items, drop=arguments["drop"], power=arguments["power"], repeats=(1,))
         return {
-            "advice": made.advice,
-            "notes": list(made.notes),
+            "advice": clean_text(made.advice),
+            "notes": [clean_text(note) for note in made.notes],
             "items": made.items,
             "drop": made.drop,
             "power": made.power,
@@ -184,10 +197,12 @@ class LocalTools:
         }
 
     def _list_datasets(self, arguments: Arguments) -> Answer:
-        files = self.folders.list_files(DATASETS)
+        files, incomplete = self.folders.list_files(DATASETS)
         page = cut_page([str(file) for file in files], parse_cursor(arguments["cursor"]), most=MOST_LISTED)
         described = [_describe_dataset(Path(file)) for file in page.entries]
         answer: Answer = {"allowed_folders": [str(folder) for folder in self.folders.folders]}
+        if incomplete is not None:
+            answer["incomplete"] = incomplete
         return replace(page, entries=described).add_to(answer, "datasets")
 
 
@@ -210,8 +225,9 @@ _PLAN_PARAMETERS: Final = (
 def _summary_or_problem(run: ListedRun) -> dict[str, Any]:
     try:
         return summarize(run, run.load())
-    except DokimosError as error:
-        return {"run_id": run.run_id, "timestamp": run.started_at, "problem": str(error)}
+    except (DokimosError, ValueError, OverflowError) as error:  # one odd run does not hide the others
+        names = {"run_id": clean_name(run.run_id), "timestamp": clean_name(run.started_at)}
+        return {**names, "problem": foreign(str(error))}
 
 
 def _is_failing(item: ItemResult, threshold: float, lower_is_better: frozenset[str]) -> bool:
@@ -235,7 +251,7 @@ def _query_tree(item: ItemResult) -> dict[str, Any]:
             item.actual_output if item.actual_output is not None else item.actual_outputs or None
         ),
         "success": item.success,
-        "evaluations": [_evaluation_tree(one) for one in item.eval_results],
+        "evaluations": cut_parts([_evaluation_tree(one) for one in item.eval_results]),
     }
     return tree if item.error is None else {**tree, "error": foreign(item.error)}
 
@@ -267,7 +283,7 @@ def _item_tree(item: ItemResult, repeat: int, start: int) -> dict[str, Any]:
         "expected_outputs": foreign_map(item.example.expected_outputs, **limits),
         "actual_outputs": foreign_map(item.actual_outputs, **limits),
         "metadata": foreign_map(item.example.metadata, **limits),
-        "evaluations": [_evaluation_tree(one, **limits) for one in item.eval_results],
+        "evaluations": cut_parts([_evaluation_tree(one, **limits) for one in item.eval_results]),
         "error": foreign(item.error, **limits),
     }
 
@@ -295,10 +311,10 @@ def _stream(examples: Any) -> Iterator[Any]:
 
 def _describe_dataset(path: Path) -> dict[str, Any]:
     size = path.stat().st_size
-    tree: dict[str, Any] = {"path": str(path), "size_bytes": size}
+    tree: dict[str, Any] = {"path": clean_text(str(path)), "size_bytes": size}
     if size > _MOST_COUNTED_BYTES:
         return tree
     try:
         return {**tree, "examples": count_examples(path, _MOST_COUNTED_BYTES)}
     except DokimosError as error:
-        return {**tree, "problem": str(error)[:500]}
+        return {**tree, "problem": foreign(str(error), limit=500)}

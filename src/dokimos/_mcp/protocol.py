@@ -14,18 +14,20 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from dokimos._core.text import error_text
-from dokimos._mcp.answers import render_answer
+from dokimos._mcp.answers import render_answer, render_problem
 from dokimos._mcp.tool import Tool, ToolError
 from dokimos._runtime.redaction import secret_redactor
 from dokimos._runtime.terminal_text import print_line
 from dokimos._version import __version__
 from dokimos.errors import DokimosError
+from dokimos.judges._fencing import neutralize
 
 VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
+REQUEST_CANCELLED: Final = -32800
 
 Message = dict[str, Any]
 Notify = Callable[[Message], None]
@@ -136,12 +138,12 @@ class Endpoint:
         try:
             text, is_error = render_answer(await tool.call(tool.check(arguments))), False
         except ToolError as error:
-            text, is_error = f"{tool.name} failed: {error}", True
+            text, is_error = f"{tool.name} failed: {neutralize(str(error))}", True
         except DokimosError as error:
-            text, is_error = f"{tool.name} failed: {_redact(str(error))}", True
+            text, is_error = f"{tool.name} failed: {render_problem(_redact(str(error)))}", True
         except Exception as error:  # a data set, a suite or a plugin may bring about any
             print_line(f"{tool.name}: {_redact(error_text(error))}")
-            text, is_error = f"{tool.name} failed: {_redact(error_text(error))}", True
+            text, is_error = f"{tool.name} failed: {render_problem(_redact(error_text(error)))}", True
         return {"content": [{"type": "text", "text": _encodable(text)}], "isError": is_error}
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import math
 import os
 import secrets
+import stat
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +51,17 @@ class ResultStore:
     file: Path
 
     def records(self) -> list[Record]:
-        """Return all runs, oldest first; a damaged file is set aside, which is said on standard error."""
+        """Return all runs, oldest first; a damaged file is set aside, which is said on standard error.
+
+        Where it cannot be set aside, as in a folder that is not writable, what is readable of it is returned.
+        """
         records, problem = self._read()
         if problem is not None:
-            with self._hold():
-                records = self._read_or_set_aside()
+            try:
+                with self._hold():
+                    records = self._read_or_set_aside()
+            except OSError as error:
+                print_line(f"{self.file} is damaged ({problem}), and cannot be set aside: {error.strerror}")
         return records
 
     def find(self, run_id: str) -> Record | None:
@@ -74,41 +83,52 @@ class ResultStore:
             yield target
 
     def _read(self) -> tuple[list[Record], str | None]:
-        """Return all runs, and what is wrong with the file, None for nothing."""
+        """Return the readable runs, and what is wrong with the file, None for nothing."""
         try:
             content = self.file.read_bytes()
         except FileNotFoundError:
             return [], None
         if not content.strip():
             return [], None
-        problem = _find_damage(content)
-        records: list[Record] = [] if problem is not None else json.loads(content)
+        records, problem = _parse_records(content)
         return sorted(records, key=lambda record: str(record.get("timestamp") or "")), problem
 
     def _read_or_set_aside(self) -> list[Record]:
         # Under the lock: what another process has mended meanwhile is not set aside.
         records, problem = self._read()
-        if problem is not None:
-            self._set_aside(problem)
-        return records
+        if problem is None:
+            return records
+        self._set_aside(problem)
+        return []
 
     def _set_aside(self, problem: str) -> None:
         stamp = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        aside = self.file.with_name(f"{self.file.name}.damaged-{stamp}")
-        os.replace(self.file, aside)
-        print_line(f"{self.file} is damaged ({problem}); it was set aside as {aside.name}.")
+        target = self.file.resolve()  # of a link, what it leads to: the next run is written there
+        aside = target.with_name(f"{target.name}.damaged-{stamp}")
+        os.replace(target, aside)
+        print_line(f"{target} is damaged ({problem}); it was set aside as {aside.name}.")
 
 
-def _find_damage(content: bytes) -> str | None:
-    """Say what is wrong with the content of a file, None for nothing."""
+def _parse_records(content: bytes) -> tuple[list[Record], str | None]:
+    """Return the readable runs of a file, and what is wrong with it, None for nothing."""
     try:
-        records = json.loads(content)
+        trees = json.loads(content, parse_constant=_refuse_number, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
-        return f"it is not JSON: {error}"
-    if not isinstance(records, list):
-        return "it is not a list of runs"
-    bad = next((number for number, one in enumerate(records, 1) if not _is_record(one)), None)
-    return None if bad is None else f"its entry {bad} is not a run"
+        return [], f"it is not JSON: {error}"
+    if not isinstance(trees, list):
+        return [], "it is not a list of runs"
+    bad = next((number for number, one in enumerate(trees, 1) if not _is_record(one)), None)
+    return list(filter(_is_record, trees)), None if bad is None else f"its entry {bad} is not a run"
+
+
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> float:
+    # No JSON can be written of it, so that no run could be added.
+    raise ValueError(f"{text[:40]} is not a finite number")
 
 
 def _is_record(tree: object) -> bool:
@@ -123,14 +143,23 @@ def _is_item(tree: object) -> bool:
         return False
     evaluations = tree.get("evaluations") or []
     return isinstance(evaluations, list) and all(
-        isinstance(one, dict) and is_number(one.get("score")) for one in evaluations
+        isinstance(one, dict) and _is_score(one.get("score")) for one in evaluations
     )
+
+
+def _is_score(value: object) -> bool:
+    """Whether a value is a number, and not a whole one that no float can hold."""
+    return is_number(value) and abs(value) <= sys.float_info.max
 
 
 def _write(file: Path, records: list[Record]) -> None:
     temporary = file.with_name(f"{file.name}.{os.getpid()}-{secrets.token_hex(2)}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+        # What models answered is for nobody else, unless the user has let others read the file.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(file.stat().st_mode))
             json.dump(records, stream, ensure_ascii=False, indent=2, allow_nan=False)
             stream.flush()
             os.fsync(stream.fileno())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dokimos._mcp.answers import clean_name, foreign, foreign_map
+from dokimos._mcp.answers import clean_name, cut_parts, foreign, foreign_map
 
 _ITEM_TEXT: Final = 8_000
 _NOT_FAILING: Final = "pu"
@@ -136,7 +136,7 @@ def query_tree(item: Tree) -> dict[str, Any]:
         "input": foreign(_value_of(item["input"], "input")),
         "expected_output": foreign(_value_of(item["expectedOutput"], "output")),
         "actual_output": foreign(_value_of(item["actualOutput"], "output")),
-        "evaluations": [_evaluation_tree(one) for one in item["evalResults"]],
+        "evaluations": cut_parts([_evaluation_tree(one) for one in item["evalResults"]]),
         "error": foreign(item["error"]),
     }
 
@@ -171,7 +171,7 @@ def item_tree(item: Tree, start: int) -> dict[str, Any]:
         "repeat": item["repetition"],
         "item_id": item["id"],
         **shown,
-        "evaluations": [_evaluation_tree(one, **limits) for one in item["evalResults"]],
+        "evaluations": cut_parts([_evaluation_tree(one, **limits) for one in item["evalResults"]]),
         "error": foreign(item["error"], **limits),
         "annotation": foreign(item["annotation"], **limits),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dokimos._http.api_client import encode_segment
-from dokimos._mcp.answers import clean_name, cut_page, foreign, parse_cursor
+from dokimos._mcp.answers import clean_name, cut_page, foreign, item_answer, parse_cursor, share_limit
 from dokimos._mcp.local_tools import (
     COMPARE_PARAMETERS,
     COMPARE_TEXT,
@@ -36,6 +36,7 @@ from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolEr
 from dokimos.client._run_api import Api
 
 _MOST_CASES: Final = 50
+_MOST_RUNS: Final = 200
 _MOST_ITEMS: Final = 100
 _MOST_TRACES: Final = 50
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -76,7 +77,7 @@ class ServerTools:
             name="annotate",
             description="Record what the user thinks of an item's output; replaces the annotation before. "
             "Needs a key with the role EDITOR. Only with a verdict that the user has given.",
-            call=self._annotate, parameters=_ANNOTATE_PARAMETERS, changes=True,
+            call=self._annotate, parameters=_ANNOTATE_PARAMETERS, changes=True, replaces=True,
         )  # fmt: skip
         return [*reading, annotate]
 
@@ -93,25 +94,36 @@ class ServerTools:
     async def _list_experiments(self, arguments: Arguments) -> Answer:
         project = await self._project_of(arguments)
         experiments = await self._get(f"/projects/{encode_segment(project)}/experiments")
-        named = arguments["experiment"]
+        named, incomplete = arguments["experiment"], None
         if named is None and arguments["dataset_name"] is None:
             entries = [experiment_tree(one) for one in experiments]
         else:
             chosen = [one for one in experiments if named in (None, one["name"], one["id"])]
-            entries = list(await self._runs_of(chosen, arguments["dataset_name"]))
+            entries, incomplete = await self._runs_of(chosen, arguments["dataset_name"])
         page = cut_page(entries, parse_cursor(arguments["cursor"]), most=arguments["limit"])
         answer: Answer = {"project": clean_name(project), "count": len(page.entries)}
+        if incomplete is not None:
+            answer["incomplete"] = incomplete
         return page.add_to(answer, "runs")
 
-    async def _runs_of(self, experiments: Sequence[Tree], dataset: str | None) -> list[dict[str, Any]]:
-        """Return the newest runs of some experiments."""
-        runs = [
-            run_tree(run, experiment["name"])
-            for experiment in experiments[:_MOST_CASES]
-            for run in await self._get(f"/experiments/{experiment['id']}/runs", limit=200)
-            if dataset is None or run.get("datasetName") == dataset
-        ]
-        return sorted(runs, key=lambda run: str(run["timestamp"]), reverse=True)
+    async def _runs_of(
+        self, experiments: Sequence[Tree], dataset: str | None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the newest runs of some experiments, and what is missing, None for nothing."""
+        runs, is_cut = [], False
+        for experiment in experiments[:_MOST_CASES]:
+            found = await self._get(f"/experiments/{experiment['id']}/runs", limit=_MOST_RUNS)
+            is_cut |= len(found) >= _MOST_RUNS
+            runs += [
+                run_tree(run, experiment["name"])
+                for run in found
+                if dataset is None or run.get("datasetName") == dataset
+            ]
+        missing = [f"the newest {_MOST_RUNS} runs of each experiment"] if is_cut else []
+        if len(experiments) > _MOST_CASES:
+            missing.append(f"the first {_MOST_CASES} of {len(experiments):,} experiments")
+        incomplete = f"only {' and '.join(missing)} were searched" if missing else None
+        return sorted(runs, key=lambda run: str(run["timestamp"]), reverse=True), incomplete
 
     async def _run(self, run_id: str, **query: Any) -> Any:
         if not _UUID.fullmatch(run_id):
@@ -130,12 +142,12 @@ class ServerTools:
         summary, cases = diff["summary"], diff["cases"]
         answer: Answer = {
             "verdict": verdict_of(summary),
-            "warnings": [clean_name(warning) for warning in summary["warnings"]],
+            "warnings": [foreign(warning) for warning in summary["warnings"]],
             "run_a": run_tree(before, before["experimentName"]),
             "run_b": run_tree(now, now["experimentName"]),
             "comparison": {
                 **comparison_tree(summary),
-                "cases": [case_tree(case) for case in cases["content"]],
+                "cases": share_limit([case_tree(case) for case in cases["content"]]),
                 "cases_truncated": not cases["last"],
                 "changed_case_count": cases["totalElements"],
             },
@@ -183,7 +195,7 @@ class ServerTools:
         if not items:
             raise ToolError(f"The run has no item {key!r}.")
         start = arguments["text_offset"]
-        return {"run_id": found["id"], "repeats": [item_tree(item, start) for item in items]}
+        return item_answer(found["id"], [item_tree(item, start) for item in items], arguments["cursor"])
 
     async def _list_datasets(self, arguments: Arguments) -> Answer:
         page = cut_page(await self._get("/datasets"), parse_cursor(arguments["cursor"]), most=200)
@@ -209,7 +221,7 @@ class ServerTools:
             evaluator=arguments["evaluator"], maxScore=arguments["max_score"],
             size=_MOST_TRACES, after=cursor,
         )  # fmt: skip
-        answer: Answer = {"traces": [trace_tree(one) for one in found["content"]]}
+        answer: Answer = {"traces": share_limit([trace_tree(one) for one in found["content"]])}
         following = found["nextAfter"]
         return answer if following is None else {**answer, "next_cursor": following}
 

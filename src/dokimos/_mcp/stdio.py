@@ -95,6 +95,11 @@ class _Conversation:
     def _start(self, message: Message) -> None:
         id_ = message["id"]
         key = id_ if isinstance(id_, str | int) else repr(id_)
+        if key in self._calls:
+            # Without its id: the client would take this for the answer to the first one.
+            problem = f"A request with the id {key!r:.80} is under way."
+            self._send(error_reply(None, ProtocolError(INVALID_REQUEST, problem)))
+            return
         task = asyncio.get_running_loop().create_task(self._answer(message))
         self._calls[key] = (task, self._endpoint.spends(message))
         task.add_done_callback(lambda _: self._calls.pop(key, None))

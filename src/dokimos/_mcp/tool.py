@@ -95,6 +95,8 @@ class Tool:
     """Whether a call may cost money: it is ended when its client goes away."""
     changes: bool = False
     """Whether a call changes something that others see."""
+    replaces: bool = False
+    """Whether what was there before a call is lost."""
 
     def describe(self) -> dict[str, Any]:
         """Return the tool as `tools/list` answers it."""
@@ -109,7 +111,7 @@ class Tool:
             },
             "annotations": {
                 "readOnlyHint": not (self.spends or self.changes),
-                "destructiveHint": False,
+                "destructiveHint": self.replaces,
                 "openWorldHint": self.spends,
             },
         }

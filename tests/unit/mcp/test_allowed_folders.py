@@ -47,8 +47,9 @@ def test_nothing_outside_is_found_and_all_of_it_is_refused_in_the_same_words(pla
 
 
 @pytest.mark.parametrize(
-    "path", ["no.json", "notes.txt", "sub", "", "qa.json\0", "x" * 9_000, "circle.json", "https://a.b/x.json",
-             "dataset://qa", "-", "package:os/x.json", "~nobody-here/x.json"],
+    "path", ["no.json", "notes.txt", "sub", "", "qa.json\0", "x" * 9_000, "x/" * 3_000 + "x.json",
+             "circle.json", "https://a.b/x.json", "dataset://qa", "-", "package:os/x.json",
+             "~nobody-here/x.json"],
 )  # fmt: skip
 def test_what_is_not_a_data_file_is_refused(place, path):
     with pytest.raises(ToolError):
@@ -56,8 +57,18 @@ def test_what_is_not_a_data_file_is_refused(place, path):
 
 
 def test_a_list_holds_what_may_be_named(place):
-    found = AllowedFolders.of([place / "data"]).list_files(DATASETS)
+    found, incomplete = AllowedFolders.of([place / "data"]).list_files(DATASETS)
     assert [path.name for path in found] == ["inside.json", "qa.json", "rows.csv"]
+    assert incomplete is None
+
+
+def test_a_list_says_that_not_all_files_were_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr("dokimos._mcp.allowed_folders.MOST_FILES", 2)
+    for number in range(3):
+        (tmp_path / f"{number}.csv").touch()
+    found, incomplete = AllowedFolders.of([tmp_path]).list_files(DATASETS)
+    assert [path.name for path in found] == ["0.csv", "1.csv"]
+    assert incomplete == "only the first 2 files were searched"
 
 
 def test_a_home_and_the_root_are_not_allowed_by_themselves(place, monkeypatch):

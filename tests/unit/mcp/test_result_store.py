@@ -123,6 +123,11 @@ def test_records_of_others_stay_as_they_are(store, result):
         b"[" * 100_000,
         b'[{"timestamp": "x"}]',
         b'[{"id": "a", "items": [{"evaluations": [{"score": "high"}]}]}]',
+        *(
+            b'[{"id": "a", "items": [{"evaluations": [{"score": ' + number + b"}]}]}]"
+            for number in (b"NaN", b"-Infinity", b"1e999", b"1" + b"0" * 400)
+        ),
+        b'[{"id": "a", "passRate": 1e999}]',
     ],
 )
 def test_a_damaged_file_is_set_aside_and_said(store, result, content, capsys):
@@ -134,6 +139,17 @@ def test_a_damaged_file_is_set_aside_and_said(store, result, content, capsys):
     assert "is damaged (" in capsys.readouterr().err
     store.add(record_of(result))
     assert len(store.records()) == 1
+
+
+def test_what_is_readable_of_a_damaged_file_that_must_stay_is_returned(store, monkeypatch, capsys):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("dokimos._mcp.result_store.hold_lock", refuse)
+    store.file.parent.mkdir()
+    store.file.write_text(json.dumps([*REFERENCE, {"no": "run"}]))
+    assert [record["id"] for record in store.records()] == ["abc12345"]
+    assert "cannot be set aside: Permission denied" in capsys.readouterr().err
 
 
 def test_an_empty_file_is_not_damaged(store):
@@ -149,6 +165,29 @@ def test_a_link_to_the_file_stays_one(store, result, tmp_path):
     store.add(record_of(result))
     assert store.file.is_symlink()
     assert len(json.loads((tmp_path / "elsewhere.json").read_text())) == 1
+
+
+def test_a_damaged_file_behind_a_link_is_kept_too(store, result, tmp_path):
+    store.file.parent.mkdir()
+    target = tmp_path / "elsewhere.json"
+    target.write_text("half of it")
+    store.file.symlink_to(target)
+    store.add(record_of(result))
+    (aside,) = tmp_path.glob("elsewhere.json.damaged-*")
+    assert aside.read_text() == "half of it"
+    assert store.file.is_symlink()
+    assert len(json.loads(target.read_text())) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+@pytest.mark.parametrize("mode", [None, 0o600, 0o640])
+def test_adding_a_run_lets_nobody_else_read_the_file(store, result, mode):
+    if mode is not None:
+        store.file.parent.mkdir()
+        store.file.write_text("[]")
+        store.file.chmod(mode)
+    store.add(record_of(result))
+    assert store.file.stat().st_mode & 0o777 == (mode or 0o600)
 
 
 WRITER = """

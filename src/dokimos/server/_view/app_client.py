@@ -45,10 +45,22 @@ class AppClient:
             ServerUnavailableError: The application fails, or cannot do it at the moment.
         """
         body = content if json is None else json_module.dumps(json, allow_nan=False).encode()
+        return _check(method, path, await self.ask(method, path, body or b"", query=query, headers=headers))
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        query: Mapping[str, str | int | None] | None = None,
+        headers: Mapping[str, Any] | None = None,
+    ) -> ApiReply:
+        """Return the answer to a request, a refusal, too."""
         fields = {"host": "localhost", "content-type": "application/json", **(headers or {})}
         known = {name: value for name, value in (query or {}).items() if value is not None}
         path, _, given = path.partition("?")
-        exchange = _Exchange(body or b"")
+        exchange = _Exchange(body)
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -64,7 +76,7 @@ class AppClient:
             "server": None,
         }
         await self.app(scope, exchange.receive, exchange.send)
-        return _read(method, path, exchange)
+        return ApiReply(exchange.status, exchange.headers, bytes(exchange.answer), path)
 
 
 @dataclass(slots=True)
@@ -92,16 +104,16 @@ class _Exchange:
             self.answer += message.get("body", b"")
 
 
-def _read(method: str, path: str, exchange: _Exchange) -> ApiReply:
-    content = bytes(exchange.answer)
-    if exchange.status < HTTPStatus.BAD_REQUEST:
-        return ApiReply(exchange.status, exchange.headers, content, path)
+def _check(method: str, path: str, reply: ApiReply) -> ApiReply:
+    path = path.partition("?")[0]
+    if reply.status < HTTPStatus.BAD_REQUEST:
+        return reply
     try:
-        details = json_module.loads(content)
+        details = json_module.loads(reply.content)
     except ValueError:
         details = None
     words = details.get("message") or details.get("error") if isinstance(details, dict) else None
-    problem = f"{method} {path}: {exchange.status}" + (f": {words}" if words else "")
-    if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    problem = f"{method} {path}: {reply.status}" + (f": {words}" if words else "")
+    if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise ServerUnavailableError(problem)
-    raise ServerRefusedError(problem, status=exchange.status, details=details)
+    raise ServerRefusedError(problem, status=reply.status, details=details)
