@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +27,7 @@ from dokimos.reporting._protocol import BaseReporter, RunHandle
 from dokimos.reporting._reported_run import ReportedItem
 
 if TYPE_CHECKING:
+    from dokimos._core.metrics import PriceTable
     from dokimos.datasets._dataset import Dataset
     from dokimos.evaluators._base import Evaluator
     from dokimos.experiment._experiment import Experiment
@@ -105,14 +110,20 @@ class RunTools:
         judged = arguments["evaluator"] == "llm_judge"
         planned = len(dataset) * (2 if judged else 1)
         plan = {"dataset": clean_name(dataset.name), "model": model, "examples": len(dataset)}
+        prices = await call_in_thread(_find_prices, model)
+        plan |= self._describe_limit(is_priced=prices is not None)
         if (unconfirmed := self._ask_first(planned, plan, arguments)) is not None:
             return unconfirmed
-        experiment = _make_experiment(dataset, arguments, planned, self.limits)
+        experiment = _make_experiment(dataset, arguments, planned, self.limits, prices)
         result = await self._run(experiment, len(dataset))
         record = make_record(
             result, run_id=new_id(), dataset_path=str(path), model=model, temperature=arguments["temperature"]
         )
         run_id, warnings = await self._keep(record, result)
+        if arguments["limit"] is not None and arguments["limit"] > self.limits.max_examples:
+            warnings.append(f"Only the first {self.limits.max_examples:,} examples were run: --max-examples.")
+        if prices is None:
+            warnings.append(_UNPRICED)
         return {
             "run_id": _id_for_tools(result, run_id),
             "experiment_name": clean_name(result.name),
@@ -126,20 +137,25 @@ class RunTools:
         """Add a run to the file of results; return its id, and why it could not be added."""
         try:
             await call_in_thread(self.runs.store.add, record)
-        except OSError as error:  # it was paid for: the answer must not be lost, too
+        except (OSError, ValueError) as error:  # it was paid for: the answer must not be lost, too
             return result.run_id, [f"The run could not be written to {self.runs.store.file}: {error}"]
         return str(record["id"]), []
 
     async def _run_suite(self, arguments: Arguments) -> Answer:
         path = self.folders.find(arguments["suite_path"], SUITES)
-        experiment = await call_in_thread(_load_suite, path)
+        with _environment_of(path.parent):
+            return await self._run_loaded_suite(await call_in_thread(_load_suite, path), arguments)
+
+    async def _run_loaded_suite(self, experiment: Experiment, arguments: Arguments) -> Answer:
         size = sum(1 for _ in experiment.dataset)
         if size > self.limits.max_examples:
             raise ToolError(self._too_many("The suite has more"))
+        calls = experiment.runs * (size + await call_in_thread(_count_judged_scores, experiment))
         plan = {"suite": clean_name(experiment.name), "cases": size}
-        if (unconfirmed := self._ask_first(size, plan, arguments)) is not None:
+        if (unconfirmed := self._ask_first(calls, plan, arguments)) is not None:
             return unconfirmed
-        options = replace(experiment.options, budget=_limit_budget(experiment.options.budget, self.limits))
+        budget = _limit_budget(experiment.options.budget, self.limits, calls)
+        options = replace(experiment.options, budget=budget)
         result = await self._run(replace(experiment, options=options), size)
         return {
             "run_id": _id_for_tools(result, result.run_id),
@@ -167,15 +183,20 @@ class RunTools:
             "the user can raise it with --max-examples."
         )
 
+    def _describe_limit(self, *, is_priced: bool) -> dict[str, Any]:
+        if is_priced:
+            return {"max_cost_usd": self.limits.max_cost_usd}
+        return {"max_cost_usd": None, "price": _UNPRICED}
+
     def _ask_first(self, calls: int, plan: Mapping[str, Any], arguments: Arguments) -> Answer | None:
         """Return what is planned, where that has to be confirmed before it may cost anything."""
         if calls <= self.limits.confirm_above or arguments["confirm"]:
             return None
         return {
             "status": "not_started",
+            "max_cost_usd": self.limits.max_cost_usd,
             **plan,
             "planned_calls": calls,
-            "max_cost_usd": self.limits.max_cost_usd,
             "next": f"This takes at least {calls:,} calls of models. Ask the user; then call again with "
             "confirm=true, or with a smaller limit.",
         }
@@ -216,7 +237,29 @@ _SUITE_PARAMETERS: Final = (
 )
 
 
-def _make_experiment(dataset: Dataset, arguments: Arguments, planned: int, limits: RunLimits) -> Experiment:
+_UNPRICED: Final = (
+    "The price of this model is unknown, so --max-usd does not hold; the number of calls is limited. "
+    "The package genai-prices knows most prices."
+)
+_MOST_CALLS_EACH: Final = 10
+"""A metric that asks a model may ask it several times for a case, as faithfulness does."""
+
+
+def _find_prices(model: str) -> PriceTable | None:
+    """Return the prices of models, None where they say nothing of this one."""
+    from dokimos.judges._prices import from_genai_prices
+
+    try:
+        prices = from_genai_prices()
+        known = prices(model.rpartition(":")[2], 1000, 1000)
+    except Exception:  # the package is missing, or does not know the model
+        return None
+    return None if known is None else prices
+
+
+def _make_experiment(
+    dataset: Dataset, arguments: Arguments, planned: int, limits: RunLimits, prices: PriceTable | None
+) -> Experiment:
     from dokimos.experiment._experiment import Experiment
     from dokimos.judges._model_task import model_task
 
@@ -224,8 +267,8 @@ def _make_experiment(dataset: Dataset, arguments: Arguments, planned: int, limit
     settings = {} if arguments["temperature"] is None else {"temperature": arguments["temperature"]}
     return Experiment(
         dataset,
-        model_task(model, **settings),
-        [_make_evaluator(arguments, model)],
+        model_task(model, prices=prices, **settings),
+        [_make_evaluator(arguments, model, prices)],
         name=arguments["experiment_name"],
         metadata={"model": arguments["model"]},
         parallelism=_PARALLELISM,
@@ -234,7 +277,7 @@ def _make_experiment(dataset: Dataset, arguments: Arguments, planned: int, limit
     )
 
 
-def _make_evaluator(arguments: Arguments, model: str) -> Evaluator:
+def _make_evaluator(arguments: Arguments, model: str, prices: PriceTable | None) -> Evaluator:
     if arguments["evaluator"] == "exact_match":
         from dokimos.evaluators._text import ExactMatch
 
@@ -245,7 +288,7 @@ def _make_evaluator(arguments: Arguments, model: str) -> Evaluator:
     criteria = arguments["criteria"]
     return LLMJudge(
         criteria=DEFAULT_CRITERIA if criteria is None or not criteria.strip() else criteria,
-        judge=judge(model),
+        judge=judge(model, prices=prices),
         threshold=arguments["threshold"],
     )
 
@@ -262,21 +305,58 @@ def _model_name(model: str) -> str:
     return model if ":" in model and provider in _PROVIDERS else f"openai:{model}"
 
 
+@contextlib.contextmanager
+def _environment_of(folder: Path) -> Iterator[None]:
+    """Have what the `.env` files of a suite say in the environment, as long as it runs."""
+    from dokimos.suites._environment import read_dotenv
+
+    added = {name: value for name, value in read_dotenv(folder).items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in added.items():
+            if os.environ.get(name) == value:
+                del os.environ[name]
+
+
+def _forget_modules(folder: Path) -> None:
+    """Let the code of a suite be read again: whoever asks may have changed it since the last run."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        is_of_package = name.partition(".")[0] in ("dokimos", "__main__")
+        if file is None or is_of_package or "site-packages" in Path(file).parts:
+            continue
+        if Path(file).is_relative_to(folder):
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
 def _load_suite(path: Path) -> Experiment:
-    from dokimos.suites._environment import export_dotenv
     from dokimos.suites._loader import load_suite
 
-    export_dotenv(path.parent)
+    _forget_modules(path.parent)
     suite = load_suite(path)
     suite.check_keys()
     return suite.experiment()
 
 
-def _limit_budget(budget: Budget | None, limits: RunLimits) -> Budget:
-    if budget is None:
-        return Budget(max_cost_usd=limits.max_cost_usd)
-    own = budget.max_cost_usd
-    return replace(budget, max_cost_usd=limits.max_cost_usd if own is None else min(own, limits.max_cost_usd))
+def _count_judged_scores(experiment: Experiment) -> int:
+    """Return how many scores of one run ask a model, or may."""
+    evaluators = experiment.evaluators
+    if callable(evaluators):  # each case has its own
+        return sum(not one.deterministic for each in experiment.dataset for one in evaluators(each))
+    return sum(not one.deterministic for one in evaluators) * sum(1 for _ in experiment.dataset)
+
+
+def _limit_budget(budget: Budget | None, limits: RunLimits, planned: int) -> Budget:
+    """Return the budget of a suite, bounded in dollars and in calls of models that judge."""
+    budget = Budget(max_cost_usd=limits.max_cost_usd) if budget is None else budget
+    cost = (
+        limits.max_cost_usd if budget.max_cost_usd is None else min(budget.max_cost_usd, limits.max_cost_usd)
+    )
+    calls = _MOST_CALLS_EACH * planned if budget.max_calls is None else budget.max_calls
+    return replace(budget, max_cost_usd=cost, max_calls=calls)
 
 
 def _id_for_tools(result: ExperimentResult, local: str | None) -> str | None:
@@ -291,7 +371,7 @@ def _endings(result: ExperimentResult, warnings: Sequence[str] = ()) -> dict[str
     tree: dict[str, Any] = {
         "status": result.status.value,
         "cost_usd": sum(costs) if costs else None,
-        "warnings": [clean_name(notice) for notice in (*warnings, *result.notices)],
+        "warnings": [*warnings, *(foreign(notice) for notice in result.notices)],
         "local_run": result.run_id,
     }
     error = next((text for item in result.item_results for text in item.errors), None)
