@@ -2,7 +2,10 @@
 
 import json
 import os
+import sqlite3
 import zipfile
+from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select
@@ -11,10 +14,12 @@ from tests.server.test_trace_scores import add_jobs
 from tests.server.trace_requests import make_project, send, send_protobuf, span, trace_id
 from tests.server.trace_server import log_export, message_log
 
+from dokimos.errors import ConfigurationError
 from dokimos.server import ServerSettings
-from dokimos.server._admin import trace_archive
+from dokimos.server._admin import restoring, trace_archive
 from dokimos.server._db.database import read_traces_once
 from dokimos.server._db.trace_tables import TRACE_METADATA
+from dokimos.server._trace_settings import TraceSettings
 
 IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
 PAIRS = [(source, target) for source in KINDS for target in KINDS if IS_LONG or source != target]
@@ -202,3 +207,26 @@ def test_an_import_leaves_the_traces_of_a_backup_out(new_database, db, archive):
     assert "project" in db.succeed(target, "import", archive)
 
     assert not (target["data_dir"] / "traces.db").exists()
+
+
+def test_jobs_that_were_being_scored_wait_anew(new_database, db, archive):
+    source, target = new_database("sqlite"), new_database("sqlite")
+    with open_server(source) as api:
+        fill(api)
+    with closing(sqlite3.connect(ServerSettings(**source).sqlite_trace_path)) as traces, traces:
+        # Its batch was opened after the rest had been read, so the backup does not have it.
+        claimed = "UPDATE trace_eval_jobs SET status = 'CLAIMED', batch = ?, lease = 'l' WHERE score < 0.5"
+        assert traces.execute(claimed, (b"0123456789abcdef",)).rowcount == 1
+    db.succeed(source, "backup", archive, "--with-traces")
+    db.succeed(target, "restore", archive)
+    with closing(sqlite3.connect(ServerSettings(**target).sqlite_trace_path)) as traces:
+        found = traces.execute("SELECT status, batch, lease FROM trace_eval_jobs ORDER BY score").fetchall()
+    assert found == [("PENDING", None, None), ("SUCCEEDED", None, None)]
+
+
+def test_nothing_is_replaced_where_the_traces_cannot_be(tmp_path):
+    elsewhere = TraceSettings(database_url="postgresql://nobody@127.0.0.1:1/traces")
+    settings = ServerSettings(host="127.0.0.1", data_dir=tmp_path, traces=elsewhere)
+    archive = SimpleNamespace(manifest=SimpleNamespace(with_traces=True))
+    with pytest.raises(ConfigurationError):
+        restoring._check_traces_may_go(settings, archive, True)

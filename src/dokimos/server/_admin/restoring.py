@@ -90,10 +90,12 @@ def _go_together(settings: ServerSettings) -> bool:
 
 
 def _check_traces_may_go(settings: ServerSettings, archive: Archive, replaces: bool) -> None:
-    """Refuse to lose traces that nobody has given up; a file may be damaged where they are."""
-    if replaces or not archive.manifest.with_traces or not has_traces(settings):
+    """Refuse to lose traces that nobody has given up, and to begin where they cannot be restored."""
+    if not archive.manifest.with_traces or not has_traces(settings):
         return
-    if read_traces(settings, has_trace_rows):
+    if replaces and _go_together(settings):
+        return  # the file that is there may be damaged
+    if read_traces(settings, has_trace_rows) and not replaces:
         raise ConfigurationError(
             f"{describe_traces(settings)} has traces, and the backup has some too. Restore into an empty "
             "database; or give --replace, with which everything that is in this one is lost."

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Table, func, inspect, select
+from sqlalchemy import Column, Connection, Table, func, inspect, select, update
 
 from dokimos.errors import ArchiveError, ConfigurationError
 from dokimos.server._admin.archive import Archive, ArchiveWriter, Manifest, Progress, TableEntry
@@ -17,11 +17,11 @@ from dokimos.server._admin.row_text import InvalidRow, Row, RowText
 from dokimos.server._admin.trace_database import describe_traces
 from dokimos.server._db.bulk_rows import RowsRefused, insert_in_bulk, stream_rows
 from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, read_version
-from dokimos.server._db.trace_tables import SPANS, TRACE_METADATA
+from dokimos.server._db.trace_tables import SPANS, TRACE_EVAL_JOBS, TRACE_METADATA
 from dokimos.server._services.traces.restored_spans import RestoredSpans
 from dokimos.server._settings import ServerSettings
 
-_ROWS: Final = 200
+_ROWS: Final = 50
 """Rows in memory at a time: a span may have megabytes."""
 _ROW: Final = "row"
 """The column of spans that SQLite alone has, by which its index of texts names them."""
@@ -138,7 +138,15 @@ def load_traces(connection: Connection, archive: Archive, progress: Progress) ->
             done += len(lines)
             progress(entry.name, done)
         counts[entry.name] = done
+    _free_jobs(connection)
     return counts
+
+
+def _free_jobs(connection: Connection) -> None:
+    """Let jobs of online evaluation wait anew: their batches may have been opened after the rest was read."""
+    jobs = TRACE_EVAL_JOBS
+    is_open = jobs.c.status.in_(("PENDING", "CLAIMED"))
+    connection.execute(update(jobs).where(is_open).values(status="PENDING", batch=None, lease=None))
 
 
 def _insert(
