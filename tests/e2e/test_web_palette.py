@@ -95,6 +95,25 @@ def test_everything_is_reached_from_the_palette_by_the_keyboard_alone(visit, run
     page.wait_for_url(f"**/runs/{run}")
 
 
+def test_a_palette_opened_before_its_page_learns_what_the_page_can_do(visit, run):
+    page = visit("/")
+    page.locator("main h1").wait_for()
+    held = []
+    page.route(f"**/api/v1/runs/{run}*", lambda route: held.append(route))
+    with page.expect_request(f"**/api/v1/runs/{run}*"):
+        page.goto(page.url + f"runs/{run}", wait_until="commit")
+    page.get_by_role("button", name="Search or jump to").first.click()
+    page.get_by_role("combobox", name="Search or jump to").fill("compare with")
+    palette = page.get_by_role("dialog", name="Search or jump to")
+    palette.get_by_role("option", name="Traces with “compare with”").wait_for()
+    assert palette.get_by_role("option", name="Compare with baseline").count() == 0
+
+    for route in held:
+        route.continue_()
+
+    palette.get_by_role("option", name="Compare with baseline").wait_for()
+
+
 def test_what_is_typed_about_one_run_is_not_saved_for_another(visit, run, server):
     body = {"experimentName": "other", "name": "weekly"}
     other = call(server, "POST", "/projects/other/runs", body)["runId"]

@@ -1,5 +1,6 @@
 /** What the command palette asks the server for: one source for each kind, so that one that fails hides no other. */
-import { type InfiniteData, type QueryClient, queryOptions } from "@tanstack/react-query";
+import { type InfiniteData, type QueryClient, queryOptions, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useMemo, useSyncExternalStore } from "react";
 import { time } from "../lib/format";
 import { type Entry, type EntryKind, readId } from "../lib/palette";
 import { ApiError, get } from "./client";
@@ -13,6 +14,7 @@ const MOST = 6;
 const MOST_PROJECTS = 12;
 const MOST_EXPERIMENTS = 12;
 const KNOWN_MS = 60_000;
+const RUNS = ["runs"];
 
 export interface Source {
   readonly kind: EntryKind;
@@ -126,9 +128,19 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Runs that other pages have read already. */
-export function knownRuns(queries: QueryClient): Entry[] {
-  const answers = queries.getQueriesData<RunSummary[] | InfiniteData<RunSummary[]>>({ queryKey: ["runs"] });
+/** Runs that pages have read, as they read them. */
+export function useKnownRuns(): Entry[] {
+  const queries = useQueryClient();
+  const cache = queries.getQueryCache();
+  const readAt = useSyncExternalStore(
+    useCallback((listener: () => void) => cache.subscribe(listener), [cache]),
+    () => Math.max(0, ...cache.findAll({ queryKey: RUNS }).map((query) => query.state.dataUpdatedAt)),
+  );
+  return useMemo(() => knownRuns(queries), [queries, readAt]);
+}
+
+function knownRuns(queries: QueryClient): Entry[] {
+  const answers = queries.getQueriesData<RunSummary[] | InfiniteData<RunSummary[]>>({ queryKey: RUNS });
   const runs = answers.flatMap(([, answer]) => (answer === undefined ? [] : Array.isArray(answer) ? answer : answer.pages.flat()));
   return [...new Map(runs.map((run) => [run.id, run])).values()].map((run) => runEntry(run, ""));
 }

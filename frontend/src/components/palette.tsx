@@ -3,10 +3,10 @@ import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type RouterHistory, useRouter } from "@tanstack/react-router";
 import { type KeyboardEvent, useDeferredValue, useEffect, useId, useMemo, useState } from "react";
 import { OfflineError } from "../api/client";
-import { SOURCES, knownRuns, projectEntry, sourceQuery } from "../api/palette";
+import { SOURCES, projectEntry, sourceQuery, useKnownRuns } from "../api/palette";
 import { projectsQuery } from "../api/queries";
 import { needsSignIn } from "../api/signals";
-import { listActions } from "../lib/actions";
+import { type Action, actionProviders } from "../lib/actions";
 import { shown } from "../lib/format";
 import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
 import { isKeyHelpOpen } from "../lib/keys";
@@ -157,16 +157,19 @@ function useFound(typed: string): Found {
   return { entries: text === "" ? [] : answers.flatMap((answer) => answer.data ?? []), failures, isReading, isOffline };
 }
 
+/** What is known without the server; it follows the page, which may still be read when the palette opens. */
 function useLocalEntries(): readonly Entry[] {
-  const queries = useQueryClient();
   const projects = useQuery(projectsQuery);
   const router = useRouter();
-  const [fixed] = useState(() => [...actionEntries(), ...viewEntries(router.history), ...pageEntries(), ...knownRuns(queries)]);
-  return useMemo(() => [...fixed, ...(projects.data ?? []).map(projectEntry)], [fixed, projects.data]);
+  const providers = useStore(actionProviders);
+  const actions = useMemo(() => actionEntries(providers.flatMap((provider) => provider())), [providers]);
+  const [fixed] = useState(() => [...viewEntries(router.history), ...pageEntries()]);
+  const runs = useKnownRuns();
+  return useMemo(() => [...actions, ...fixed, ...runs, ...(projects.data ?? []).map(projectEntry)], [actions, fixed, runs, projects.data]);
 }
 
-function actionEntries(): Entry[] {
-  const own = listActions().map((action): Entry => ({ kind: "action", key: `action ${action.label}`, ...action }));
+function actionEntries(actions: readonly Action[]): Entry[] {
+  const own = actions.map((action): Entry => ({ kind: "action", key: `action ${action.label}`, ...action }));
   return [
     ...own,
     { kind: "action", key: "theme", label: isDark() ? "Switch to light" : "Switch to dark", also: "theme", run: toggleTheme },

@@ -1,5 +1,6 @@
 /** What can be done on the page that is open, for the command palette: pages declare it where they do it. */
 import { useEffect, useRef } from "react";
+import { makeStore } from "./store";
 
 export interface Action {
   readonly label: string;
@@ -9,7 +10,8 @@ export interface Action {
 }
 
 type Provider = () => readonly Action[];
-const providers = new Set<Provider>();
+/** Of what is on the page, in the order in which it appeared; the palette may have been opened before it. */
+export const actionProviders = makeStore<readonly Provider[]>([]);
 
 export function useActions(actions: readonly Action[]): void {
   const latest = useRef(actions);
@@ -18,13 +20,7 @@ export function useActions(actions: readonly Action[]): void {
   });
   useEffect(() => {
     const provider = () => latest.current;
-    providers.add(provider);
-    return () => {
-      providers.delete(provider);
-    };
+    actionProviders.set([...actionProviders.get(), provider]);
+    return () => actionProviders.set(actionProviders.get().filter((one) => one !== provider));
   }, []);
-}
-
-export function listActions(): Action[] {
-  return [...providers].flatMap((provider) => provider());
 }

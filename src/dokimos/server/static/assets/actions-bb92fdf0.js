@@ -1,1 +1,0 @@
-import{f as e,u as t}from"./keys-29fea8f8.js";var n=e(t(),1),r=new Set;function i(e){let t=(0,n.useRef)(e);(0,n.useEffect)(()=>{t.current=e}),(0,n.useEffect)(()=>{let e=()=>t.current;return r.add(e),()=>{r.delete(e)}},[])}function a(){return[...r].flatMap(e=>e())}export{i as n,a as t};
