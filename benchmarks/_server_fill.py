@@ -148,6 +148,8 @@ class Filling:
                     "score_count": size,
                     "score_sum": size * 0.75,
                     "success_count": size - size // 10,
+                    "nearest": 0.25,
+                    "nearest_count": size,
                 }
                 for position, name in enumerate(METRICS)
             ],

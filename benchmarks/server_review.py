@@ -87,6 +87,7 @@ def pages(filled: Filled, last: str) -> dict[str, str]:
         "failed": f"{queue}?outcome=failed",
         "evaluators disagree": f"{queue}?disagree=true",
         "a sample of a tenth": f"{queue}?sample=0.1",
+        "near a threshold": f"{queue}?near=0.1",
         "assigned to nobody": f"{queue}?assigned=nobody",
         "behind an item": f"{queue}?after={last}",
         "page 1,000": f"{queue}?page=1000",
@@ -102,6 +103,7 @@ def pages_of_large_run(filled: Filled) -> dict[str, str]:
         "its failed": f"{queue}&outcome=failed",
         "its disagreeing": f"{queue}&disagree=true",
         "its sample of a tenth": f"{queue}&sample=0.1",
+        "its near a threshold": f"{queue}&near=0.1",
         "its most informative": f"{queue}&sort=informative",
     }
 

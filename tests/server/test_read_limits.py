@@ -218,8 +218,8 @@ def test_a_search_that_takes_too_long_is_refused_with_advice(slow_run):
     assert answer.status_code == 400
     assert answer.json()["error"] == "Bad Request"
     assert answer.json()["message"] == (
-        "search: looking for this text took longer than 3 seconds and was stopped. "
-        "Narrow the list with its other filters, or raise DOKIMOS_READ_TIMEOUT_SECONDS."
+        "Searching for this took longer than 3 seconds and was stopped. "
+        "Narrow what is searched with other filters, or raise DOKIMOS_READ_TIMEOUT_SECONDS."
     )
     while (answer := client.get(f"/api/v1/runs/{run}")).status_code == 503:
         continue  # on a loaded machine even this takes longer than the limit

@@ -121,7 +121,7 @@ def _answer_slow_read(error: ReadTooSlow) -> JSONResponse:
     if error.lane is Lane.SEARCH:  # it would take as long again: nobody should repeat it as it is
         return error_response(
             400,
-            f"search: looking for this text {took}. Narrow the list with its other filters, or raise "
+            f"Searching for this {took}. Narrow what is searched with other filters, or raise "
             "DOKIMOS_READ_TIMEOUT_SECONDS.",
         )
     message = f"Reading this {took}; ask for a smaller page, or try again later."

@@ -15,8 +15,9 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.reviews.annotations import visible_annotations
 from dokimos.server._services.reviews.authors import names_of_authors
 from dokimos.server._services.reviews.review_claims import claims_of
+from dokimos.server._services.reviews.review_contents import QueueContents, read_contents
 from dokimos.server._services.reviews.review_labels import LabelledItem
-from dokimos.server._services.reviews.review_queue import QueueContents, Waiting, read_contents
+from dokimos.server._services.reviews.review_queue import Waiting
 from dokimos.server._services.reviews.reviews import Verdict
 
 

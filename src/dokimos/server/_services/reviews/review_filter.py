@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     and_,
     cast,
+    exists,
     false,
     func,
     or_,
@@ -67,12 +68,16 @@ class QueueFilter:
 
 
 def filter_items(
-    connection: Connection, principal: Principal, chosen: QueueFilter
+    connection: Connection, principal: Principal, chosen: QueueFilter, *, in_order: bool = False
 ) -> list[ColumnElement[bool]]:
-    """Return the conditions that an item is asked for, apart from its run and from being in the queue."""
+    """Return the conditions that an item is asked for, apart from its run and from being in the queue.
+
+    With `in_order`, none of them is one that an index of failures serves.
+    """
     conditions: list[ColumnElement[bool]] = []
     if chosen.outcome is not None or chosen.disagree:
-        conditions.append(ITEMS.c.passed.is_(false()))  # which an index has
+        passed = func.coalesce(ITEMS.c.passed, true()) if in_order else ITEMS.c.passed
+        conditions.append(passed.is_(false()))
     if chosen.outcome == "failed":
         conditions += [ITEMS.c.judged.is_(true()), ITEMS.c.error.is_(None)]
     elif chosen.outcome == "errored":
@@ -150,7 +155,6 @@ def distance_to_threshold(connection: Connection) -> ColumnElement[Any]:
 
 
 def _is_near(connection: Connection, share: float) -> ColumnElement[bool]:
-    most = Decimal(str(share)) if connection.dialect.name == "postgresql" else share
     near = (
         select(EVALUATIONS.c.position)
         .select_from(EVALUATIONS)
@@ -158,13 +162,31 @@ def _is_near(connection: Connection, share: float) -> ColumnElement[bool]:
         .where(
             EVALUATIONS.c.item_id == ITEMS.c.id,
             EVALUATIONS.c.threshold.is_not(None),
-            distance_to_threshold(connection) <= most,
+            distance_to_threshold(connection) <= _share(connection, share),
         )
         .limit(1)
         .correlate(ITEMS)
         .scalar_subquery()
     )
     return near.is_not(None)
+
+
+def _share(connection: Connection, share: float) -> Decimal | float:
+    return Decimal(str(share)) if connection.dialect.name == "postgresql" else share
+
+
+def may_have_near(connection: Connection, share: float) -> ColumnElement[bool]:
+    """The condition that a run may have a score near its threshold, by what it keeps of its evaluators."""
+    columns = RUN_EVALUATORS.c
+    kept: ColumnElement[Any] = columns.nearest
+    low: ColumnElement[Any] = columns.range_low
+    high: ColumnElement[Any] = columns.range_high
+    if connection.dialect.name == "postgresql":
+        kept, low, high = (cast(column, Numeric) for column in (kept, low, high))
+    is_known = columns.nearest_count == columns.score_count  # else an earlier version has counted some
+    is_far = kept / func.coalesce(func.nullif(high - low, 0), 1) > _share(connection, share)
+    has_threshold = columns.nearest.is_not(None)
+    return exists().where(columns.run_id == RUNS.c.id, ~(is_known & (~has_threshold | is_far)))
 
 
 def is_active() -> ColumnElement[bool]:

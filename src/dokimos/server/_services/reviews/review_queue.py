@@ -20,8 +20,12 @@ from dokimos.server._db.tables import EXPERIMENTS, ITEMS, PROJECTS, RUNS
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.projects.projects import find_experiment, find_project
-from dokimos.server._services.reviews.review_filter import QueueFilter, filter_items, is_pending
-from dokimos.server._services.runs.item_pages import evaluations_of
+from dokimos.server._services.reviews.review_filter import (
+    QueueFilter,
+    filter_items,
+    is_pending,
+    may_have_near,
+)
 from dokimos.server._services.runs.runs import find_run
 
 _RUNS_AT_ONCE: Final = 50
@@ -177,7 +181,7 @@ class Queue:
         """Return items of one run, behind a place and not later than a time."""
         query = (
             select(ITEMS.c.created_at, ITEMS.c.id)
-            .where(ITEMS.c.run_id == run.id, *self._conditions_in(run))
+            .where(ITEMS.c.run_id == run.id, *self._conditions_in(run, limit))
             .order_by(ITEMS.c.created_at, ITEMS.c.id)
             .limit(limit)
         )
@@ -249,11 +253,17 @@ class Queue:
             return query.where(moment <= behind[0], or_(moment < behind[0], item_id < behind[1]))
         return query.where(moment >= behind[0], or_(moment > behind[0], item_id > behind[1]))
 
-    def _conditions_in(self, run: Row[Any]) -> tuple[ColumnElement[bool], ...]:
-        """The conditions that an item of a run is asked for."""
+    def _conditions_in(self, run: Row[Any], limit: int | None = None) -> tuple[ColumnElement[bool], ...]:
+        """The conditions that an item of a run is asked for.
+
+        Of a run with many failures, a page is full before long where items are read in the order of the
+        queue. The database expects to find few, and would rather read and sort all that failed.
+        """
+        failed = run.failed_count
+        in_order = limit is not None and limit * run.pending_count < failed * failed
         return (
             *is_pending(self.principal, run),
-            *filter_items(self.connection, self.principal, self.chosen),
+            *filter_items(self.connection, self.principal, self.chosen, in_order=in_order),
             *self.conditions,
         )
 
@@ -316,6 +326,7 @@ class Queue:
 
     def _select_runs(self) -> Select[Any]:
         pending: ColumnElement[int] = RUNS.c.item_count - RUNS.c.reviewed_count
+        failed = RUNS.c.item_count - RUNS.c.passed_count - RUNS.c.reviewed_failed_count
         reopened: ColumnElement[int] = func.coalesce(RUN_REVIEW_COUNTS.c.reopened_count, 0)
         own = self.principal.tenant if self.principal.is_restricted else None
         if own is not None:
@@ -324,7 +335,8 @@ class Queue:
         query = (
             select(
                 columns.id, columns.tenant_id, columns.project_id, columns.experiment_id, columns.started_at,
-                columns.last_activity_at, pending.label("pending_count"), reopened.label("reopened_count"),
+                columns.last_activity_at, pending.label("pending_count"), failed.label("failed_count"),
+                reopened.label("reopened_count"),
                 EXPERIMENTS.c.name.label("experiment_name"), PROJECTS.c.name.label("project_name"),
             )
             .join(EXPERIMENTS, EXPERIMENTS.c.id == columns.experiment_id)
@@ -341,10 +353,11 @@ class Queue:
             )
         )  # fmt: skip
         if own is None and (self.chosen.outcome is not None or self.chosen.disagree):
-            failed = columns.item_count - columns.passed_count
-            query = query.where(failed > columns.reviewed_failed_count)
+            query = query.where(failed > 0)
         if self.chosen.outcome == "errored":
             query = query.where(columns.errored_count > 0)
+        if self.chosen.near is not None:
+            query = query.where(may_have_near(self.connection, self.chosen.near))
         if self.is_for_editors and self.principal.role < Role.EDITOR:
             roles = self.principal.project_roles.items()
             query = query.where(columns.project_id.in_([key for key, role in roles if role >= Role.EDITOR]))
@@ -379,22 +392,3 @@ def _with_next(runs: Iterator[Row[Any]]) -> Iterator[tuple[Row[Any], Row[Any] | 
         following = next(runs, None)
         yield current, following
         current = following
-
-
-@dataclass(frozen=True, slots=True)
-class QueueContents:
-    """What a page of the queue shows."""
-
-    items: dict[str, Row[Any]]
-    evaluations: dict[str, list[Row[Any]]]
-
-
-def read_contents(connection: Connection, page: Sequence[Waiting]) -> QueueContents:
-    """Return the items of a page with their scores."""
-    ids = [each.item_id for each in page]
-    items: dict[str, Row[Any]] = {}
-    evaluations: dict[str, list[Row[Any]]] = {}
-    for batch in in_batches(ids):
-        items |= {row.id: row for row in connection.execute(select(ITEMS).where(ITEMS.c.id.in_(batch)))}
-        evaluations |= evaluations_of(connection, batch)
-    return QueueContents(items, evaluations)

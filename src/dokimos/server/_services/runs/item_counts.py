@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, case, literal_column, update
+from sqlalchemy import Connection, Row, bindparam, case, func, literal_column, update
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.columns import Id
@@ -18,6 +18,9 @@ from dokimos.server._services.runs.runs import RunStatus
 
 LARGEST_SUMMED_SCORE: Final = 1e290
 """As what larger scores count in the sum of an evaluator: it stays finite, and a score can be taken back."""
+
+_ROUNDING: Final = 1e-12
+"""A share of a number, larger than what is lost of it when it becomes a decimal of 15 digits."""
 
 
 @dataclass(slots=True)
@@ -74,7 +77,13 @@ class Counts:
         if counts is None:
             counts = self.scores[evaluation.evaluator] = ScoreCounts()
         counts.score_count += sign
-        score = evaluation.score
+        score, threshold = evaluation.score, evaluation.threshold
+        if sign > 0 and threshold is not None:
+            # No more than any database calculates, which rounds in its own way.
+            distance = min(abs(score - threshold), LARGEST_SUMMED_SCORE)
+            distance = max(distance - _ROUNDING * (abs(score) + abs(threshold)), 0.0)
+            if counts.nearest is None or distance < counts.nearest:
+                counts.nearest = distance
         if not -LARGEST_SUMMED_SCORE <= score <= LARGEST_SUMMED_SCORE:
             score = math.copysign(LARGEST_SUMMED_SCORE, score)
         counts.score_sum += sign * score
@@ -88,6 +97,8 @@ class ScoreCounts:
     score_count: int = 0
     score_sum: float = 0.0
     success_count: int = 0
+    nearest: float | None = None
+    """How close the closest score that was added is to its threshold; None where none has one."""
 
 
 _TOTALS: Final = tuple(each.name for each in fields(Counts) if each.name != "scores")
@@ -118,11 +129,19 @@ _COUNTED: Final = ("score_count", "score_sum", "success_count")
 
 def _count_scores(dialect: str) -> Any:
     """Add to what is counted of an evaluator, which is new to the run or not."""
-    row: dict[str, Any] = {name: bindparam(name) for name in ("run_id", "name", "position", *_COUNTED)}
-    statement = INSERTS[dialect](RUN_EVALUATORS).values(row)
+    names = ("run_id", "name", "position", *_COUNTED, "nearest")
+    statement = INSERTS[dialect](RUN_EVALUATORS).values(
+        {name: bindparam(name) for name in names} | {"nearest_count": bindparam("score_count")}
+    )
+    kept, added = RUN_EVALUATORS.c, statement.excluded
+    least = func.min if dialect == "sqlite" else func.least
     return statement.on_conflict_do_update(
         index_elements=["run_id", "name"],
-        set_={name: RUN_EVALUATORS.c[name] + statement.excluded[name] for name in _COUNTED},
+        set_={
+            **{name: kept[name] + added[name] for name in _COUNTED},
+            "nearest_count": kept.nearest_count + added.score_count,
+            "nearest": func.coalesce(least(kept.nearest, added.nearest), kept.nearest, added.nearest),
+        },
     )
 
 
@@ -159,6 +178,7 @@ def count_scores(connection: Connection, run: str | bytes | None, counts: Counts
             "score_count": each.score_count,
             "score_sum": each.score_sum,
             "success_count": each.success_count,
+            "nearest": each.nearest,
         }
         for position, (name, each) in enumerate(counts.scores.items())
     ]

@@ -1,0 +1,128 @@
+"""Items with a score near its threshold: runs without one are not read, and no item is left out."""
+
+import random
+
+import pytest
+from sqlalchemy import event, text, update
+from sqlalchemy.engine import Engine
+from tests.server.test_review_queue import add, item, numbers, queue, read, score, start, write
+
+from dokimos.server._db.tables import RUN_EVALUATORS
+from dokimos.server._services.accounts.principal import SYSTEM
+from dokimos.server._services.reviews.review_filter import QueueFilter
+from dokimos.server._services.reviews.review_order import choose_informative
+from dokimos.server._services.reviews.review_queue import Queue
+
+NEAR = score(value=0.52, threshold=0.5)
+FAR = score(value=1.0, threshold=0.5)
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """The runs that the queue read items of."""
+    runs = []
+    read_run = Queue.read_run
+
+    def note(self, run, *arguments):
+        runs.append(run.id)
+        return read_run(self, run, *arguments)
+
+    monkeypatch.setattr(Queue, "read_run", note)
+    return runs
+
+
+def test_only_runs_with_such_a_score_are_read(api, searched):
+    start(api, item(0, FAR), item(1, score(threshold=None)), item(2, score("exact", 0.6, threshold=None)))
+    found = start(api, item(3, FAR), item(4, score("other", 3.0), NEAR))
+    assert numbers(queue(api, near=0.05)) == [4]
+    assert searched == [found]
+    assert numbers(queue(api, near=0.05, sort="informative")) == [4]
+    assert set(searched) == {found}
+
+
+def test_the_range_that_a_run_tells_later_counts(api, searched):
+    run = start(api, item(0, score("grade", 60, threshold=55)))
+    assert numbers(queue(api, near=0.1)) == []
+    assert searched == []
+    body = {"status": "SUCCESS", "evaluators": [{"name": "grade", "rangeLow": 0, "rangeHigh": 100}]}
+    assert api.patch(f"/api/v1/runs/{run}", json=body).status_code == 200
+    assert numbers(queue(api, near=0.1)) == [0]
+
+
+def test_an_item_that_replaces_another_counts(api):
+    run = start(api, item(0, FAR, ordinal=0), item(1, NEAR, ordinal=1))
+    add(api, run, item(0, NEAR, ordinal=0), item(1, FAR, ordinal=1))
+    assert numbers(queue(api, near=0.05)) == [0]
+
+
+def test_a_run_that_an_earlier_version_wrote_to_is_read(api):
+    run = start(api, item(0, FAR))
+    write(api, update(RUN_EVALUATORS).values(nearest_count=0))  # as its scores would be counted there
+    earlier = "UPDATE evaluations SET score = 0.5"
+    write(api, text(earlier))
+    add(api, run, item(1, FAR))
+    assert numbers(queue(api, near=0.05)) == [0]
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.05, 0.3, 1])
+def test_no_score_is_left_out_that_is_found_when_all_runs_are_read(api, monkeypatch, share):
+    pick = random.Random(5)
+    values = [0.0, 0.1, 0.45, 0.5, 0.55, 0.5000000000000001, 0.6, 1.0, -1.7e308, 1.7e308, 1e-300, 55.0, 55.1]
+    pairs = [(1.7e308, -1.7e308), *((pick.choice(values), pick.choice(values)) for _ in range(20))]
+    for number, (value, threshold) in enumerate(pairs):
+        evaluators = [{"name": "exact", "rangeLow": 0, "rangeHigh": pick.choice([1, 100, 1e-3])}]
+        start(api, item(number, score(value=value, threshold=threshold)), evaluators=evaluators)
+    found = numbers(queue(api, near=share))
+    monkeypatch.setattr(
+        "dokimos.server._services.reviews.review_queue.may_have_near", lambda *_: text("1 = 1")
+    )
+    assert found == numbers(queue(api, near=share))
+
+
+def explain(api, look):
+    """How PostgreSQL goes about the last statement of what looks something up, where it is in doubt."""
+    if api.app.state.database.dialect != "postgresql":
+        pytest.skip("SQLite has no such plans")
+    write(api, text("ANALYZE"))
+    statements = []
+
+    def note(connection, cursor, statement, parameters, *_):
+        statements.append((statement, parameters))
+
+    def run(connection):
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            look(connection)
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+        statement, parameters = statements[-1]
+        values = ", ".join(str(each) if isinstance(each, int) else f"'{each}'" for each in parameters)
+        connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_generic_plan")
+        connection.exec_driver_sql(f"PREPARE looked_up AS {statement}")
+        return "\n".join(connection.exec_driver_sql(f"EXPLAIN EXECUTE looked_up ({values})").scalars())
+
+    return read(api, run)
+
+
+def test_a_page_of_many_failures_is_read_in_order_and_not_sorted(api):
+    verdicts = (score("a"), score("b", 0.0, False))
+    start(api, *(item(number, *verdicts) for number in range(2000)))
+    plan = explain(api, lambda connection: Queue(connection, SYSTEM, QueueFilter(disagree=True)).read(10))
+    assert "ix_items_unreviewed" in plan
+    assert "Sort" not in plan
+    assert numbers(queue(api, disagree=True, size=3)) == [0, 1, 2]
+    assert numbers(queue(api, outcome="failed", size=3, page=1)) == [3, 4, 5]
+
+
+def test_the_evaluators_of_other_runs_are_not_read_for_the_ranking(api):
+    for number in range(300):
+        start(api, item(number, *(score(f"evaluator {each}") for each in range(10))))
+
+    def rank(connection):
+        queue = Queue(connection, SYSTEM, QueueFilter())
+        choose_informative(queue, 20, random_share=0, random=random.Random(1))
+
+    plan = explain(api, rank)
+    assert "GroupAggregate" in plan or "HashAggregate" in plan
+    assert "Seq Scan on run_evaluators" not in plan
+    assert "Seq Scan on evaluations" not in plan
