@@ -105,13 +105,12 @@ def explain(api, look):
 
 
 def test_a_page_of_many_failures_is_read_in_order_and_not_sorted(api):
-    verdicts = (score("a"), score("b", 0.0, False))
-    start(api, *(item(number, *verdicts) for number in range(2000)))
+    start(api, *(item(number, score("a"), score("b", 0.0, bool(number % 10))) for number in range(4000)))
     plan = explain(api, lambda connection: Queue(connection, SYSTEM, QueueFilter(disagree=True)).read(10))
     assert "ix_items_unreviewed" in plan
     assert "Sort" not in plan
-    assert numbers(queue(api, disagree=True, size=3)) == [0, 1, 2]
-    assert numbers(queue(api, outcome="failed", size=3, page=1)) == [3, 4, 5]
+    assert numbers(queue(api, disagree=True, size=3)) == [0, 10, 20]
+    assert numbers(queue(api, outcome="failed", size=3, page=1)) == [30, 40, 50]
 
 
 def test_the_evaluators_of_other_runs_are_not_read_for_the_ranking(api):
