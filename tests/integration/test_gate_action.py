@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -114,40 +113,14 @@ def test_the_outputs_are_those_that_the_report_writes(action):
     assert "${{" not in action["runs"]["steps"][0]["run"]
 
 
-@pytest.mark.parametrize("name", ["github.yml", "gitlab-ci.yml"])
+@pytest.mark.parametrize(
+    "name", ["azure-pipelines.yml", "bitbucket-pipelines.yml", "github.yml", "gitlab-ci.yml"]
+)
 def test_the_examples_report_even_on_failure_and_run_on_paths_and_nightly(name):
     text = (ROOT / "examples" / "ci" / name).read_text(encoding="utf-8")
 
     assert yaml.safe_load(text)
-    assert "prompts/**" in text
+    assert re.search(r"- \W?prompts\b", text)  # a filter of paths
     assert "schedule" in text
-    assert "always" in text
+    assert "always" in text or "succeededOrFailed" in text
     assert "gate report .dokimos/verdicts" in text
-
-
-NIGHTLY = """
-from dokimos import Dataset, Example, Experiment
-from dokimos.evaluators import ExactMatch
-
-data = Dataset([Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(20)], name="faq")
-experiment = Experiment(data, str.upper, [ExactMatch()], name="faq")
-"""
-
-
-@pytest.mark.parametrize("name", ["github.yml", "gitlab-ci.yml", "Jenkinsfile"])
-def test_the_gate_of_the_examples_does_what_they_say(name, tmp_path):
-    text = (ROOT / "examples" / "ci" / name).read_text(encoding="utf-8").replace("\\\n", "\n")
-    accept = re.search(r"^(?:#|//) .*?dokimos (gate .*--update-baseline)$", text, re.MULTILINE)
-    gate = re.search(r"^(?!#|//).*?dokimos (gate out/nightly\.json[^':]*?0\.1)", text, re.MULTILINE)
-    (tmp_path / "evals.py").write_text(NIGHTLY)
-
-    def dokimos(command):
-        called = [sys.executable, "-m", "dokimos", *shlex.split(command)]
-        done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        return done.returncode, done.stdout
-
-    assert dokimos("run evals.py -q --runs 3 -o out/nightly.json")[0] == 0
-    assert dokimos(accept[1])[0] == 0
-    assert (tmp_path / "tests" / "baselines" / "nightly.json").is_file()
-    status, printed = dokimos(gate[1])
-    assert (status, "INCONCLUSIVE" in printed) == (4, True)

@@ -185,3 +185,71 @@ def test_an_inconclusive_gate_has_a_status_of_its_own(job):
 def test_without_any_verdict_the_report_is_wrong_usage(job, capsys):
     assert report() == 2
     assert "did it run?" in capsys.readouterr().err
+
+
+def case(item, line=3, file="data/faq.jsonl", **more):
+    drop = {"evaluator": "Exact Match", "baselineMean": 1.0, "candidateMean": 0.0, "delta": -1.0}
+    place = {} if line is None else {"file": file, "line": line}
+    return {"datasetItemId": item, "evaluatorDrops": [drop], **place, **more}
+
+
+@pytest.fixture
+def on_github(job, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(job))
+    return job
+
+
+def annotations(capsys):
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("::")]
+
+
+def test_items_that_got_worse_are_shown_at_their_lines_of_the_data(on_github, capsys):
+    put(on_github, verdict("faq", cases=[case("id1"), case("id2", line=None), case("id3", 9)]))
+    report()
+    assert annotations(capsys) == [
+        "::error file=data/faq.jsonl,line=3,title=Eval gate%3A faq::item id1: Exact Match 1.00 → 0.00",
+        "::error file=data/faq.jsonl,line=9,title=Eval gate%3A faq::item id3: Exact Match 1.00 → 0.00",
+    ]
+
+
+def test_files_are_named_from_the_root_of_the_repository(on_github, capsys, monkeypatch):
+    (on_github / "app").mkdir()
+    monkeypatch.chdir(on_github / "app")
+    put(on_github, verdict("faq", cases=[case("id1")]))
+    run_command(["gate", "report", "../v"])
+    assert "file=app/data/faq.jsonl," in annotations(capsys)[0]
+
+
+def test_hostile_names_stay_in_their_annotation(on_github, capsys):
+    hostile = "x\n::error::y\r%0A\x1b[31m"
+    put(on_github, verdict("a,b: c", cases=[case(hostile, file="data/a,b.jsonl")]))
+    report()
+    [line] = annotations(capsys)
+    assert line.startswith("::error file=data/a%2Cb.jsonl,line=3,title=Eval gate%3A a%2Cb%3A c::item x")
+    assert "\x1b" not in line
+    assert "%250A" in line
+
+
+def test_ten_items_are_shown_as_github_shows_no_more(on_github, capsys):
+    put(on_github, verdict("faq", cases=[case(f"id{number}", number + 1) for number in range(30)]))
+    report()
+    assert len(annotations(capsys)) == 10
+
+
+def test_a_gate_that_passed_annotates_nothing_and_one_in_doubt_warns(on_github, capsys):
+    cases = [case("id1")]
+    put(on_github, verdict("good", "PASS", cases=cases), verdict("doubt", "INCONCLUSIVE", cases=cases))
+    report()
+    [line] = annotations(capsys)
+    assert line.startswith("::warning ")
+
+
+def test_only_github_gets_annotations(job, capsys, monkeypatch):
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    put(job, verdict("faq", cases=[case("id1"), case("id2", "three")]))
+    report()
+    captured = capsys.readouterr()
+    assert "::error" not in captured.err
+    assert "item `id1` at `data/faq.jsonl:3`: Exact Match 1.00 → 0.00" in captured.out
+    assert "item `id2`: Exact Match" in captured.out

@@ -335,7 +335,8 @@ def _status(verdict: GateVerdict) -> int:
 def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int:
     """Show all verdicts in DIR as Markdown.
 
-    They are written to the job summary too, where the CI has one.
+    They are written to the job summary too, where the CI has one. On GitHub, items that got worse are shown
+    at their lines of the data.
 
     Exit code: 0 passed, 1 a gate failed, 2 there is no verdict, 4 a gate was inconclusive.
     """
@@ -351,6 +352,8 @@ def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int
     echo(text, nl=False)
     github.write_summary(text, os.environ)
     github.write_outputs(verdicts, os.environ)
+    for annotation in github.annotate(verdicts, os.environ):
+        echo(annotation, err=True)
     if comment:
         _comment(verdicts)
     return 0 if no_fail else _overall_status(verdicts)

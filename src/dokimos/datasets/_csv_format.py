@@ -39,6 +39,7 @@ def read_csv(
     delimiter: str = ",",
     *,
     skip_empty: bool = False,
+    rows: RowReader | None = None,
 ) -> Iterator[Example]:
     """Yield one example per record. Raises `DatasetError` with the line on which the record starts.
 
@@ -47,6 +48,7 @@ def read_csv(
         columns: What its columns are called, where not as usual.
         delimiter: What stands between cells.
         skip_empty: Whether an empty cell is a key that the example does not have, instead of an empty text.
+        rows: What turns the records into examples, if not a reader of its own.
     """
     check_delimiter(delimiter)
     with source.open() as stream:
@@ -55,7 +57,7 @@ def read_csv(
         try:
             yield from _examples(
                 _Records(read_bounded_lines(lines, source.label), delimiter, source.label),
-                source.label,
+                RowReader(source.label) if rows is None else rows,
                 columns,
                 skip_empty=skip_empty,
             )
@@ -72,13 +74,13 @@ def check_delimiter(delimiter: object) -> None:
 
 
 def _examples(
-    records: _Records, label: str | None, columns: Mapping[str, str] | None, *, skip_empty: bool
+    records: _Records, rows: RowReader, columns: Mapping[str, str] | None, *, skip_empty: bool
 ) -> Iterator[Example]:
+    label = rows.label
     header = next(iter(records), None)
     if header is None:
         raise DatasetError("There is no header line: the text is empty.", path=label)
     targets = _Header(header, label, records.line, columns or {}).targets()
-    rows = RowReader(label)
     for cells in records:
         row = _row(cells, targets, label, records.line, skip_empty=skip_empty)
         yield rows.read(row, records.line)

@@ -14,6 +14,7 @@ import contextlib
 import json
 import logging
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -40,6 +41,7 @@ from dokimos.gate._item_guards import RERUNS
 from dokimos.gate._reruns import Rerun, rerun_items
 from dokimos.gate._variation import NoiseMeasurements
 from dokimos.gate._verdict import GateStatus, GateVerdict
+from dokimos.gate._worse_items import DataLine, find_data_lines
 
 if TYPE_CHECKING:
     from dokimos.gate._noise_report import NoiseReport
@@ -138,6 +140,7 @@ class RegressionGate:
             name=self.environment.gate_name(path),
             baseline=self.environment.display_path(path),
             accept_command=self.accept_command,
+            data_lines=find_data_lines(decision, result, self.environment),
         )
         return self._save_verdict(verdict)
 
@@ -153,7 +156,10 @@ class RegressionGate:
         decision = decide_and_confirm(run, Snapshot.of(result), self.config, None, self.rerun, noise)
         # Without the run's id: a comment on a pull request is found and updated by this name.
         name = f"{result.name} against {'another run' if run.name == result.name else run.name}"
-        return self._save_verdict(build_verdict(decision, self.config, name=name, baseline=run.label))
+        lines = find_data_lines(decision, result, self.environment)
+        return self._save_verdict(
+            build_verdict(decision, self.config, name=name, baseline=run.label, data_lines=lines)
+        )
 
     def verify(self, result: ExperimentResult) -> GateVerdict:
         """Return the verdict if it passes.
@@ -299,6 +305,7 @@ def build_verdict(
     name: str,
     baseline: str | None = None,
     accept_command: str | None = None,
+    data_lines: Mapping[str, DataLine] | None = None,
 ) -> GateVerdict:
     """Return the verdict that a decision leads to."""
     status = GateStatus.PASS
@@ -313,6 +320,7 @@ def build_verdict(
         decision=decision,
         baseline=baseline,
         accept_command=accept_command,
+        data_lines=data_lines or {},
     )
 
 

@@ -8,15 +8,18 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 
 from dokimos._runtime.terminal_text import escape_control_characters
-from dokimos.gate._gate_environment import truthy
-from dokimos.gate._verdict_markdown import VerdictFile, overall, render_markdown
+from dokimos.gate._gate_environment import relative, truthy
+from dokimos.gate._verdict_markdown import VerdictFile, describe_case, has_place, overall, render_markdown
 
 TIMEOUT: Final = 30.0
 _MOST_PAGES: Final = 50
+_MOST_ANNOTATIONS: Final = 10
+"""GitHub shows so many of a step."""
 _NEXT: Final = re.compile(r'<([^>]+)>;\s*rel="next"')
 
 
@@ -155,6 +158,41 @@ def write_server_run_ids(ids: Sequence[str], environment: Mapping[str, str]) -> 
     if not usable:
         return None
     return _append(environment.get("GITHUB_OUTPUT"), f"server_run_ids={','.join(usable)}\n")
+
+
+def annotate(verdicts: Sequence[VerdictFile], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the commands that let GitHub show what got worse at its line of the data, in the changed files.
+
+    Nothing outside GitHub Actions. A verdict that passes says nothing.
+    """
+    if not truthy(environment.get("GITHUB_ACTIONS")):
+        return
+    workspace = Path(environment.get("GITHUB_WORKSPACE") or ".").resolve()
+    worse = (
+        (verdict, case)
+        for verdict in verdicts
+        if not verdict.passed
+        for case in verdict.tree.get("cases") or []
+        if has_place(case)
+    )
+    for verdict, case in islice(worse, _MOST_ANNOTATIONS):
+        level = "warning" if verdict.status == "INCONCLUSIVE" else "error"
+        # GitHub knows files by their path in the repository.
+        properties = {
+            "file": relative(Path(case["file"]).resolve(), workspace),
+            "line": str(case["line"]),
+            "title": f"Eval gate: {verdict.name}",
+        }
+        shown = ",".join(f"{name}={_in_property(value)}" for name, value in properties.items())
+        yield f"::{level} {shown}::{_in_text(escape_control_characters(describe_case(case)))}"
+
+
+def _in_text(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _in_property(text: str) -> str:
+    return _in_text(escape_control_characters(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def _append(path: str | None, text: str) -> Path | None:

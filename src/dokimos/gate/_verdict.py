@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from shlex import quote
 from typing import Any, Final
 
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.printable import Printable
-from dokimos.comparison._diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange
+from dokimos.comparison._diff import Change, MetricChange, RunComparison
 from dokimos.comparison._tree import interval_tree, metric_tree, rates_tree
 from dokimos.comparison._wording import evidence_sentence, format_points, level, points
 from dokimos.gate._decision import Decision, Guard, GuardFinding
 from dokimos.gate._gate_config import GateConfig, Severity
 from dokimos.gate._severity import Drop
+from dokimos.gate._worse_items import DataLine, WorseItems
 
 MAX_CASES: Final = 50
 MAX_REASONS: Final = 5
@@ -64,6 +64,8 @@ class GateVerdict(Printable):
     """The command that accepts the change."""
     note: str | None = None
     """What was done instead of comparing: a baseline was written, for example."""
+    data_lines: Mapping[str, DataLine] = field(default_factory=dict)
+    """Where items that got worse stand in the file of the data set, by their keys; where that is known."""
 
     @property
     def passed(self) -> bool:
@@ -200,7 +202,7 @@ class GateVerdict(Printable):
                 "comparedPass": False,
             }
         else:
-            tree |= _comparison_tree(self.decision, self.config)
+            tree |= _comparison_tree(self.decision, self.config, self.data_lines)
             tree["itemGuardsInWords"] = list(self.item_guards)
         tree |= {"warnings": list(self.warnings), "acceptCommand": self.accept_command, "note": self.note}
         if self.baseline_warnings:
@@ -259,9 +261,11 @@ def _describe_cleared_drops(decision: Decision) -> Iterator[str]:
         yield f"Running suspicious items again did not confirm {names}{more}; they do not fail the gate."
 
 
-def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
+def _comparison_tree(
+    decision: Decision, config: GateConfig, data_lines: Mapping[str, DataLine]
+) -> dict[str, Any]:
     comparison, rate = decision.comparison, decision.comparison.pass_rate
-    cases = _Cases(decision)
+    cases = WorseItems(decision, data_lines)
     return {
         **rates_tree(comparison),
         # Guard 2 names items that guard 1 calls unchanged: a failed verdict must not say that none regressed.
@@ -330,55 +334,3 @@ def _regression_tree(metric: MetricChange) -> dict[str, Any]:
         "adjustedPValue": round_half_up(metric.adjusted_p_value),
         "method": metric.method.value,
     }
-
-
-class _Cases:
-    """The items that got worse by guard 1 or guard 2, those with the largest drops first."""
-
-    def __init__(self, decision: Decision) -> None:
-        self._comparison = decision.comparison
-        self._drops: dict[str, dict[str, Drop]] = {}
-        for drop in decision.drops:
-            self._drops.setdefault(drop.key, {})[drop.evaluator] = drop
-        regressed = {item.key for item in decision.comparison.items if item.change is Change.REGRESSED}
-        self._keys = regressed | set(self._drops)
-        self._metrics = {metric.name: metric for metric in decision.comparison.evaluators}
-
-    @property
-    def total(self) -> int:
-        return len(self._keys)
-
-    @cached_property
-    def trees(self) -> list[dict[str, Any]]:
-        cases = [self._case(item) for item in self._comparison.items if item.key in self._keys]
-        return [tree for _, _, tree in sorted(cases, key=lambda case: case[:2])]
-
-    def _case(self, item: ItemChange) -> tuple[float, int, dict[str, Any]]:
-        drops = []
-        worst = 0.0
-        for score in item.evaluators:
-            drop = self._drops.get(item.key, {}).get(score.name)
-            size = self._metrics[score.name].worsening(score.delta)
-            if drop is None and size <= self._comparison.config.epsilon:
-                continue
-            size = size if drop is None else drop.size
-            worst = max(worst, size)
-            drops.append((-size, _drop_tree(score, drop)))
-        tree = {
-            "datasetItemId": item.dataset_item_id,
-            "index": item.key if item.dataset_item_id is None else item.either.index_key,
-            "evaluatorDrops": [tree for _, tree in sorted(drops, key=lambda pair: pair[0])],
-        }
-        # Then in the order of the data set, so that the file is the same each time.
-        return -worst, item.either.index, {key: value for key, value in tree.items() if value is not None}
-
-
-def _drop_tree(score: ScoreChange, drop: Drop | None) -> dict[str, Any]:
-    tree = {
-        "evaluator": score.name,
-        "baselineMean": round_half_up_or_none(score.baseline_mean),
-        "candidateMean": round_half_up_or_none(score.candidate_mean),
-        "delta": None if score.candidate_mean is None else round_half_up(score.delta),
-        "error": None if drop is None else drop.error,
-    }
-    return {key: value for key, value in tree.items() if value is not None}

@@ -244,19 +244,44 @@ def _case(case: Tree) -> str:
     name = f"item {code(str(item))}" if item is not None else f"row {code(str(case.get('index', '?')))}"
     if case.get("input"):  # a server's names for items mean nothing to people
         name += f" ({plain(str(case['input']), _NAME)})"
+    if has_place(case):
+        name += f" at {code('{file}:{line}'.format_map(case))}"
     drops = [_drop(drop) for drop in case.get("evaluatorDrops") or []]
     more = f" and {len(drops) - 5} more" if len(drops) > 5 else ""
     return f"{name}: {', '.join(drops[:5])}{more}" if drops else f"{name}: no longer passes"
 
 
 def _drop(drop: Tree) -> str:
-    name = plain(str(drop.get("evaluator", "")), _NAME)
+    error = drop.get("error")
+    return _describe_drop(
+        drop, plain(str(drop.get("evaluator", "")), _NAME), None if error is None else plain(str(error), 120)
+    )
+
+
+def has_place(case: Tree) -> bool:
+    """Whether a verdict says where an item stands in its data set."""
+    return isinstance(case.get("file"), str) and isinstance(case.get("line"), int)
+
+
+def describe_case(case: Tree) -> str:
+    """Return what got worse about an item in a line of plain text."""
+    item = case.get("datasetItemId")
+    name = f"row {case.get('index', '?')}" if item is None else f"item {item}"
+    drops = [
+        _describe_drop(drop, str(drop.get("evaluator", "")), drop.get("error"))
+        for drop in case.get("evaluatorDrops") or []
+    ]
+    more = f" and {len(drops) - 5} more" if len(drops) > 5 else ""
+    return f"{name}: {', '.join(drops[:5])}{more}" if drops else f"{name}: no longer passes"
+
+
+def _describe_drop(drop: Tree, name: str, error: str | None) -> str:
     move = f"{name} {format_score(drop.get('baselineMean'))} →"
-    error, now = drop.get("error"), drop.get("candidateMean")
+    now = drop.get("candidateMean")
     if error is None:
         return f"{move} {format_score(now)}"
     also = "" if now is None else f"{format_score(now)} and "
-    return f"{move} {also}error: {plain(str(error), 120)}"
+    return f"{move} {also}error: {error}"
 
 
 def _evidence(tree: Tree) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -513,3 +514,29 @@ class TestConfirming:
     def test_without_a_way_to_run_again_it_is_refused_at_once(self, good):
         with pytest.raises(ConfigurationError, match="set rerun="):
             assert_no_regression(good, config=GateConfig(confirm=3))
+
+
+def test_a_verdict_says_where_items_that_got_worse_stand_in_the_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": f"id{number}", "input": f"q{number}", "expectedOutput": f"Q{number}"} for number in range(20)
+    ]
+    Path("data.jsonl").write_text("".join(f"\n{json.dumps(row)}" for row in rows))
+    data = Dataset.load("data.jsonl")
+
+    def judge(task):
+        return Experiment(data, task, [ExactMatch()], name="faq").run(quiet=True, journal=False)
+
+    gate = RegressionGate("faq", root=tmp_path, config=GateConfig(severity="any"))
+    gate.check(judge(str.upper))
+    verdict = gate.check(judge(lambda question: question if question == "q3" else question.upper()))
+
+    [case] = verdict.tree()["cases"]
+    assert (case["datasetItemId"], case["file"], case["line"]) == ("id3", "data.jsonl", 5)
+    assert "item `id3` at `data.jsonl:5`" in verdict.to_markdown()
+
+    Path("data.jsonl").unlink()  # as where a result is checked on another machine
+    [case] = gate.check(judge(lambda question: question if question == "q3" else question.upper())).tree()[
+        "cases"
+    ]
+    assert "line" not in case
