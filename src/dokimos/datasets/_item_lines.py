@@ -25,15 +25,15 @@ def find_item_lines(path: Path, examples: Sequence[Example[Any, Any]]) -> list[i
     An example is found by its id and its inputs; of equal ones, the first one is. None where it is not in
     the file, where the file is large or cannot be read, and where its format has no lines.
     """
-    wanted = {_key(example) for example in examples}
+    required = {_key(example) for example in examples}
     lines: dict[_Key, int] = {}
     try:
         if path.is_file() and path.stat().st_size <= _MAX_BYTES:
             for example, line in _read_with_lines(path):
                 key = _key(example)
-                if key in wanted:
+                if key in required:
                     lines.setdefault(key, line)
-                    if len(lines) == len(wanted):
+                    if len(lines) == len(required):
                         break
     except (DatasetError, OSError):
         pass  # what was found until then is right

@@ -91,7 +91,7 @@ def find_data_lines(
 ) -> dict[str, DataLine]:
     """Return where the items that got worse stand in the file of the data set, by their keys.
 
-    It is empty where the data set is no file of lines that is here.
+    It is empty where the data set is not a file of lines that is here.
     """
     uri = result.provenance.dataset_uri
     worse = [(item.key, item.either.example) for item in WorseItems(decision).items]
