@@ -235,3 +235,17 @@ async def test_a_busy_server_says_when_to_try_again(status, fields, answered):
 
     await app(scope, None, send)
     assert (messages[0]["status"], dict(messages[0]["headers"])[b"retry-after"].decode()) == answered
+
+
+def test_a_call_takes_one_place_of_those_that_the_server_has_and_is_counted_by_its_path(tmp_path):
+    app = create_app(ServerSettings(data_dir=tmp_path, max_requests=1))
+    mount_mcp(app)
+    call = {"name": "list_datasets", "arguments": {}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    with serving_app(app) as url:
+        request = urllib.request.Request(f"{url}/mcp", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as reply:
+            assert json.load(reply)["result"].get("isError") is not True
+        with urllib.request.urlopen(f"{url}/metrics") as reply:
+            counted = [line for line in reply.read().decode().splitlines() if "/mcp" in line]
+    assert any('route="/mcp"' in line and line.endswith(" 1.0") for line in counted), counted

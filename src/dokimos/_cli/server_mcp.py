@@ -13,6 +13,8 @@ from dokimos._http.api_client import ApiReply
 from dokimos._mcp.http import PATH, HttpRefusal, McpApp, Scope, is_same_site
 from dokimos._mcp.protocol import Endpoint
 from dokimos._mcp.server_tools import ServerTools
+from dokimos.server._api.http.admission import SLOT
+from dokimos.server._services.request_context import enter_route
 from dokimos.server._view.app_client import AppClient
 
 if TYPE_CHECKING:
@@ -37,11 +39,14 @@ def mount_mcp(app: FastAPI) -> None:
 
 async def _admit(app: FastAPI, scope: Scope) -> Endpoint:
     """Return the tools of a caller. Raises `HttpRefusal` for one who may not read."""
+    enter_route(PATH, {}, HTTPStatus.OK)
     headers = dict(scope["headers"])
     if not is_same_site(headers):
         raise HttpRefusal(403, "Pages of other sites may not call this endpoint.")
     forwarded = {name.decode(): headers[name].decode("latin-1") for name in _FORWARDED if name in headers}
-    client = AppClient(app, scope.get("client") or ("", 0))
+    # In the place of the call that they are for: a busy server would refuse parts of what it has admitted.
+    place = {SLOT: scope[SLOT]} if SLOT in scope else {}
+    client = AppClient(app, scope.get("client") or ("", 0), place)
     # A task has a context of its own, where the request is noted apart from the one that it is part of.
     probe = client.ask("GET", "/projects", query={"limit": 1}, headers=forwarded)
     _check_admission(await asyncio.create_task(probe))

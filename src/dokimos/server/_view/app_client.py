@@ -26,6 +26,8 @@ class AppClient:
     app: ASGIApp
     client: tuple[str, int] = _CLIENT
     """Where requests come from."""
+    scope: Mapping[str, object] = field(default_factory=dict)
+    """What else the application finds in the scope of each."""
 
     async def request(
         self,
@@ -74,6 +76,7 @@ class AppClient:
             "headers": [(name.lower().encode(), str(value).encode()) for name, value in fields.items()],
             "client": self.client,
             "server": None,
+            **self.scope,
         }
         await self.app(scope, exchange.receive, exchange.send)
         return ApiReply(exchange.status, exchange.headers, bytes(exchange.answer), path)

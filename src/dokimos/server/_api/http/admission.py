@@ -17,7 +17,8 @@ _PATIENCE_SECONDS: Final = 20.0
 """How long a request waits for one of the places of its kind; clients give up after 30 seconds."""
 _ALWAYS: Final = ("/actuator/", "/metrics")
 """What is answered however busy the server is: whoever looks after it asks these."""
-_SLOT: Final = "dokimos.slot"
+SLOT: Final = "dokimos.slot"
+"""Where a request has its slot; one that is a part of another, in this process, brings that one's."""
 
 
 class LongKind(Enum):
@@ -44,14 +45,14 @@ class AdmissionMiddleware:
         self._long = {kind: asyncio.Semaphore(_LONG_REQUESTS) for kind in LongKind}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(_ALWAYS):
+        if scope["type"] != "http" or SLOT in scope or scope["path"].startswith(_ALWAYS):
             await self._app(scope, receive, send)
             return
         if self._count >= self._limit:
             message = "The server is busy with as many requests as it admits at once; try again."
             await error_response(503, message, {"Retry-After": "1"})(scope, receive, send)
             return
-        slot = scope[_SLOT] = Slot(self)
+        slot = scope[SLOT] = Slot(self)
         try:
             await self._app(scope, receive, send)
         finally:
@@ -106,5 +107,5 @@ class Slot:
 
 def slot_of(request: Request) -> Slot:
     """Return the slot of a request."""
-    slot: Slot = request.scope[_SLOT]
+    slot: Slot = request.scope[SLOT]
     return slot
