@@ -1,0 +1,175 @@
+"""The Helm chart: templates, values and their schema agree, without Helm, which is not everywhere."""
+
+import json
+import re
+
+import jsonschema_rs
+import pytest
+import yaml
+from tests.deploy.deployment_files import DEPLOY, list_paths, list_stages, list_variables
+
+from dokimos import __version__
+
+CHART = DEPLOY / "helm" / "dokimos"
+ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
+FUNCTIONS = {
+    "contains", "default", "include", "join", "nindent", "not", "or", "printf", "quote", "replace",
+    "required", "ternary", "toJson", "toYaml", "trimSuffix", "trunc",
+}  # fmt: skip
+"""Those of Helm that the templates may use: the list grows only on purpose."""
+
+
+def load(name):
+    return yaml.safe_load((CHART / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def values():
+    return load("values.yaml")
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def templates():
+    return {path.name: path.read_text(encoding="utf-8") for path in (CHART / "templates").iterdir()}
+
+
+def list_leaves(tree, prefix=""):
+    """Yield the path of each value; lists and maps that users fill are values."""
+    for name, value in tree.items():
+        path = f"{prefix}.{name}" if prefix else name
+        if isinstance(value, dict) and value:
+            yield from list_leaves(value, path)
+        else:
+            yield path
+
+
+def is_within(path, other):
+    return f"{path}.".startswith(f"{other}.")
+
+
+def test_the_chart_has_the_version_of_the_package():
+    chart = load("Chart.yaml")
+
+    assert chart["version"] == chart["appVersion"] == __version__
+
+
+def test_templates_use_all_values_and_no_others(values, templates):
+    used = set(re.findall(r"\.Values\.([\w.]+)", "\n".join(templates.values())))
+    leaves = set(list_leaves(values))
+
+    assert {path for path in used if not any(is_within(leaf, path) for leaf in leaves)} == set()
+    assert {leaf for leaf in leaves if not any(is_within(leaf, path) for path in used)} == set()
+
+
+def test_blocks_are_closed_and_only_known_functions_are_called(templates):
+    text = "\n".join(templates.values())
+    defined = set(re.findall(r'define "([\w.]+)"', text))
+    for name, template in templates.items():
+        depth = 0
+        for action in ACTION.findall(template):
+            words = action.split()
+            depth += words[0] in ("if", "with", "range", "define")
+            depth -= words[0] == "end"
+            assert depth >= 0, name
+            bare = re.sub(r'"[^"]*"', "", action)
+            called = set(re.findall(r"(?:^|[(|]|\b(?:if|else if|with|include)\s)\s*([a-z]\w+)", bare))
+            assert called - {"if", "with", "range", "define", "end", "else"} <= FUNCTIONS, action
+        assert depth == 0, name
+        assert template.count("{{") == template.count("}}") == len(ACTION.findall(template)), name
+    assert set(re.findall(r'include "([\w.]+)"', text)) == defined
+
+
+def test_inserted_parts_are_indented_as_the_lines_around_them(templates):
+    for name, template in templates.items():
+        for line in template.splitlines():
+            match = re.search(r"\| nindent (\d+)", line)
+            if match is not None:
+                assert len(line) - len(line.lstrip()) == int(match[1]), f"{name}: {line}"
+
+
+def test_without_their_actions_templates_are_yaml(templates):
+    for name, template in templates.items():
+        if not name.endswith(".yaml"):
+            continue
+        lines = [
+            line
+            for line in template.splitlines()
+            if not re.fullmatch(r"\s*\{\{-? .* -?\}\}|\s*\{\{- end \}\}", line)
+        ]
+        tree = yaml.safe_load(ACTION.sub("x", "\n".join(lines)))
+        assert {"apiVersion", "kind", "metadata"} <= set(tree), name
+
+
+def test_the_variables_are_those_that_the_server_reads(templates):
+    given = re.findall(r"- name: ([A-Z][A-Z0-9_]+)$", templates["deployment.yaml"], re.MULTILINE)
+
+    assert len(given) > 20
+    assert len(given) == len(set(given))
+    assert set(given) <= list_variables()
+
+
+def test_the_probes_ask_for_what_the_server_answers(templates):
+    asked = set(re.findall(r"path: (/actuator\S*)", templates["deployment.yaml"]))
+
+    assert asked == {"/actuator/health/liveness", "/actuator/health/readiness"}
+    assert asked <= list_paths()
+
+
+def test_the_image_is_that_of_the_chart_and_runs_as_its_user(values):
+    user, group = list_stages("server")[-1].values("USER")[0].split(":")
+    context = values["podSecurityContext"]
+
+    assert values["image"]["repository"] == "dokimos/server"
+    assert values["image"]["tag"] == "", "the version of the chart"
+    assert (context["runAsUser"], context["runAsGroup"]) == (int(user), int(group))
+    assert values["terminationGracePeriodSeconds"] > values["drainSeconds"] + values["stopTimeoutSeconds"]
+    assert values["resources"]["limits"]["memory"] == "1Gi"
+
+
+def test_secrets_are_the_documented_entries_and_never_values(values):
+    assert values["secret"]["name"] == "dokimos-secrets"
+    assert values["secret"]["databasePasswordKey"] == "db-password"
+    assert values["secret"]["apiKeyKey"] == "api-key"
+    assert not [
+        leaf for leaf in list_leaves(values) if leaf.lower().endswith(("password", "secret", "token"))
+    ]
+
+
+def test_the_schema_names_each_value_and_accepts_the_defaults(values, schema):
+    jsonschema_rs.validator_for(schema).validate(values)
+    for path in list_leaves(values):
+        tree = schema
+        for name in path.split("."):
+            if "properties" not in tree:
+                break  # a map of Kubernetes
+            tree = tree["properties"][name]
+
+
+CHANGES = [
+    ({"replicaCount": 0}, False),
+    ({"replicas": 3}, False),
+    ({"image": {"repository": "dokimos/server", "tag": "latest"}}, False),
+    ({"secret": {"name": "dokimos-secrets", "databasePasswordKey": ""}}, False),
+    ({"secret": {"name": "own", "databasePasswordKey": "password", "databaseUrlKey": "url"}}, True),
+    ({"access": {"sharedRows": "closed"}}, False),
+    ({"access": {"publicUrl": "https://example.com/dokimos"}}, False),
+    ({"oidc": {"enabled": True}}, False),
+    (
+        {"oidc": {"enabled": True, "issuer": "https://id.example.com", "roleMap": {}, "defaultRole": ""}},
+        False,
+    ),
+    ({"oidc": {"enabled": True, "issuer": "https://id.example.com", "roleMap": {"ml": "BOSS"}}}, False),
+    ({"oidc": {"enabled": True, "issuer": "https://id.example.com", "roleMap": {"ml": "ADMIN"}}}, True),
+    ({"oidc": {"enabled": True, "issuer": "https://id.example.com", "defaultRole": "VIEWER"}}, True),
+    ({"comparisonMemoryMib": 100}, False),
+]
+
+
+@pytest.mark.parametrize(("change", "is_valid"), CHANGES, ids=lambda value: json.dumps(value))
+def test_the_schema_refuses_what_the_server_would(values, schema, change, is_valid):
+    assert jsonschema_rs.validator_for(schema).is_valid({**values, **change}) == is_valid
