@@ -114,6 +114,21 @@ def test_the_checks_of_health_ask_for_what_the_server_answers():
     assert HEALTH in list_paths()
 
 
+def test_the_page_on_mcp_mounts_what_the_image_uses():
+    page = (ROOT / "docs" / "guide" / "mcp.md").read_text(encoding="utf-8")
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    [server] = [
+        b["mcpServers"]["dokimos"] for b in blocks if b["mcpServers"]["dokimos"]["command"] == "docker"
+    ]
+    volumes = [word.split(":")[1] for word in server["args"] if ":/" in word]
+    home = list_stages("mcp-server")[0].pairs("ENV")["HOME"]
+    entry = json.loads(value_of("mcp-server", "ENTRYPOINT"))
+
+    assert "-i" in server["args"]
+    assert server["args"][-1] == f"dokimos/mcp-server:{__version__}"
+    assert volumes == [f"{home}/.dokimos", entry[entry.index("--allow") + 1]]
+
+
 class Health(BaseHTTPRequestHandler):
     """Answers with the status of the test."""
 
