@@ -36,8 +36,8 @@ ui:  ## Build the web interface from frontend/; needs Node 20.19 or newer.
 test: $(VENV)/.dev  ## Run the tests.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-long: $(VENV)/.dev  ## Test the server with many more drawn requests, on both databases (hours).
-	@DOKIMOS_LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 7200 tests/server
+test-long: $(VENV)/.dev  ## Test the server with many more drawn requests, on both databases, and its images (hours).
+	@DOKIMOS_LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 7200 tests/server tests/deploy
 
 test-local-model: $(VENV)/.dev  ## Run the judged evaluators on the model server at DOKIMOS_TEST_MODEL_URL.
 	@test -n "$$DOKIMOS_TEST_MODEL_URL" || { echo "Set DOKIMOS_TEST_MODEL_URL, such as http://127.0.0.1:8000/v1"; exit 1; }

@@ -72,7 +72,8 @@ class Client:
         """Send a request and return the parsed answer."""
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         while True:
-            self._connection.request(method, path, content, {"Content-Type": kind})
+            headers = {"Content-Type": kind, "Accept": "text/html" if path == "/" else "*/*"}
+            self._connection.request(method, path, content, headers)
             answer = self._connection.getresponse()
             text = answer.read()
             if answer.status == 503:

@@ -45,8 +45,8 @@ class BareRoot:
             lines += [f"mount --bind {path} {root}{path}", f"mount -o remount,bind,ro {root}{path}"]
         lines += [f"mount --bind /dev/{name} {root}/dev/{name}" for name in DEVICES]
         lines.append(f"mount -t proc proc {root}/proc")
-        lines += [f"mount --bind {root}{volume} {root}{volume}" for volume in self._volumes]
         if is_read_only:
+            lines += [f"mount --bind {root}{volume} {root}{volume}" for volume in self._volumes]
             lines.append(f"mount -o remount,bind,ro {root}")
         uid, gid = user.split(":")
         limits = (

@@ -140,7 +140,8 @@ def test_the_server_runs_without_rights_on_a_root_that_it_cannot_write(install):
         _, option, code = health_commands()["image"]
         check = subprocess.run([sys.executable, option, code], env={"SERVER_PORT": port}, capture_output=True)
         assert check.returncode == 0, check.stderr
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
+        page = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"Accept": "text/html"})
+        with urllib.request.urlopen(page, timeout=60) as page:
             assert b'<div id="root">' in page.read()
         body = json.dumps({"experimentName": "qa"}).encode()
         headers = {"Content-Type": "application/json"}

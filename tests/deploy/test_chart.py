@@ -6,7 +6,7 @@ import re
 import jsonschema_rs
 import pytest
 import yaml
-from tests.deploy.deployment_files import DEPLOY, list_paths, list_stages, list_variables
+from tests.deploy.deployment_files import DEPLOY, list_health_paths, list_stages, list_variables
 
 from dokimos import __version__
 
@@ -117,7 +117,7 @@ def test_the_probes_ask_for_what_the_server_answers(templates):
     asked = set(re.findall(r"path: (/actuator\S*)", templates["deployment.yaml"]))
 
     assert asked == {"/actuator/health/liveness", "/actuator/health/readiness"}
-    assert asked <= list_paths()
+    assert asked <= list_health_paths()
 
 
 def test_the_image_is_that_of_the_chart_and_runs_as_its_user(values):

@@ -25,7 +25,14 @@ def load(path, **variables):
         assert match[2] is not None, f"{match[0]} has no default"
         return variables.get(match[1]) or match[2]
 
-    return yaml.safe_load(REFERENCE.sub(expand, path.read_text(encoding="utf-8")))
+    def expand_all(node):
+        if isinstance(node, dict):
+            return {name: expand_all(value) for name, value in node.items()}
+        if isinstance(node, list):
+            return [expand_all(value) for value in node]
+        return REFERENCE.sub(expand, node) if isinstance(node, str) else node
+
+    return expand_all(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 def settings(**variables):

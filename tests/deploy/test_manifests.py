@@ -3,7 +3,7 @@
 import pytest
 from tests.deploy.deployment_files import (
     DEPLOY,
-    list_paths,
+    list_health_paths,
     list_stages,
     read_documents,
     read_settings,
@@ -81,7 +81,7 @@ def test_probes_and_services_find_the_server(documents):
 
     assert port["containerPort"] == settings_of(documents).port
     assert len(probes) >= 2
-    assert {probe["path"] for probe in probes} <= list_paths()
+    assert {probe["path"] for probe in probes} <= list_health_paths()
     assert {probe["port"] for probe in probes} <= names
     assert {each["targetPort"] for each in documents["Service"]["spec"]["ports"]} <= names
 
