@@ -47,6 +47,7 @@ SAMPLE_SECONDS: Final = 5.0
 SHOW_SECONDS: Final = 30.0
 PROJECT: Final = "soak"
 SETTINGS: Final = {"DOKIMOS_COMPARISON_MEMORY_MIB": "512", "DOKIMOS_TRACES_CREATE_PROJECTS": "true"}
+_BURST: Final = 32
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -106,6 +107,7 @@ class Load:
         run = client.call("POST", f"/api/v1/projects/{PROJECT}/runs", {"experimentName": "items"})["runId"]
         client.call("POST", f"/api/v1/runs/{run}/items", {"items": [item(0)]})
         client.close()
+        self._fill_pools(run)
         for thread in self._threads:
             thread.start()
 
@@ -113,6 +115,23 @@ class Load:
         self._stop.set()
         for thread in self._threads:
             thread.join(60)
+
+    def _fill_pools(self, run: str) -> None:
+        """Have the server open all its connections to the database, which it does when they are needed."""
+
+        def read() -> None:
+            client = Client(self._server, self.counts)
+            for _ in range(_BURST):
+                client.call("GET", f"/api/v1/runs/{run}?search=France")
+                client.call("GET", "/api/v1/projects")
+                client.call("GET", f"/api/v1/traces?project={PROJECT}")
+            client.close()
+
+        threads = [threading.Thread(target=read) for _ in range(_BURST)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def _run(self, work: Callable[[Client], None]) -> None:
         client = Client(self._server, self.counts)
@@ -296,17 +315,19 @@ def judge_samples(samples: list[Sample], duration: float) -> int:
     handles = round(median_of(last, "handles")) - round(median_of(first, "handles"))
     peak = max(sample.all_megabytes for sample in samples)
     print(
-        f"memory grew by {growth:+.2f} MB {'an hour' if duration >= LONG_SECONDS else ''} in the last "
+        f"memory grew by {growth:+.2f} MB{' an hour' if duration >= LONG_SECONDS else ''} in the last "
         f"{window / 60:.1f} minutes (budget {GROWTH_BUDGET:g}), handles by {handles:+d} (budget 0); "
         f"all processes held {peak:.0f} MB at most (limit {LIMIT_MEGABYTES})"
     )
-    has_grown = growth >= GROWTH_BUDGET or handles > 0
+    if peak >= LIMIT_MEGABYTES:
+        print("The server needs more memory than the documented deployment has.")
+        return 1
     if duration < JUDGED_SECONDS:
         print("Of less than 20 minutes, growth is not judged: caches are still being filled.")
-        has_grown = False
-    is_good = not has_grown and peak < LIMIT_MEGABYTES
-    print("The server holds what it held." if is_good else "The server does not stay within its limits.")
-    return 0 if is_good else 1
+        return 0
+    has_grown = growth >= GROWTH_BUDGET or handles > 0
+    print("The server grows." if has_grown else "The server does not grow.")
+    return int(has_grown)
 
 
 def median_of(samples: list[Sample], name: str) -> float:

@@ -9,7 +9,7 @@ import pytest
 from tests.deploy.deployment_files import DEPLOY, list_variables, read_settings
 
 UNIT = DEPLOY / "systemd" / "dokimos.service"
-EXAMPLE = DEPLOY / "systemd" / "dokimos.env.example"
+EXAMPLE = DEPLOY / "systemd" / "server.env.example"
 PROXIES = DEPLOY / "reverse-proxy"
 SETTING = re.compile(r"\b([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)=(\S+)")
 IDENTITY = ("X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups")
