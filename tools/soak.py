@@ -47,7 +47,9 @@ SAMPLE_SECONDS: Final = 5.0
 SHOW_SECONDS: Final = 30.0
 PROJECT: Final = "soak"
 SETTINGS: Final = {"DOKIMOS_COMPARISON_MEMORY_MIB": "512", "DOKIMOS_TRACES_CREATE_PROJECTS": "true"}
-_BURST: Final = 32
+FILL: Final = 20_000
+"""Items, and spans, that are there from the begin."""
+PROTOBUF: Final = "application/x-protobuf"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -102,12 +104,8 @@ class Load:
         self._threads = [threading.Thread(target=self._run, args=(work,), daemon=True) for work in works]
 
     def start(self) -> None:
-        """Start all clients, once there is something for them to read."""
-        client = Client(self._server, self.counts)
-        run = client.call("POST", f"/api/v1/projects/{PROJECT}/runs", {"experimentName": "items"})["runId"]
-        client.call("POST", f"/api/v1/runs/{run}/items", {"items": [item(0)]})
-        client.close()
-        self._fill_pools(run)
+        """Start all clients, once there is enough for them to read."""
+        self._fill()
         for thread in self._threads:
             thread.start()
 
@@ -116,22 +114,36 @@ class Load:
         for thread in self._threads:
             thread.join(60)
 
-    def _fill_pools(self, run: str) -> None:
-        """Have the server open all its connections to the database, which it does when they are needed."""
+    def _fill(self) -> None:
+        """Store more than the caches of the server hold, and read it with all connections to its database.
 
-        def read() -> None:
-            client = Client(self._server, self.counts)
-            for _ in range(_BURST):
-                client.call("GET", f"/api/v1/runs/{run}?search=France")
-                client.call("GET", "/api/v1/projects")
-                client.call("GET", f"/api/v1/traces?project={PROJECT}")
-            client.close()
-
-        threads = [threading.Thread(target=read) for _ in range(_BURST)]
+        Else both would be filled by and by, which looks like growth.
+        """
+        client = Client(self._server, self.counts)
+        run = client.call("POST", f"/api/v1/projects/{PROJECT}/runs", {"experimentName": "items"})["runId"]
+        for number in range(0, FILL, 100):
+            items = [item(each) for each in range(number, number + 100)]
+            client.call("POST", f"/api/v1/runs/{run}/items", {"items": items})
+        for export, _ in make_exports(TraceMaker(seed=2, projects=(PROJECT,)), FILL):
+            client.call("POST", "/api/v1/traces", export.SerializeToString(), kind=PROTOBUF)
+        client.close()
+        paths = [
+            f"/api/v1/runs/{run}?sort=latencyMs",
+            f"/api/v1/runs/{run}?search=country%20{FILL}",
+            f"/api/v1/traces?project={PROJECT}&size=200",
+            f"/api/v1/traces?project={PROJECT}&search=order",
+        ]
+        threads = [threading.Thread(target=self._read, args=(paths,)) for _ in range(16)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def _read(self, paths: list[str]) -> None:
+        client = Client(self._server, self.counts)
+        for path in paths * 3:
+            client.call("GET", path)
+        client.close()
 
     def _run(self, work: Callable[[Client], None]) -> None:
         client = Client(self._server, self.counts)
@@ -166,8 +178,7 @@ class Load:
         maker = TraceMaker(projects=(PROJECT,))
         for _ in self._turns(1.0):
             for export, spans in make_exports(maker, 100):
-                content = export.SerializeToString()
-                client.call("POST", "/api/v1/traces", content, kind="application/x-protobuf")
+                client.call("POST", "/api/v1/traces", export.SerializeToString(), kind=PROTOBUF)
                 self.counts["spans"] += spans
 
     def _read_pages(self, client: Client) -> None:
@@ -249,9 +260,9 @@ def start_limited(variables: dict[str, str]) -> Iterator[ServerProcess]:
 def soak(server: ServerProcess, duration: float) -> int:
     """Load a server for so many seconds, show how it goes, and return the exit code."""
     load = Load(server)
+    load.start()
     began = time.monotonic()
     samples: list[Sample] = []
-    load.start()
     try:
         shown = 0.0
         while (passed := time.monotonic() - began) < duration and load.failure is None:
