@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?= -n 4
 FRAMEWORKS ?=
 DEMO_SERVER_ARGS ?=
+SOAK ?= 20m
 PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python` overrides.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo demo-server pictures ui test test-long test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server validity budget clean
+.PHONY: help demo demo-server pictures ui test test-long test-local-model test-frameworks coverage check format lint types layers sizes docs bench bench-server soak validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +36,8 @@ ui:  ## Build the web interface from frontend/; needs Node 20.19 or newer.
 test: $(VENV)/.dev  ## Run the tests.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-long: $(VENV)/.dev  ## Test the server with many more drawn requests, on both databases (hours).
-	@DOKIMOS_LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 7200 tests/server
+test-long: $(VENV)/.dev  ## Test the server with many more drawn requests, on both databases, and its images (hours).
+	@DOKIMOS_LONG_TESTS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 7200 tests/server tests/deploy
 
 test-local-model: $(VENV)/.dev  ## Run the judged evaluators on the model server at DOKIMOS_TEST_MODEL_URL.
 	@test -n "$$DOKIMOS_TEST_MODEL_URL" || { echo "Set DOKIMOS_TEST_MODEL_URL, such as http://127.0.0.1:8000/v1"; exit 1; }
@@ -88,6 +89,9 @@ bench-server: $(VENV)/.dev  ## Measure the server, with five million items in it
 	@$(BIN)/python benchmarks/web_pages.py --items 100000
 	@$(BIN)/python benchmarks/server_backup.py --items 5000000
 	@$(BIN)/python benchmarks/install_budget.py server
+
+soak: $(VENV)/.dev  ## Put a server under mixed load, and see whether its memory grows (20 minutes, or SOAK=2h).
+	@$(BIN)/python tools/soak.py $(SOAK)
 
 validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (an hour).
 	@$(BIN)/python benchmarks/validity

@@ -43,6 +43,15 @@ class ServerProcess:
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
+    def count_handles(self) -> int:
+        """Return how many files and connections it has open."""
+        return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
+
     def cpu(self) -> float:
         """Return the CPU seconds that its threads have taken since they started."""
         tasks = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")

@@ -59,6 +59,7 @@ search_words = {
     "guide/notebooks": ("DataFrame", "pandas", "Colab"),
     "guide/rag": ("RAG", "faithfulness", "precision at k", "recall at k", "context relevance"),
     "guide/regression-gate": ("flaky", "quality gate"),
+    "guide/server-deployment": ("Docker", "docker compose", "Kubernetes", "Helm", "reverse proxy"),
     "guide/server-operation": ("Prometheus", "health check"),
     "guide/server-review": ("annotation", "human feedback"),
     "guide/server-traces": ("observability", "monitoring"),
