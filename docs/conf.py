@@ -66,6 +66,7 @@ search_words = {
     "guide/datasets": ("dataset", "golden set"),
     "guide/evaluators": ("custom metric", "metric", "assertion"),
     "guide/first-evaluation": ("getting started", "tutorial"),
+    "guide/how-it-works": ("architecture",),
     "guide/http-api": ("REST API", "OpenAPI", "Swagger", "endpoint"),
     "guide/judged-evaluators": ("LLM judge", "LLM as a judge", "hallucination", "G-Eval", "rubric"),
     "guide/judges": ("Ollama", "vLLM", "rate limit", "provider"),
@@ -78,6 +79,7 @@ search_words = {
     "guide/server-web": ("dashboard",),
     "guide/simulation": ("synthetic user",),
     "guide/statistics": ("p value", "sample size", "confidence interval"),
+    "guide/threat-model": ("security", "privacy"),
 }
 
 
