@@ -99,14 +99,15 @@ def body_of(operation):
 
 def answers_of(responses):
     """Return what the route answers: the shape of what it has done, and the errors that it can answer."""
-    rows = [
-        (code(status), answer_kind(response), paragraph(response["description"].replace(UNSAID, "")))
-        for status, response in sorted(responses.items())
-        if status < "400"
-    ]
-    errors = [error_of(status, response) for status, response in sorted(responses.items()) if status >= "400"]
-    parts = [table(["Status", "Answer", "Meaning"], rows)]
-    return "\n\n".join([*parts, f"Errors: {', '.join(errors)}."] if errors else parts)
+    answers = [answer_of(*each) for each in sorted(responses.items()) if each[0] < "400"]
+    errors = [error_of(*each) for each in sorted(responses.items()) if each[0] >= "400"]
+    lines = [f"Answer: {', '.join(answers)}."]
+    return "\n\n".join([*lines, f"Errors: {', '.join(errors)}."] if errors else lines)
+
+
+def answer_of(status, response):
+    text = paragraph(response["description"].replace(UNSAID, "")).rstrip(".")
+    return f"{code(status)} {answer_kind(response)}" + (f" ({text})" if text else "")
 
 
 def error_of(status, response):
@@ -160,7 +161,7 @@ def kind_of(schema):
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{anchor(name)})"
     if "enum" in schema:
-        return ", ".join(code(option) for option in schema["enum"])
+        return ", ".join(map(code, without_directions(schema["enum"])))
     if "const" in schema:
         return code(schema["const"])
     options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
@@ -171,6 +172,12 @@ def kind_of(schema):
     if isinstance(schema.get("additionalProperties"), dict) and "properties" not in schema:
         return f"map to {kind_of(schema['additionalProperties'])}"
     return word_of(schema) + bounds(schema)
+
+
+def without_directions(options):
+    """Leave out `name,asc` and `name,desc` beside `name`: what each parameter of this kind says of itself."""
+    orders = {f"{option}{direction}" for option in options for direction in (",asc", ",desc")}
+    return [option for option in options if option not in orders]
 
 
 def word_of(schema):

@@ -5,11 +5,12 @@
 const ADDRESS_MARK = "DOKIMOS_DOCS";
 
 const nameThisSite = (block) => {
-  const root = new URL(document.documentElement.dataset.content_root ?? "./", location.href);
   const texts = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const text = texts.currentNode;
-    if (text.data.includes(ADDRESS_MARK)) text.data = text.data.replaceAll(`${ADDRESS_MARK}/`, root.href);
+    if (!text.data.includes(ADDRESS_MARK)) continue;
+    const root = new URL(document.documentElement.dataset.content_root, location.href);
+    text.data = text.data.replaceAll(`${ADDRESS_MARK}/`, root.href);
   }
 };
 
