@@ -37,7 +37,8 @@ def add_footer(app, name, template, context, doctree):
 
 def write_beside_pages(app, error):
     if error is None and app.builder.name == "html":
-        write_agent_pages(Path(app.outdir), app.config.html_baseurl)
+        address = app.config.html_baseurl
+        write_agent_pages(Path(app.outdir), f"{address.rstrip('/')}/" if address else "")
 
 
 def write_agent_pages(folder, base=""):
@@ -45,7 +46,7 @@ def write_agent_pages(folder, base=""):
 
     Args:
         folder: The root of the site.
-        base: Its address, with which the links of `llms.txt` begin; without one they are relative.
+        base: Its address, which ends in `/`, for the links of `llms.txt`; without one they are relative.
     """
     texts = {name: twins.make_twin(name) for name in ("index", *twins.page_names())}
     for name, text in texts.items():

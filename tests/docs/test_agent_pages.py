@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+import pytest
 
 from dokimos._cli.main import COMMANDS, cli
 
@@ -17,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 CODE = re.compile(r"^(`{3,}).*?^\1|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 SKILL = DOCS / "skills" / "dokimos" / "SKILL.md"
-COMMAND = re.compile(r"\bdokimos ((?:[a-z][a-z-]*(?: |$))+)?([^`\n]*)")
+COMMAND = re.compile(r"\bdokimos ((?:[a-z][a-z-]*(?: |$))+)?(.*)", re.MULTILINE)
 
 
 @cache
@@ -132,14 +133,14 @@ def test_the_indexes_list_the_skill_with_all_its_files(docs_modules, tmp_path):
     assert newer["digest"] == f"sha256:{sha256(written.read_bytes()).hexdigest()}"
 
 
-def test_each_command_and_option_in_the_skill_exists():
-    code = "\n".join(
-        match[0].strip("`")
-        for match in CODE.finditer(SKILL.read_text(encoding="utf-8"))
-        if "dokimos" in match[0]
-    )
-    used = [(words.split(), rest) for words, rest in COMMAND.findall(code) if words]
-    assert {words[0] for words, _ in used if words[0] not in COMMANDS} == set()
+@pytest.mark.parametrize("path", [SKILL, DOCS / "guide" / "coding-agents.md"], ids=["skill", "prompt"])
+def test_each_command_and_option_that_agents_are_told_exists(path):
+    code = "\n".join(match[0] for match in CODE.finditer(path.read_text(encoding="utf-8")))
+    lines = re.sub(r"\n {3,}", " ", code).replace("`", "\n")
+    used = [(words.split(), rest) for words, rest in COMMAND.findall(lines) if words]
+
+    assert len(used) >= 5
+    assert {words[0] for words, _ in used} <= set(COMMANDS)
     for words, rest in used:
         command = cli.get_command(click.Context(cli), words[0])
         members = [command, *getattr(command, "commands", {}).values()]  # `gate` and `test` have a usual one
