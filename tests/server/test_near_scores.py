@@ -134,5 +134,8 @@ def test_the_evaluators_of_other_runs_are_not_read_for_the_ranking(api):
     statement, parameters = note_statements(api, rank)[-1]
     assert "GROUP BY evaluations.item_id" in statement
     assert "run_evaluators.run_id IN (" in statement
-    named = {str(each).replace("-", "") if not isinstance(each, bytes) else each.hex() for each in parameters}
+    named = {
+        str(each).replace("-", "") if isinstance(each, str | int) else bytes(each).hex()
+        for each in parameters
+    }
     assert {run.replace("-", "") for run in runs} <= named
