@@ -15,7 +15,7 @@ export function ItemToReview({ item, place, total }: { item: QueueItem; place: n
         <h2><Link className="link" to="/runs/$runId" params={{ runId: item.runId }}>{shown(item.experimentName)}</Link></h2>
         <span className="label">{shown(item.projectName)} · <Time value={item.createdAt} /></span>
         {item.sampled && <span className="tag" title="Chance drew it from all items that wait, so it counts for estimates">random draw</span>}
-        <span className="label right">{place} of {total}</span>
+        {place > 0 && <span className="label right">{place} of {total}</span>}
       </div>
       <h3>Input</h3>
       <Text>{textOf(item.input)}</Text>
