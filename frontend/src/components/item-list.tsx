@@ -8,7 +8,7 @@ import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
-import { type Column, type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
+import { type Column, type Counts, type Order, type Outcome, type Outline, chooseScored, placeOf, readOutline, select } from "../lib/outline";
 import { Failure, SearchField, Sign, State } from "./bits";
 import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SavedViews } from "./saved-views";
@@ -53,12 +53,17 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
       resetScroll: false,
     });
   };
+  const scored = useMemo(() => chooseScored(outline, [search.evaluator, order.startsWith("score:") ? order.slice("score:".length) : undefined]), [outline, search.evaluator, order]);
+  const columns = useMemo(() => scored.slice(0, MOST_SCORES_IN_ROW), [scored]);
   const [areAllShown, setAreAllShown] = useState(false);
   const failing = outline.columns.filter((one) => one.outcomes.includes("f"));
   const toggle = <T,>(now: T | undefined, one: T) => (now === one ? undefined : one);
   return (
     <section>
-      <div className="sec"><h2>Items</h2><span className="label">{count(positions.length)} of {count(outline.size)}</span></div>
+      <div className="sec"><h2>Items</h2><span className="label">
+          {count(positions.length)} of {count(outline.size)}
+          {columns.length < scored.length && ` · scores of ${count(columns.length)} of ${count(scored.length)} evaluators; the one that filters or sorts comes first`}
+        </span></div>
       <div className="bar">
         <SearchField
           label="Search items"
@@ -114,7 +119,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
         ) : positions.length === 0 ? (
           <State title="No item is found"><p>Other filters or another search may find some.</p></State>
         ) : (
-          <Rows run={run} outline={outline} version={version} positions={positions} current={search.item} onOpen={onOpen} />
+          <Rows run={run} outline={outline} columns={columns} version={version} positions={positions} current={search.item} onOpen={onOpen} />
         )}
       </div>
     </section>
@@ -124,13 +129,14 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
 interface RowsProps {
   readonly run: Run;
   readonly outline: Outline;
+  readonly columns: readonly Column[];
   readonly version: string;
   readonly positions: readonly number[];
   readonly current: string | undefined;
   readonly onOpen: (place: string) => void;
 }
 
-function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) {
+function Rows({ run, outline, columns, version, positions, current, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const isPrinting = usePrinting();
   const list = useVirtualizer({
@@ -152,7 +158,6 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
   const answers = useQueries({ queries: Array.from({ length: last - first + 1 }, (_, index) => read(first + index)) });
   const items = new Map(answers.flatMap((answer) => answer.data ?? []).map((item) => [`${item.ordinal}.${item.repetition}`, item]));
   const failed = answers.find((answer) => answer.isLoadingError);
-  const columns = useMemo(() => outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW), [outline]);
   useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
     const step = stepOf(event);

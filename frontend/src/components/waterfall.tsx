@@ -156,14 +156,21 @@ function describeUsage({ tokensIn, tokensOut }: SpanSummary): string | undefined
   return tokensIn === null && tokensOut === null ? undefined : `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out`;
 }
 
-/** What rules said of a span, beside its name. */
+const MOST_MARKS = 3;
+
+/** What rules said of a span, beside its name; all of it stands in the drawer of the span. */
 function Marks({ jobs }: { jobs: readonly EvalJob[] | undefined }) {
   if (jobs === undefined) return null;
-  return jobs.slice(0, 3).map((job) => {
-    const outcome = outcomeOfJob(job);
-    const sign = outcome === "pass" ? "✓" : outcome === "fail" ? "✗" : outcome === "error" ? "!" : "–";
-    return <span key={job.id} className={`label ${outcome}`}>{sign} {shown(cut(job.evaluatorName, 24))}</span>;
-  });
+  return (
+    <>
+      {jobs.slice(0, MOST_MARKS).map((job) => {
+        const outcome = outcomeOfJob(job);
+        const sign = outcome === "pass" ? "✓" : outcome === "fail" ? "✗" : outcome === "error" ? "!" : "–";
+        return <span key={job.id} className={`label ${outcome}`}>{sign} {shown(cut(job.evaluatorName, 24))}</span>;
+      })}
+      {jobs.length > MOST_MARKS && <span className="label">+{count(jobs.length - MOST_MARKS)}</span>}
+    </>
+  );
 }
 
 function useNarrow(): boolean {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countOutcomes, findWorst, histogram, quantile, readOutline, select, wilson } from "./outline";
+import { chooseScored, countOutcomes, findWorst, histogram, quantile, readOutline, select, wilson } from "./outline";
 
 const outline = readOutline({
   ordinals: [0, 1, 2, 3, 3],
@@ -24,6 +24,15 @@ describe("order and filters of items", () => {
     expect(select(outline, { ...all, order: "ordinal" })).toEqual([0, 1, 2, 3, 4]);
     expect(select(outline, { ...all, order: "slowest" })).toEqual([2, 4, 3, 0, 1]);
     expect(select(outline, { ...all, order: "score:tone" })).toEqual([4, 1, 3, 0, 2]);
+  });
+
+  it("shows the scores of those that judge, and those of a chosen one first, though it only informs", () => {
+    const informing = { name: "length", scores: [1, 2, 3, 4, 5], outcomes: "iiiii" };
+    const columns = [...outline.columns, informing];
+    const names = (chosen?: string) => chooseScored({ ...outline, columns }, [chosen]).map((one) => one.name);
+    expect(names()).toEqual(["exact", "tone", "facts"]);
+    expect(names("facts")).toEqual(["facts", "exact", "tone"]);
+    expect(names("length")).toEqual(["length", "exact", "tone", "facts"]);
   });
 
   it("filters by outcome, by evaluator and by what a search found", () => {

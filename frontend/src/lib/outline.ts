@@ -87,6 +87,12 @@ export function select(outline: Outline, filter: Filter, found: ReadonlySet<stri
   );
 }
 
+/** The evaluators whose scores a row may show: those that judge, those of the names first, which need not judge. */
+export function chooseScored(outline: Outline, names: readonly (string | undefined)[]): Column[] {
+  const first = outline.columns.filter((one) => names.includes(one.name));
+  return [...first, ...outline.columns.filter((one) => /[pf]/.test(one.outcomes) && !first.includes(one))];
+}
+
 /** Which item stands at a position: its ordinal and its repetition. */
 export function placeOf(outline: Outline, position: number): string {
   return `${outline.ordinals[position]}.${outline.repetitions[position]}`;

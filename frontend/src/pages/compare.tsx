@@ -3,7 +3,7 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import {
-  type DiffSummary, type Run, type RunSummary, baselineQuery, diffQuery, itemAttributesQuery, outlineQuery, runQuery, runsQuery,
+  type DiffSummary, RUNS_LISTED, type Run, type RunSummary, baselineQuery, diffQuery, itemAttributesQuery, outlineQuery, runQuery, runsQuery,
   trendsQuery,
 } from "../api/queries";
 import { type Change, ChangeChart } from "../charts/charts";
@@ -104,6 +104,7 @@ function RunPickers({ runs, baseline, candidates }: PickersProps) {
       )}
       {baseline !== undefined && candidates.length + 1 < MOST_RUNS && options.some((run) => !taken.has(run.id)) &&
         picker("Add run", "", (next) => next !== "" && go(baseline, [...candidates, next]))}
+      {runs.length >= RUNS_LISTED && <span className="label">Of the latest {count(RUNS_LISTED)} runs; older ones are chosen in the list of the <Link className="link" to="/experiments/$experimentId" params={{ experimentId }}>experiment</Link>.</span>}
     </div>
   );
 }
