@@ -34,7 +34,8 @@ export function ItemDrawer({ run, place, version, onClose }: Props) {
           <h2 className="cut">{item === undefined ? `#${ordinal}` : shown(nameOf(item))}</h2>
         </>
       }
-      foot={item !== undefined && <Foot run={run} item={item} version={version} />}
+      // Another item is another form: what was not saved, and what can be undone, belongs to this one.
+      foot={item !== undefined && <Foot key={item.id} run={run} item={item} version={version} />}
     >
       {query.isPending && <Loading />}
       {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
