@@ -334,6 +334,33 @@ def test_what_has_no_room_for_all_evaluators_says_so_and_shows_them(visit, serve
     page.locator("svg.heat title", has_text="evaluator").first.wait_for(state="attached")
     assert page.locator("svg.heat g").count() == 45
     assert "⟨U+202E⟩" in page.locator("svg.heat").text_content()
+    page.get_by_label("Order").select_option("score:evaluator 3")
+    page.get_by_label("scores from").fill("0.5")
+    page.get_by_text("No item is found").wait_for()
+    page.wait_for_url("**low=0.5**")
+
+
+def test_what_is_done_to_an_item_or_typed_about_a_run_touches_nothing_else(visit, run, server):
+    page = visit(f"/runs/{run}?item=0.0")
+    drawer = page.get_by_role("complementary", name="Item")
+    page.route("**/review", lambda route: route.fulfill(status=500, json={"message": "full"}))
+    drawer.get_by_role("button", name="✓ Correct").click()
+    drawer.get_by_role("alert").get_by_text("The verdict was not saved").wait_for()
+    drawer.get_by_role("button", name="Next item").click()
+    drawer.get_by_role("heading", name="#1").wait_for()
+    assert drawer.get_by_role("alert").count() == 0  # it would be sent for the other item
+    page.keyboard.press("k")
+    drawer.get_by_role("heading", name="#0").wait_for()
+    page.keyboard.press("Escape")
+    page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
+
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Notes").fill("mine")
+    call(server, "PATCH", f"/runs/{run}/description", {"tags": ["theirs"]})
+    page.get_by_role("button", name="Save description").click()
+    page.locator(".notes", has_text="mine").wait_for()
+    described = call(server, "GET", f"/runs/{run}?size=1")
+    assert (described["notes"], described["tags"]) == ("mine", ["theirs"])
 
 
 def test_what_is_changed_in_one_tab_is_seen_in_the_other(visit, run):

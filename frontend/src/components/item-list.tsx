@@ -32,28 +32,33 @@ interface Props {
   readonly counts: Counts;
   readonly version: string;
   readonly onOpen: (place: string) => void;
+  /** Hears which items are in the list, in their order. */
+  readonly onOrder: (positions: readonly number[]) => void;
 }
 
-export function ItemList({ run, outline, counts, version, onOpen }: Props) {
+export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Props) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const wanted = useDeferredValue(search.search ?? "");
   const matches = useQuery({ ...outlineQuery(run.id, version, wanted), enabled: wanted !== "" });
   const order: Order = search.order ?? "worst";
+  const scoreOf = order.startsWith("score:") ? order.slice("score:".length) : null;
   const positions = useMemo(() => {
     const answer = wanted === "" || matches.data === undefined ? null : readOutline(matches.data);
     const found = answer && new Set(answer.ordinals.map((_, position) => placeOf(answer, position)));
-    const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order };
+    const range = scoreOf === null ? null : { evaluator: scoreOf, low: search.low ?? null, high: search.high ?? null };
+    const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order, range };
     return select(outline, filter, found);
-  }, [outline, search.outcome, search.evaluator, order, wanted, matches.data]);
-  const change = (next: Partial<typeof search>) => {
+  }, [outline, search.outcome, search.evaluator, search.low, search.high, scoreOf, order, wanted, matches.data]);
+  useEffect(() => onOrder(positions), [positions, onOrder]);
+  const change = (next: { [name in keyof typeof search]?: (typeof search)[name] | undefined }) => {
     void navigate({
       search: (old) => Object.fromEntries(Object.entries({ ...old, ...next }).filter(([, one]) => one !== undefined)),
       replace: true,
       resetScroll: false,
     });
   };
-  const scored = useMemo(() => chooseScored(outline, [search.evaluator, order.startsWith("score:") ? order.slice("score:".length) : undefined]), [outline, search.evaluator, order]);
+  const scored = useMemo(() => chooseScored(outline, [search.evaluator, scoreOf ?? undefined]), [outline, search.evaluator, scoreOf]);
   const columns = useMemo(() => scored.slice(0, MOST_SCORES_IN_ROW), [scored]);
   const [areAllShown, setAreAllShown] = useState(false);
   const failing = outline.columns.filter((one) => one.outcomes.includes("f"));
@@ -75,7 +80,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
           className="field"
           aria-label="Order"
           value={order}
-          onChange={(event) => change({ order: event.target.value === "worst" ? undefined : (event.target.value as Order) })}
+          onChange={(event) => change({ order: event.target.value === "worst" ? undefined : (event.target.value as Order), low: undefined, high: undefined })}
         >
           <option value="worst">Worst first</option>
           <option value="ordinal">As in the dataset</option>
@@ -84,6 +89,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             <option key={one.name} value={`score:${one.name}`}>Lowest {one.name} first</option>
           ))}
         </select>
+        {scoreOf !== null && <ScoreRange key={scoreOf} low={search.low} high={search.high} onChange={change} />}
       </div>
       <div className="bar" role="group" aria-label="Filters">
         {CHIPS.filter(([outcome]) => counts[outcome] > 0).map(([outcome, label]) => (
@@ -123,6 +129,23 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
         )}
       </div>
     </section>
+  );
+}
+
+interface RangeProps {
+  readonly low: number | undefined;
+  readonly high: number | undefined;
+  readonly onChange: (next: { low?: number | undefined } | { high?: number | undefined }) => void;
+}
+
+/** Between which scores the items are that one wants to see. */
+function ScoreRange({ low, high, onChange }: RangeProps) {
+  const read = (text: string) => (text.trim() === "" || !Number.isFinite(Number(text)) ? undefined : Number(text));
+  return (
+    <span className="score-range">
+      <label>scores from <input className="field" type="number" step="any" value={low ?? ""} onChange={(event) => onChange({ low: read(event.target.value) })} /></label>
+      <label>to <input className="field" type="number" step="any" value={high ?? ""} onChange={(event) => onChange({ high: read(event.target.value) })} /></label>
+    </span>
   );
 }
 

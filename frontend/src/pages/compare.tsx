@@ -10,6 +10,7 @@ import { type Change, ChangeChart } from "../charts/charts";
 import { Failure, Loading, State } from "../components/bits";
 import { CompareItems } from "../components/compare-items";
 import { Slices } from "../components/compare-slices";
+import { Costs } from "../components/compare-costs";
 import { Crumbs } from "../components/shell";
 import { count, cut, plural, points, rate, shown, time } from "../lib/format";
 import { type Outcome, readOutline } from "../lib/outline";
@@ -167,6 +168,7 @@ function Comparison({ experimentId, baseline, candidates }: ComparisonProps) {
           <div className="panel pad"><ChangeChart changes={changesOf(summary)} /></div>
         </section>
       )}
+      <Costs pairing={pairing} runs={described} />
       <Slices pairing={pairing} runs={described} />
       <CompareItems pairing={pairing} runs={described} />
     </>
