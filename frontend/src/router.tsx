@@ -67,6 +67,9 @@ export interface RunSearch {
   /** Between which scores of the evaluator by which the items are sorted. */
   readonly low?: number;
   readonly high?: number;
+  /** The key of the metadata by which the pass rate is shown, and the value whose items are listed. */
+  readonly slice?: string;
+  readonly value?: string;
   /** The item that is open, as `ordinal` or `ordinal.repetition`. */
   readonly item?: string;
 }
@@ -89,6 +92,8 @@ export const runRoute = createRoute({
       order: isOrder ? (order as Order) : undefined,
       low: bound(search["low"]),
       high: bound(search["high"]),
+      slice: text(search["slice"]),
+      value: text(search["value"]),
       item: text(search["item"]),
     });
   },

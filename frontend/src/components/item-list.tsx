@@ -3,7 +3,7 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
-import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
+import { type Item, type Run, itemAttributesQuery, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { usePrinting } from "../lib/printing";
@@ -42,14 +42,18 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
   const wanted = useDeferredValue(search.search ?? "");
   const matches = useQuery({ ...outlineQuery(run.id, version, wanted), enabled: wanted !== "" });
   const order: Order = search.order ?? "worst";
+  const { slice, value } = search;
+  const attributes = useQuery({ ...itemAttributesQuery(run.id, version), enabled: slice !== undefined && value !== undefined });
   const scoreOf = order.startsWith("score:") ? order.slice("score:".length) : null;
   const positions = useMemo(() => {
     const answer = wanted === "" || matches.data === undefined ? null : readOutline(matches.data);
     const found = answer && new Set(answer.ordinals.map((_, position) => placeOf(answer, position)));
     const range = scoreOf === null ? null : { evaluator: scoreOf, low: search.low ?? null, high: search.high ?? null };
     const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order, range };
-    return select(outline, filter, found);
-  }, [outline, search.outcome, search.evaluator, search.low, search.high, scoreOf, order, wanted, matches.data]);
+    const chosen = select(outline, filter, found);
+    const column = value === undefined ? undefined : attributes.data?.metadata.find((one) => one.name === slice);
+    return column === undefined ? chosen : chosen.filter((position) => String(column.values[column.codes[position] ?? -1]) === value);
+  }, [outline, slice, value, attributes.data, search.outcome, search.evaluator, search.low, search.high, scoreOf, order, wanted, matches.data]);
   useEffect(() => onOrder(positions), [positions, onOrder]);
   const change = (next: { [name in keyof typeof search]?: (typeof search)[name] | undefined }) => {
     void navigate({
@@ -114,6 +118,9 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
             failed {shown(one.name)}
           </button>
         ))}
+        {slice !== undefined && value !== undefined && (
+          <button type="button" className="chip" aria-pressed onClick={() => change({ value: undefined })}>{shown(slice)}: {shown(cut(value, 40))} ×</button>
+        )}
         {failing.length > MOST_CHIPS && !areAllShown && (
           <button type="button" className="chip" onClick={() => setAreAllShown(true)}>{count(failing.length - MOST_CHIPS)} more that failed</button>
         )}

@@ -13,6 +13,7 @@ import { ItemDrawer } from "../components/item-drawer";
 import { ItemList } from "../components/item-list";
 import { JudgeJobs } from "../components/judge-jobs";
 import { RunActions } from "../components/run-actions";
+import { RunSlices } from "../components/run-slices";
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, rate, shown, textOf } from "../lib/format";
@@ -148,6 +149,7 @@ function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
       <LookFirst run={run} outline={outline} version={version} onOpen={open} />
       <JudgeJobs run={run} isAdding={isJudging} onClose={onJudged} />
       <EvaluatorTable run={run} outline={outline} />
+      <RunSlices run={run} outline={outline} version={version} />
       <HumanCheck run={run} />
       {outline.columns.length > 0 && (
         <section className="hide-s">
