@@ -55,11 +55,15 @@ def test_an_item_that_replaces_another_counts(api):
     assert numbers(queue(api, near=0.05)) == [0]
 
 
-def test_a_run_that_an_earlier_version_wrote_to_is_read(api):
+@pytest.mark.parametrize(
+    "counted_before",
+    [{"score_count": 2, "score_sum": 1.5}, {"score_count": 1, "score_sum": 0.5}],
+    ids=["added", "replaced"],
+)
+def test_a_run_that_an_earlier_version_wrote_to_is_read(api, counted_before):
     run = start(api, item(0, FAR))
-    write(api, update(RUN_EVALUATORS).values(nearest_count=0))  # as its scores would be counted there
-    earlier = "UPDATE evaluations SET score = 0.5"
-    write(api, text(earlier))
+    write(api, update(RUN_EVALUATORS).values(counted_before))  # as it would count another score
+    write(api, text("UPDATE evaluations SET score = 0.5"))
     add(api, run, item(1, FAR))
     assert numbers(queue(api, near=0.05)) == [0]
 
