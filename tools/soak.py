@@ -313,8 +313,8 @@ def describe(sample: Sample, counts: Counter[str]) -> str:
 def judge_samples(samples: list[Sample], duration: float) -> int:
     """Print how much the server has grown, and return the exit code.
 
-    What it holds at the beginning and at the end of the window is the median of a sixth of it: single samples say
-    how many requests were under way.
+    What it holds at the beginning and at the end of the window is the median of a sixth of it: single samples
+    say how many requests were under way.
     """
     window = min(WINDOW_SECONDS, duration * 0.75) if duration < LONG_SECONDS else duration - WINDOW_SECONDS
     late = [sample for sample in samples if sample.at >= duration - window]
