@@ -46,9 +46,10 @@ def write_agent_pages(folder, base=""):
 
     Args:
         folder: The root of the site.
-        base: Its address, which ends in `/`, for the links of `llms.txt`; without one they are relative.
+        base: Its address, which ends in `/`, for prompts and the links of `llms.txt`; without one, links
+            are relative.
     """
-    texts = {name: twins.make_twin(name) for name in ("index", *twins.page_names())}
+    texts = {name: twins.make_twin(name, base) for name in ("index", *twins.page_names())}
     for name, text in texts.items():
         _write(folder / f"{name}.md", text)
     _write(folder / "llms.txt", index_of_pages(texts, base))

@@ -14,6 +14,7 @@ FENCE = re.compile(
 DIRECTIVE = re.compile(r"\{([\w-]+)\}\s*(.*)")
 CONTAINER = re.compile(r"^:{3,}.*\n\n?", re.MULTILINE)
 LABEL = re.compile(r"^\([\w-]+\)=\n", re.MULTILINE)
+SITE = "DOKIMOS_DOCS/"  # in prompts: what copy.js replaces on a page
 LINK = re.compile(r"(?<=\]\()([^()\s]+)(?=\))")
 OPTION = re.compile(r"^:([\w-]+):[ ]*(.*)$", re.MULTILINE)
 
@@ -70,12 +71,15 @@ def summary_of(text):
     return re.match(r".*?[.:?](?= [A-Z]|$)|.*", plain)[0].rstrip(":")
 
 
-def make_twin(name):
-    """Return the Markdown twin of a page, with a footer that says where the rest is."""
+def make_twin(name, site=""):
+    """Return the Markdown twin of a page, with a footer that says where the rest is.
+
+    Prompts name the address of the site, where it is known; it ends in `/`.
+    """
     root = "../" * name.count("/")
     text = _resolve_blocks(name, fill_parts(read_source(name)))
     text = LABEL.sub("", change_links(text, lambda link: _resolve_link(name, link)))
-    text = re.sub(r"\n{3,}", "\n\n", text).strip()
+    text = re.sub(r"\n{3,}", "\n\n", text).strip().replace(SITE, site or SITE)
     return f"{text}\n\n---\n\n{agents_footer(root)}\n"
 
 

@@ -48,7 +48,7 @@ SHOW_SECONDS: Final = 30.0
 PROJECT: Final = "soak"
 SETTINGS: Final = {"DOKIMOS_COMPARISON_MEMORY_MIB": "512", "DOKIMOS_TRACES_CREATE_PROJECTS": "true"}
 FILL: Final = 20_000
-"""Items, and spans, that are there from the begin."""
+"""Items, and spans, that are there from the start."""
 PROTOBUF: Final = "application/x-protobuf"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
@@ -313,8 +313,8 @@ def describe(sample: Sample, counts: Counter[str]) -> str:
 def judge_samples(samples: list[Sample], duration: float) -> int:
     """Print how much the server has grown, and return the exit code.
 
-    What it holds at the begin and at the end of the window is the median of a sixth of it: single samples say
-    how many requests were under way.
+    What it holds at the beginning and at the end of the window is the median of a sixth of it: single samples
+    say how many requests were under way.
     """
     window = min(WINDOW_SECONDS, duration * 0.75) if duration < LONG_SECONDS else duration - WINDOW_SECONDS
     late = [sample for sample in samples if sample.at >= duration - window]

@@ -168,9 +168,22 @@ def require_value(message, value):
     return value
 
 
+def refuse_values(message):
+    """Fail as an installation does."""
+    raise AssertionError(message)
+
+
 FUNCTIONS = {
+    "addf": lambda *numbers: float(sum(numbers)),
+    "and": lambda *values: next((value for value in values if not value), values[-1]),
     "contains": lambda part, text: part in text,
     "default": lambda default, value: value or default,
+    "div": lambda number, divisor: number // divisor,
+    "fail": refuse_values,
+    "float64": float,
+    "ge": lambda number, other: number >= other,
+    "gt": lambda number, other: number > other,
+    "int": int,
     "join": lambda separator, values: separator.join(values),
     "nindent": lambda spaces, text: "".join(f"\n{' ' * spaces}{line}" for line in text.split("\n")),
     "not": lambda value: not value,

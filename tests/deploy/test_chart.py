@@ -90,6 +90,8 @@ def test_the_schema_names_each_value_and_accepts_the_defaults(values, schema):
             tree = tree["properties"][name]
 
 
+PLAIN = {"enabled": True, "issuer": "http://id.test", "defaultRole": "VIEWER"}
+"""An identity provider without TLS, which the server calls only where a variable names its host."""
 CHANGES = [
     ({"replicaCount": 0}, False),
     ({"replicas": 3}, False),
@@ -98,7 +100,20 @@ CHANGES = [
     ({"secret": {"name": "own", "databasePasswordKey": "password", "databaseUrlKey": "url"}}, True),
     ({"access": {"sharedRows": "closed"}}, False),
     ({"access": {"publicUrl": "https://example.com/dokimos"}}, False),
+    ({"access": {"publicUrl": "https://example.com?tenant=a"}}, False),
+    ({"access": {"publicUrl": "https://example.com:8443/"}}, True),
     ({"oidc": {"enabled": True}}, False),
+    ({"oidc": PLAIN}, False),
+    ({"oidc": PLAIN, "extraEnv": [{"name": "DOKIMOS_PUBLIC_METRICS", "value": "true"}]}, False),
+    ({"oidc": PLAIN, "extraEnv": [{"name": "DOKIMOS_ALLOWED_PRIVATE_HOSTS", "value": "id.test"}]}, True),
+    ({"oidc": PLAIN, "extraEnvFrom": [{"secretRef": {"name": "more"}}]}, True),
+    ({"oidc": {**PLAIN, "issuer": "https://id.test/realms/a?b=c"}}, False),
+    ({"grpc": {"enabled": True, "port": 8080}}, False),
+    ({"grpc": {"enabled": True, "port": 4318}}, True),
+    ({"log": {"level": "WARNING"}}, True),
+    ({"log": {"level": "LOUD"}}, False),
+    ({"startupSeconds": 1800}, True),
+    ({"startupSeconds": 7}, False),
     (
         {"oidc": {"enabled": True, "issuer": "https://id.example.com", "roleMap": {}, "defaultRole": ""}},
         False,

@@ -133,6 +133,23 @@ def test_parts_that_are_turned_off_are_not_there():
     assert pod_of(documents)["serviceAccountName"] == "default"
 
 
+def test_a_single_server_has_no_disruption_budget_that_keeps_its_node_from_being_drained():
+    assert "PodDisruptionBudget" not in Chart(FOLDER, {"replicaCount": 1}).render()
+    assert "PodDisruptionBudget" in Chart(FOLDER, {"replicaCount": 2}).render()
+
+
+def test_pods_without_time_to_stop_are_an_error_of_the_installation():
+    with pytest.raises(AssertionError, match="terminationGracePeriodSeconds must be more than"):
+        Chart(FOLDER, {"drainSeconds": 39.5, "stopTimeoutSeconds": 20.5}).render()
+    Chart(FOLDER, {"drainSeconds": 39.5, "stopTimeoutSeconds": 20}).render()
+
+
+def test_migrations_have_the_time_that_the_values_say():
+    [container] = pod_of(Chart(FOLDER, {"startupSeconds": 1800}).render())["containers"]
+
+    assert container["startupProbe"]["periodSeconds"] * container["startupProbe"]["failureThreshold"] == 1800
+
+
 def test_an_identity_provider_without_address_is_an_error_of_the_installation():
     with pytest.raises(AssertionError, match=r"oidc\.issuer names the identity provider"):
         Chart(FOLDER, {"oidc": {"enabled": True, "defaultRole": "VIEWER"}}).render()

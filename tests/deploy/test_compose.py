@@ -117,3 +117,16 @@ def test_the_development_file_builds_the_server_of_the_checkout(services):
     assert changed["server"]["image"] != services["server"]["image"]
     assert set(changed["server"]["environment"]) <= list_variables()
     assert all(port.startswith("127.0.0.1:") for port in changed["db"]["ports"])
+
+
+def test_the_page_loses_neither_traces_nor_the_old_volume_in_an_upgrade():
+    page = (ROOT / "docs" / "guide" / "server-deployment.md").read_text(encoding="utf-8")
+    tree = load(FILE)
+    [volume] = tree["services"]["db"]["volumes"]
+    name, _, folder = volume.partition(":")
+    backups = re.findall(r" server (db backup .*)", page)
+
+    assert backups
+    assert all("--with-traces" in command for command in backups)
+    assert f"- {name}-17:{folder}" in page
+    assert f"docker volume rm {tree['name']}_{name}`" in page

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.deploy.deployment_files import DEPLOY, list_variables, read_settings
+from tests.deploy.deployment_files import DEPLOY, ROOT, list_variables, read_settings
 
 UNIT = DEPLOY / "systemd" / "dokimos.service"
 EXAMPLE = DEPLOY / "systemd" / "server.env.example"
@@ -159,3 +159,26 @@ def test_secrets_of_oauth2_proxy_are_not_in_its_file():
     assert not {"client_secret", "cookie_secret"} & set(settings)
     assert settings["set_xauthrequest"] is True
     assert settings["pass_authorization_header"] is False
+
+
+def test_both_proxies_say_where_somebody_wanted_to_go_without_an_address_of_its_own():
+    """oauth2-proxy refuses to lead to whole addresses of hosts that it is not told of."""
+    caddy = (PROXIES / "Caddyfile.oauth2-proxy").read_text(encoding="utf-8")
+    nginx = (PROXIES / "nginx-oauth2-proxy.conf").read_text(encoding="utf-8")
+    signing_in = re.search(r"handle_response @refused \{\n(.*?)\n\t{4}\}", caddy, re.DOTALL)[1]
+
+    assert "rd=" not in caddy + nginx
+    assert [line.strip() for line in signing_in.splitlines()] == [
+        "reverse_proxy 127.0.0.1:4180 {",
+        "method GET",
+        "rewrite /oauth2/sign_in",
+        "header_up X-Forwarded-Uri {uri}",
+        "}",
+    ]
+    [(_, body)] = [way for way in locations_of(nginx) if way[0] == "/oauth2/"]
+    assert "proxy_set_header X-Forwarded-Uri $request_uri;" in body
+
+
+def test_the_pages_replace_what_a_client_says_of_its_address():
+    for path in [*PROXIES.iterdir(), *(ROOT / "docs" / "guide").glob("*.md")]:
+        assert "$proxy_add_x_forwarded_for" not in path.read_text(encoding="utf-8"), path

@@ -106,14 +106,16 @@ def test_resources_are_the_documented_ones(documents):
     assert (resources["requests"]["cpu"], resources["limits"]["cpu"]) == ("250m", "1000m")
 
 
-def test_the_documented_probes_ask_for_the_documented_path():
-    container = container_of(read_documents(DEPLOY / "kubernetes" / "dokimos.yaml"))
+def test_a_database_that_is_away_starts_no_pod_again(documents):
+    container = container_of(documents)
+    paths = {
+        name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")
+    }
 
-    for name, delay in (("livenessProbe", 30), ("readinessProbe", 10)):
-        assert container[name] == {
-            "httpGet": {"path": "/actuator/health", "port": 8080},
-            "initialDelaySeconds": delay,
-        }
+    assert paths["startup"] == paths["liveness"] == "/actuator/health/liveness"
+    assert paths["readiness"] == "/actuator/health/readiness"
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] == 300  # for migrations
 
 
 def test_the_hardened_pod_meets_the_restricted_standard_as_the_user_of_the_image(hardened):

@@ -47,7 +47,12 @@ def test_the_site_has_all_that_agents_read(docs_modules, tmp_path):
     with docs_modules("agent_pages", "http_reference") as (agent_pages, http_reference):
         agent_pages.write_agent_pages(tmp_path)
         description, rules = http_reference.describe_server()
+        twin = agent_pages.twins.make_twin("guide/coding-agents", "https://docs.test/")
 
+    assert "Read https://docs.test/llms.txt,\n" in twin
+    assert "Read DOKIMOS_DOCS/llms.txt,\n" in (tmp_path / "guide" / "coding-agents.md").read_text(
+        encoding="utf-8"
+    )
     check_twins(tmp_path)
     check_index(tmp_path)
     check_routes(

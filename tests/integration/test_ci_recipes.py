@@ -168,3 +168,40 @@ def test_a_recipe_compares_the_full_set_with_a_baseline_of_its_own_every_night(n
         assert shell(command).returncode == 0, command
     reports = ["summary.md"] if name == "github.yml" else ["out/verdicts.md"]
     assert all("inconclusive" in (project / path).read_text() for path in reports)
+
+
+def test_jenkins_gates_what_a_change_does_to_its_target_whatever_was_pushed_last(shell):
+    text = (RECIPES / "Jenkinsfile").read_text(encoding="utf-8")
+    [question] = re.findall(r"returnStatus: true, script:\s*'([^']*)'", text)
+    project = shell.project
+
+    def ask():
+        return shell(question, CHANGE_TARGET="main").returncode
+
+    def commit(path):
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text("changed")
+        author = "-c user.name=a -c user.email=a@example.com"
+        assert shell(f"git add {path} && git {author} commit -qm change").returncode == 0
+
+    assert shell("git init -q -b topic").returncode == 0
+    commit("README.md")
+    assert ask() == 128, "a target that is not there is gated"
+    assert shell("git update-ref refs/remotes/origin/main HEAD").returncode == 0
+    commit("CHANGELOG.md")
+    assert ask() == 0
+    commit("prompts/answer.txt")
+    assert ask() == 1
+    commit("NOTES.md")
+    assert ask() == 1, "the next push changes nothing of it"
+
+
+def test_jenkins_reports_no_verdict_of_an_earlier_build(shell):
+    commands, _ = read_recipe("Jenkinsfile")[0]["gate"]
+    for path in ("out/verdicts.md", ".dokimos/verdicts/old.json"):
+        (shell.project / path).parent.mkdir(parents=True, exist_ok=True)
+        (shell.project / path).write_text("old")
+
+    assert shell(commands[0]).returncode == 0
+    assert not (shell.project / "out").exists()
+    assert not (shell.project / ".dokimos" / "verdicts").exists()
