@@ -48,6 +48,7 @@ search_words = {
     "guide/agents": ("tool calls", "function calling", "agent"),
     "guide/calibration": ("human labels", "judge accuracy"),
     "guide/cassettes": ("cache",),
+    "guide/coming-from-dokimos-jvm": ("Java", "Kotlin", "JUnit", "Spring", "Maven", "migration"),
     "guide/comparing-runs": ("A/B test", "diff"),
     "guide/conversations": ("chatbot", "dialogue"),
     "guide/cost": ("cost", "price", "budget", "tokens"),
