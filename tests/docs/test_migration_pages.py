@@ -18,7 +18,8 @@ from dokimos._cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
-PAGES = [GUIDE / f"coming-from-{tool}.md" for tool in ("dokimos-jvm",)]
+TOOLS = ("dokimos-jvm", "deepeval", "ragas", "langfuse", "phoenix")
+PAGES = [GUIDE / f"coming-from-{tool}.md" for tool in TOOLS]
 PACKAGES = (
     "dokimos", "dokimos.evaluators", "dokimos.testing", "dokimos.simulation", "dokimos.judges",
     "dokimos.integrations", "dokimos.integrations.langchain", "dokimos.client", "dokimos.traces",
@@ -152,7 +153,7 @@ def check_span(span):
     """Fail if a piece of code in our column names something that does not exist."""
     if span.startswith("dokimos "):
         check_command(span)
-    elif span.startswith("pytest "):
+    elif span.partition(" ")[0] == "pytest":
         check_pytest_options(span)
     elif span.startswith("pip install") or re.fullmatch(r"dokimos\[.*\]", span):
         assert set(",".join(re.findall(r"\[(.*?)\]", span)).split(",")) - {""} <= extras(), span
