@@ -110,7 +110,7 @@ def _document(cursor: JsonCursor, rows: RowReader, head: Head) -> Iterator[Examp
     cursor.take("{")
     seen: set[str] = set()
     while cursor.peek() != "}" or seen:
-        key = _member_name(cursor, seen)
+        key = read_member_name(cursor, seen)
         if key == "examples":
             if cursor.peek() != "[":
                 cursor.fail('"examples" must be an array of objects.')
@@ -127,7 +127,7 @@ def _document(cursor: JsonCursor, rows: RowReader, head: Head) -> Iterator[Examp
         cursor.refuse(f'The object has no array "examples".{found}')
 
 
-def _member_name(cursor: JsonCursor, seen: set[str]) -> str:
+def read_member_name(cursor: JsonCursor, seen: set[str]) -> str:
     if cursor.peek() != '"':
         cursor.fail("Expected a key in double quotes.")
     key = cast("str", cursor.value()[0])

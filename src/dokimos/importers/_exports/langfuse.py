@@ -194,6 +194,8 @@ def _scores_of(scores: Any, row: Row) -> dict[str, Any]:
     """Return scores by name: those of a table are lists of values by name, those of the API objects."""
     if isinstance(scores, dict):
         return {name: {"value": value} for name, value in scores.items()}
+    if scores is not None and not isinstance(scores, list):
+        row.fail(f"'scores' must be a list or an object, not {scores!r:.60}.")
     found: dict[str, Any] = {}
     for score in scores or ():
         values = row.nest(score, "scores").fields

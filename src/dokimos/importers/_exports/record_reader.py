@@ -12,7 +12,7 @@ from typing import Any, Final
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable
 from dokimos.datasets._csv_format import CsvRecords
-from dokimos.datasets._json_format import JsonCursor, loads
+from dokimos.datasets._json_format import JsonCursor, loads, read_member_name
 from dokimos.datasets._limits import read_bounded_lines
 from dokimos.datasets._source import Source, bad_utf8, find_format, sniff
 from dokimos.datasets._tables import read_parquet_rows
@@ -71,10 +71,10 @@ def _read_json(source: Source, lists: frozenset[str], wrappers: frozenset[str]) 
 
 def _read_document(cursor: JsonCursor, lists: frozenset[str], wrappers: frozenset[str]) -> Iterator[Record]:
     cursor.take("{")
-    has_lists, values = False, {}
-    while cursor.peek() != "}":
-        key = cursor.value()[0]
-        cursor.take(":")
+    has_lists, values, seen = False, {}, set[str]()
+    # After a comma another member has to come, so a brace ends only an empty document here.
+    while cursor.peek() != "}" or seen:
+        key = read_member_name(cursor, seen)
         if key in lists and cursor.peek() == "[":
             has_lists = True
             yield from _read_elements(cursor, key)

@@ -1,6 +1,7 @@
 """Exports of DeepEval, Ragas, Langfuse and Phoenix, in each of their formats, as data sets."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from dokimos._cli.main import run_command
 from dokimos.evaluators import ExactMatch, ToolCorrectness, Trajectory
 
 DATA = Path(__file__).parents[3] / "data" / "importers"
+ODD = (None, 1, 0.5, True, "", "[", "[1]", [], [1], {}, {"a": 1}, [{}], [{"role": "user"}], "\ud83d", 10**30)
 CALLS = [{"name": "weather", "arguments": {"city": "Oslo"}, "result": "4"}]
 
 
@@ -204,6 +206,8 @@ def test_other_formats_hold_the_same(run_import, output):
         ("deepeval", "a.jsonl", '{"scenario": "a", "turns": [{"role": "bot"}]}', "Turn 1 of 'turns'"),
         ("deepeval", "a.csv", "input,input\na,b\n", "There are two columns 'input'"),
         ("deepeval", "a.csv", 'input,additional_metadata\na,"{x"\n', "a.csv:2: 'additional_metadata'"),
+        ("deepeval", "a.json", '{"goldens": [{"input": "a"}],}', "Expected a key in double quotes"),
+        ("langfuse", "a.json", '[{"id": "a", "timestamp": "t", "input": "x", "scores": 5}]', "'scores' must"),
         ("deepeval", "a.json", "[]", "There is nothing to import"),
         ("ragas", "a.csv", "user_input,retrieved_contexts\na,['b' 'c']\n", "no commas between them"),
         ("ragas", "a.jsonl", '{"response": "a"}', "There is no 'user_input'"),
@@ -271,3 +275,39 @@ def test_text_that_only_begins_like_a_list_stays_text(run_import, tmp_path):
     (example,), _ = run_import("ragas", tmp_path / "a.csv")
 
     assert (example.input, example.actual_outputs) == ("[urgent] Help!", {"output": "{sic}"})
+
+
+def test_whatever_an_export_holds_it_is_read_or_refused(tmp_path):
+    """Values of other types anywhere end in an example or in a message, never in a traceback."""
+    chance = random.Random(7)
+    for file in sorted(DATA.glob("*.json*")):
+        documents = [json.loads(line) for line in as_lines(file)]
+        for _ in range(15):
+            (tmp_path / file.name).write_text(
+                "\n".join(json.dumps(mutate(each, chance)) for each in documents)
+            )
+            tool = file.name.partition("_")[0]
+            command = [
+                "import",
+                tool,
+                str(tmp_path / file.name),
+                "-o",
+                str(tmp_path / "out.jsonl"),
+                "--force",
+            ]
+
+            assert run_command(command) in (0, 2), (file.name, (tmp_path / file.name).read_text())
+
+
+def as_lines(file):
+    text = file.read_text(encoding="utf-8")
+    return text.splitlines() if file.suffix == ".jsonl" else [text]
+
+
+def mutate(value, chance):
+    """Return a value of which some parts are missing or of another type."""
+    if chance.random() < 0.08:
+        return chance.choice(ODD)
+    if isinstance(value, dict):
+        return {key: mutate(each, chance) for key, each in value.items() if chance.random() > 0.03}
+    return [mutate(each, chance) for each in value] if isinstance(value, list) else value
