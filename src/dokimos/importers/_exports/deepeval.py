@@ -1,6 +1,7 @@
 """Goldens and test runs of DeepEval.
 
-Source: `EvaluationDataset.save_as`, and the models of its test runs, of DeepEval 1 to 3.
+Source: `EvaluationDataset.save_as`, and the models of its test runs, of DeepEval 3; goldens and test cases of
+single questions have had these names since version 1.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _read_turns(row: Row, turns: list[Any], scenario: str, notes: Notes) -> Conv
             row.fail(f"Turn {number} of 'turns' must have a content and the role user or assistant.")
         calls = _take_calls(turn, notes, "tools_called", "toolsCalled")
         messages.append({"role": role, "content": content, **({"toolCalls": calls} if calls else {})})
-        for name in turn.fields:
+        for name in turn.fields.keys() - {"order"}:
             notes.lose(f"{name!r} of turns")
     conversation = ConversationTrajectory.from_messages(messages, scenario)
     if not conversation.user_messages:

@@ -182,18 +182,34 @@ def _take_metadata(row: Row, notes: Notes) -> dict[str, Any]:
     metadata = {name: row.take(name) for name in names if name in row.fields}
     tags = row.take_container("tags", or_text=True)
     scores = _scores_of(row.take_container("scores"), row)
+    scores |= _take_score_columns(row, notes)
     metadata |= ({"tags": tags} if tags else {}) | ({"scores": scores} if scores else {})
-    for name in [each for each in row.fields if each != "id"]:
-        row.take(name)
-        if name not in _OF_THE_TABLE:
-            notes.lose(f"the field {name!r}")
     return merge_metadata(metadata, as_map(own, "metadata"), "metadata")
+
+
+def _take_score_columns(row: Row, notes: Notes) -> dict[str, Any]:
+    """Take the columns that exports of traces add for scores, which are the only unnamed ones with lists."""
+    scores = {}
+    for name in [each for each in row.fields if each != "id"]:
+        value = row.take_container(name, or_text=True)
+        if name in _OF_THE_TABLE:
+            continue
+        if isinstance(value, list) and value and not isinstance(value[0], list | dict):
+            notes.change(f"the column {name!r}, which has lists, is a score in the metadata, under 'scores'")
+            scores[name] = {"value": _only(value)}
+        elif value != []:
+            notes.lose(f"the field {name!r}")
+    return scores
+
+
+def _only(values: Any) -> Any:
+    return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
 def _scores_of(scores: Any, row: Row) -> dict[str, Any]:
     """Return scores by name: those of a table are lists of values by name, those of the API objects."""
     if isinstance(scores, dict):
-        return {name: {"value": value} for name, value in scores.items()}
+        return {name: {"value": _only(value)} for name, value in scores.items()}
     if scores is not None and not isinstance(scores, list):
         row.fail(f"'scores' must be a list or an object, not {scores!r:.60}.")
     found: dict[str, Any] = {}

@@ -134,12 +134,13 @@ def test_traces_of_langfuse_are_recorded_rows_with_scores(run_import):
     assert (paris.id, paris.input, paris.actual_outputs) == ("t1", "Capital of France?", {"output": "Paris"})
     assert (paris.metrics.tokens_in, paris.metrics.cost_usd) == (10, 0.002)
     assert paris.metadata["scores"] == {
-        "helpful": {"value": [1]},
+        "helpful": {"value": 1},
         "correct": {"value": 1.0, "comment": "Checked by Bo."},
         "tone": {"value": "friendly"},
     }
     assert failed.actual_error is not None
     assert "a score of something else than a trace" in printed
+    assert "the column 'helpful', which has lists, is a score" in printed
 
 
 @pytest.mark.parametrize(
@@ -311,3 +312,22 @@ def mutate(value, chance):
     if isinstance(value, dict):
         return {key: mutate(each, chance) for key, each in value.items() if chance.random() > 0.03}
     return [mutate(each, chance) for each in value] if isinstance(value, list) else value
+
+
+def test_observations_and_sessions_of_langfuse_become_the_same_trace(run_import, tmp_path):
+    whole = json.loads((DATA / "langfuse_trace.json").read_text())
+    (tmp_path / "observations.json").write_text(json.dumps({"data": whole["observations"], "meta": {}}))
+    session = {"id": "s", "traces": [whole["trace"] | {"observations": whole["observations"]}]}
+    (tmp_path / "session.json").write_text(json.dumps(session))
+
+    (expected,), _ = run_import("langfuse", "langfuse_trace.json")
+    (of_table,), _ = run_import("langfuse", tmp_path / "observations.json")
+    (of_session,), _ = run_import("langfuse", tmp_path / "session.json")
+
+    assert of_session == expected
+    assert (of_table.id, of_table.inputs, of_table.metrics) == (
+        expected.id,
+        expected.inputs,
+        expected.metrics,
+    )
+    assert of_table.actual_outputs == expected.actual_outputs
