@@ -166,7 +166,7 @@ def langfuse(
     export: str, output: str, force: bool, strict: bool, scores: str | None,
     input_key: str | None, output_key: str | None,
 ) -> int:  # fmt: skip
-    """Convert items of a data set, traces or observations of Langfuse.
+    """Convert data sets, traces and scores of Langfuse.
 
     Reads exports of its tables (CSV, JSON, JSONL), the JSON of one trace or session, and replies of its API.
     Traces become rows with recorded outputs.
@@ -191,7 +191,7 @@ def langfuse(
 def phoenix(
     export: str, output: str, force: bool, strict: bool, input_key: str | None, output_key: str | None
 ) -> int:
-    """Convert a data set or spans of Phoenix.
+    """Convert data sets and spans of Phoenix.
 
     Reads downloads of data sets (CSV, JSON, JSONL), and spans that were written from get_spans_dataframe
     (Parquet, JSONL, CSV). Traces become rows with recorded outputs.
