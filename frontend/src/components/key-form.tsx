@@ -122,7 +122,7 @@ export function NewKey({ created, maySignIn, onClose }: { created: CreatedKey; m
   };
   const enter = async () => {
     try {
-      await signIn(queries, created.key);
+      await signIn(queries, created.key, location.pathname);
       setSaid(`You are signed in with ${created.apiKey.name}.`);
     } catch (error) {
       setSaid(error instanceof Error ? error.message : String(error));
