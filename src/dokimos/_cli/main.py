@@ -46,7 +46,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "validate": ("dokimos._cli.validate:validate", "Read a data set and say what is in it."),
     "doctor": ("dokimos._cli.doctor.command:doctor", "Say what this machine has and lacks, and what to do."),
     "init": ("dokimos._cli.init:init", "Write a small working project to start from."),
-    "import": ("dokimos._cli.import_:import_", "Turn the configuration of another tool into suites."),
+    "import": (
+        "dokimos._cli.import_:import_",
+        "Turn configurations and exports of other tools into suites and data sets.",
+    ),
     "completion": ("dokimos._cli.completion:completion", "Print the completion script for a shell."),
 }
 

@@ -56,7 +56,7 @@ def read_csv(
         lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
             yield from _examples(
-                _Records(read_bounded_lines(lines, source.label), delimiter, source.label),
+                CsvRecords(read_bounded_lines(lines, source.label), delimiter, source.label),
                 RowReader(source.label) if rows is None else rows,
                 columns,
                 skip_empty=skip_empty,
@@ -74,7 +74,7 @@ def check_delimiter(delimiter: object) -> None:
 
 
 def _examples(
-    records: _Records, rows: RowReader, columns: Mapping[str, str] | None, *, skip_empty: bool
+    records: CsvRecords, rows: RowReader, columns: Mapping[str, str] | None, *, skip_empty: bool
 ) -> Iterator[Example]:
     label = rows.label
     header = next(iter(records), None)
@@ -234,7 +234,7 @@ class _Header:
         raise DatasetError(message, path=self.label, line=self.line)
 
 
-class _Records:
+class CsvRecords:
     """The records of a CSV text; `line` is where the last one handed out started.
 
     A record without quotes, the usual case, is one `split`; the rest goes cell by cell. The `csv` module does

@@ -92,7 +92,7 @@ def read_json(source: Source, rows: RowReader, head: Head) -> Iterator[Example]:
     At most one example and one piece of the file are in memory. Raises `DatasetError` with the line.
     """
     with source.open() as stream:
-        cursor = _Cursor(stream, source)
+        cursor = JsonCursor(stream, source)
         first = cursor.peek()
         if first == "[":
             yield from _elements(cursor, rows)
@@ -106,11 +106,11 @@ def read_json(source: Source, rows: RowReader, head: Head) -> Iterator[Example]:
             cursor.fail("Text after the end of the JSON value.")
 
 
-def _document(cursor: _Cursor, rows: RowReader, head: Head) -> Iterator[Example]:
+def _document(cursor: JsonCursor, rows: RowReader, head: Head) -> Iterator[Example]:
     cursor.take("{")
     seen: set[str] = set()
     while cursor.peek() != "}" or seen:
-        key = _member_name(cursor, seen)
+        key = read_member_name(cursor, seen)
         if key == "examples":
             if cursor.peek() != "[":
                 cursor.fail('"examples" must be an array of objects.')
@@ -127,7 +127,7 @@ def _document(cursor: _Cursor, rows: RowReader, head: Head) -> Iterator[Example]
         cursor.refuse(f'The object has no array "examples".{found}')
 
 
-def _member_name(cursor: _Cursor, seen: set[str]) -> str:
+def read_member_name(cursor: JsonCursor, seen: set[str]) -> str:
     if cursor.peek() != '"':
         cursor.fail("Expected a key in double quotes.")
     key = cast("str", cursor.value()[0])
@@ -138,7 +138,7 @@ def _member_name(cursor: _Cursor, seen: set[str]) -> str:
     return key
 
 
-def _record_member(head: Head, key: str, cursor: _Cursor) -> None:
+def _record_member(head: Head, key: str, cursor: JsonCursor) -> None:
     value, line = cursor.value()
     if key not in ("name", "description"):
         return
@@ -147,7 +147,7 @@ def _record_member(head: Head, key: str, cursor: _Cursor) -> None:
     setattr(head, key, value)
 
 
-def _elements(cursor: _Cursor, rows: RowReader) -> Iterator[Example]:
+def _elements(cursor: JsonCursor, rows: RowReader) -> Iterator[Example]:
     cursor.take("[")
     if cursor.peek() == "]":
         cursor.take("]")
@@ -159,7 +159,7 @@ def _elements(cursor: _Cursor, rows: RowReader) -> Iterator[Example]:
             return
 
 
-class _Cursor:
+class JsonCursor:
     """A place in a JSON text of which only a piece is in memory."""
 
     def __init__(self, stream: BinaryIO, source: Source) -> None:

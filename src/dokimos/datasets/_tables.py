@@ -32,10 +32,10 @@ def read_parquet(source: Source, columns: Mapping[str, str] | None = None) -> It
     Raises `MissingExtraError` without pyarrow.
     """
     parquet = require("pyarrow.parquet", extra="parquet")
-    return _examples(_parquet_rows(parquet, source), source.label, columns)
+    return _examples(read_parquet_rows(parquet, source), source.label, columns)
 
 
-def _parquet_rows(parquet: Any, source: Source) -> Iterator[Mapping[str, Any]]:
+def read_parquet_rows(parquet: Any, source: Source) -> Iterator[Mapping[str, Any]]:
     with source.open() as stream:
         try:
             with parquet.ParquetFile(stream) as file:

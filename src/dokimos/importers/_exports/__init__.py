@@ -1,0 +1,1 @@
+"""What other tools export, as examples: data sets, results and traces."""
