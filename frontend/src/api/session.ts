@@ -1,7 +1,7 @@
 /** Who is signed in, signing in and out. */
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { tellTabs } from "../lib/tabs";
-import { get, send } from "./client";
+import { apiPath, get, send } from "./client";
 import type { components } from "./schema";
 import { needsSignIn } from "./signals";
 
@@ -9,7 +9,7 @@ type Schemas = components["schemas"];
 export type Session = Schemas["dokimos__server___api__accounts__session_routes__SessionAnswer"];
 type ListedSession = Schemas["ListedSession"];
 
-const SESSION = "/api/v1/session";
+const SESSION = apiPath("/session");
 const ROLES: readonly string[] = ["NONE", "VIEWER", "EDITOR", "ADMIN"];
 
 export const sessionQuery = queryOptions({

@@ -6,6 +6,7 @@ import { isOutdated, needsSignIn } from "../api/signals";
 import type { Write } from "../api/write";
 import { type Notice, dismissNotice, notice } from "../lib/notices";
 import { shown } from "../lib/format";
+import { pathHere } from "../lib/root";
 import { useStore } from "../lib/store";
 import { SignIn } from "./sign-in";
 
@@ -55,7 +56,7 @@ export function SignInNeeded() {
     <section className="panel pad sign-in-needed" aria-label="Sign in">
       <SignIn
         title="Sign in to go on"
-        returnTo={location.pathname + location.search}
+        returnTo={pathHere()}
         text="The page stays as it is, with what you have typed."
       />
     </section>

@@ -1,6 +1,6 @@
 /** The command palette: everything by text, with the keyboard alone. */
 import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type RouterHistory, useRouter } from "@tanstack/react-router";
+import { type AnyRouter, useRouter } from "@tanstack/react-router";
 import { type KeyboardEvent, useDeferredValue, useEffect, useId, useMemo, useState } from "react";
 import { OfflineError } from "../api/client";
 import { SOURCES, projectEntry, sourceQuery, useKnownRuns } from "../api/palette";
@@ -10,6 +10,7 @@ import { type Action, actionProviders } from "../lib/actions";
 import { shown } from "../lib/format";
 import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
 import { isKeyHelpOpen } from "../lib/keys";
+import { addressOf } from "../lib/root";
 import { savedViews } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 import { isDark, toggleTheme } from "../lib/theme";
@@ -36,8 +37,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const choose = ({ href, run }: Entry, inNewTab: boolean) => {
     onClose();
     if (href === undefined) run?.();
-    else if (inNewTab) window.open(href, "_blank", "noopener");
-    else router.history.push(href);
+    else if (inNewTab) window.open(addressOf(href), "_blank", "noopener");
+    else router.history.push(addressOf(href));
   };
   const press = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
@@ -163,7 +164,7 @@ function useLocalEntries(): readonly Entry[] {
   const router = useRouter();
   const providers = useStore(actionProviders);
   const actions = useMemo(() => actionEntries(providers.flatMap((provider) => provider())), [providers]);
-  const [fixed] = useState(() => [...viewEntries(router.history), ...pageEntries()]);
+  const [fixed] = useState(() => [...viewEntries(router), ...pageEntries()]);
   const runs = useKnownRuns();
   return useMemo(() => [...actions, ...fixed, ...runs, ...(projects.data ?? []).map(projectEntry)], [actions, fixed, runs, projects.data]);
 }
@@ -178,9 +179,9 @@ function actionEntries(actions: readonly Action[]): Entry[] {
   ];
 }
 
-function viewEntries(history: RouterHistory): Entry[] {
+function viewEntries({ state, history }: AnyRouter): Entry[] {
   return savedViews.get().map((view): Entry => ({
-    kind: "view", key: `view ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, history.location.pathname, history.push),
+    kind: "view", key: `view ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, state.location.pathname, history.push),
   }));
 }
 

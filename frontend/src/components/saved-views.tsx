@@ -4,6 +4,7 @@ import { type FormEvent, useId, useState } from "react";
 import { useActions } from "../lib/actions";
 import { cut, shown } from "../lib/format";
 import { notify } from "../lib/notices";
+import { addressOf } from "../lib/root";
 import { type Area, LONGEST_NAME, type SavedView, addView, changeViews, pathOf, readFilters, removeView, savedViews } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 
@@ -72,7 +73,7 @@ export function openView(view: SavedView, pathname: string, go: (address: string
   const { query, unknown } = readFilters(view.area, view.query);
   if (unknown.length > 0) notify(`This version does not understand all of the view: ${cut(unknown.join(", "), 60)} is left out`);
   const path = pathOf(view, pathname);
-  go(query === "" ? path : `${path}?${query}`);
+  go(addressOf(query === "" ? path : `${path}?${query}`));
 }
 
 interface NewViewProps {

@@ -5,6 +5,7 @@ import { Fragment, type ReactNode, createContext, useContext, useEffect, useStat
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { shown } from "../lib/format";
+import { addressOf } from "../lib/root";
 import { followViews } from "../lib/saved-views";
 import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
@@ -105,7 +106,7 @@ function Menu() {
       ))}
       <div className="foot">
         <Account />
-        {projects.isError ? <span className="error">! the server does not answer</span> : <a href="/openapi.json">API</a>}
+        {projects.isError ? <span className="error">! the server does not answer</span> : <a href={addressOf("/openapi.json")}>API</a>}
       </div>
     </nav>
   );

@@ -1,4 +1,5 @@
 /** Filters under a name, kept in this browser alone. */
+import { nameHere } from "./root";
 import { makeStore } from "./store";
 
 export type Area = "runs" | "items" | "traces" | "review";
@@ -12,7 +13,7 @@ export interface SavedView {
   readonly query: string;
 }
 
-const KEY = "dokimos-views";
+const KEY = nameHere("dokimos-views");
 const MOST_VIEWS = 200;
 export const LONGEST_NAME = 80;
 const ANY = null;

@@ -1,11 +1,12 @@
 /** Other tabs of this browser on the same server: what is changed in one is read anew in the others. */
+import { nameHere } from "./root";
 
 export type TabMessage =
   | { readonly kind: "changed"; readonly keys: readonly (readonly unknown[])[] }
   | { readonly kind: "signed-in" }
   | { readonly kind: "signed-out" };
 
-const NAME = "dokimos";
+const NAME = nameHere("dokimos");
 let channel: BroadcastChannel | null = null;
 
 /** A channel hears nothing of what it says itself. */
