@@ -14,9 +14,19 @@ author = "The dokimos developers"
 copyright = "The dokimos developers"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "evaluator_table", "search_index", "suite_reference"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "agent_pages",
+    "command_reference",
+    "evaluator_catalogue",
+    "evaluator_table",
+    "http_reference",
+    "search_index",
+    "suite_reference",
+]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build", "_generated", "skills"]
 root_doc = "index"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -48,12 +58,16 @@ search_words = {
     "guide/agents": ("tool calls", "function calling", "agent"),
     "guide/calibration": ("human labels", "judge accuracy"),
     "guide/cassettes": ("cache",),
+    "guide/coding-agents": ("coding agent", "coding assistant", "Claude Code", "Cursor", "Copilot"),
+    "guide/command-reference": ("command line options", "flags"),
     "guide/comparing-runs": ("A/B test", "diff"),
     "guide/conversations": ("chatbot", "dialogue"),
-    "guide/cost": ("cost", "price", "budget", "tokens"),
+    "guide/cost": ("cost", "latency", "price", "budget", "tokens"),
     "guide/datasets": ("dataset", "golden set"),
     "guide/evaluators": ("custom metric", "metric", "assertion"),
     "guide/first-evaluation": ("getting started", "tutorial"),
+    "guide/how-it-works": ("architecture",),
+    "guide/http-api": ("REST API", "OpenAPI", "Swagger", "endpoint"),
     "guide/judged-evaluators": ("LLM judge", "LLM as a judge", "hallucination", "G-Eval", "rubric"),
     "guide/judges": ("Ollama", "vLLM", "rate limit", "provider"),
     "guide/notebooks": ("DataFrame", "pandas", "Colab"),
@@ -66,6 +80,7 @@ search_words = {
     "guide/server-web": ("dashboard",),
     "guide/simulation": ("synthetic user",),
     "guide/statistics": ("p value", "sample size", "confidence interval"),
+    "guide/threat-model": ("security", "privacy"),
 }
 
 

@@ -1,6 +1,8 @@
 """Sphinx extension: puts the table of evaluators, made from the registry, where a page asks for it."""
 
 from generated import add_part
+from tables import code
+from tables import table as format_table
 
 from dokimos.evaluators import registry
 from dokimos.evaluators._needs import needs_of
@@ -15,7 +17,7 @@ GROUPS = {
     "Of the output or the run alone": set(),
 }
 """What evaluators of a group need; an evaluator is in the first group that has something it needs."""
-HEAD = ["| Name | Class | Purpose | Parameters | Needs | Threshold |", "|---|---|---|---|---|---|"]
+HEAD = ["Name", "Class", "Purpose", "Parameters", "Needs", "Threshold"]
 COMMON = {"name", "threshold", "evaluation_params", "fail_on_error", "response_path"}
 
 
@@ -29,7 +31,7 @@ def table():
     rows = {group: [] for group in GROUPS}
     for doc in map(registry.describe, registry.BUILT_IN):
         rows[group_of(doc)].append(row(doc))
-    return "\n\n".join("\n".join([f"### {group}\n", *HEAD, *found]) for group, found in rows.items())
+    return "\n\n".join(f"### {group}\n\n{format_table(HEAD, found)}" for group, found in rows.items())
 
 
 def group_of(doc):
@@ -38,15 +40,14 @@ def group_of(doc):
 
 
 def row(doc):
-    cells = (
+    return (
         code(doc.name),
         class_cell(doc),
-        purpose_cell(doc),
+        doc.purpose,
         ", ".join(code(p.name) for p in doc.parameters if p.name not in COMMON),
         ", ".join(need.name for need in needs_of(doc)),
         threshold_cell(doc),
     )
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def class_cell(doc):
@@ -54,15 +55,7 @@ def class_cell(doc):
     return f"[`{kind}`](#dokimos.evaluators.{kind})"
 
 
-def purpose_cell(doc):
-    return " ".join(doc.purpose.split())
-
-
 def threshold_cell(doc):
     if doc.threshold is None:
         return "none"
     return f"at most {doc.threshold:g}" if doc.lower_is_better else f"at least {doc.threshold:g}"
-
-
-def code(text):
-    return f"`{text}`"

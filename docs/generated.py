@@ -1,6 +1,10 @@
 """Puts what is made from the code where a page asks for it, and renews the page when that changes."""
 
+from functools import cache
 from hashlib import sha256
+
+PARTS = {}
+"""What makes each part, by its mark."""
 
 
 def add_part(app, mark, make):
@@ -8,6 +12,7 @@ def add_part(app, mark, make):
 
     Sphinx reads a page again only if its file has changed, so without more a page would keep an old part.
     """
+    make = PARTS[mark] = cache(make)  # the code does not change during a build
 
     def insert(app, name, source):
         if mark in source[0]:
@@ -22,3 +27,11 @@ def add_part(app, mark, make):
 
     app.connect("source-read", insert)
     app.connect("env-get-outdated", find_outdated)
+
+
+def fill_parts(text):
+    """Return a page with all its parts."""
+    for mark, make in PARTS.items():
+        if mark in text:
+            text = text.replace(mark, make())
+    return text

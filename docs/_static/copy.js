@@ -1,5 +1,18 @@
-/* A button on each block of code copies what a reader would type: no prompt, and no output below a command. */
+/* A button on each block of code copies what a reader would type: no prompt, and no output below a command.
+   Prompts for agents name this site, wherever it is served. */
 "use strict";
+
+const ADDRESS_MARK = "DOKIMOS_DOCS";
+
+const nameThisSite = (block) => {
+  const texts = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (!text.data.includes(ADDRESS_MARK)) continue;
+    const root = new URL(document.documentElement.dataset.content_root, location.href);
+    text.data = text.data.replaceAll(`${ADDRESS_MARK}/`, root.href);
+  }
+};
 
 const PROMPTS = ["$ ", ">>> "];
 
@@ -21,6 +34,7 @@ const textToCopy = (text) => {
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const block of document.querySelectorAll("div.highlight")) {
+    nameThisSite(block);
     const button = document.createElement("button");
     button.className = "copy";
     button.type = "button";

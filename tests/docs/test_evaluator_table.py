@@ -1,21 +1,15 @@
 """The tables of evaluators have all of them, each where readers would look for it."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from dokimos.evaluators import registry
 
 
 @pytest.fixture
-def sections(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs"))
-    import evaluator_table
-
-    yield dict(part.split("\n", 1) for part in evaluator_table.table().removeprefix("### ").split("\n### "))
-    for name in ("evaluator_table", "generated"):
-        sys.modules.pop(name, None)
+def sections(docs_modules):
+    with docs_modules("evaluator_table") as (evaluator_table,):
+        table = evaluator_table.table()
+    return dict(part.split("\n", 1) for part in table.removeprefix("### ").split("\n### "))
 
 
 def test_each_evaluator_stands_once_in_the_group_of_its_purpose(sections):

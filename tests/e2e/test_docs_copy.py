@@ -1,4 +1,4 @@
-"""The button on a block of code copies what a reader would type."""
+"""The button on a block of code copies what a reader would type; prompts for agents name the site."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ BLOCKS = {
     "x = 1\nprint(x)\n": "x = 1\nprint(x)",
     "$ dokimos run \\\n    data.csv\n5 items\n$ dokimos view\n": "dokimos run \\\n    data.csv\ndokimos view",
     ">>> for x in y:\n...     f(x)\n...\n3\n": "for x in y:\n    f(x)\n",
+    "Read DOKIMOS_DOCS/llms.txt.\n": "Read http://docs.test/llms.txt.",
 }
 
 
@@ -26,6 +27,7 @@ def test_a_click_copies_the_code_without_prompts_and_output(page):
     page.evaluate(
         "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => copied.push(text)}})"
     )
+    page.evaluate("document.documentElement.dataset.content_root = 'http://docs.test/'")
     page.evaluate(
         """texts => {
             for (const text of texts) {

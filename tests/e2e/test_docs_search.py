@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # Names of the API count less than pages, so its slow pages are left out of the index here.
-EXTENSIONS = "myst_parser,evaluator_table,search_index,suite_reference"
+EXTENSIONS = "myst_parser,command_reference,evaluator_catalogue,evaluator_table,search_index,suite_reference"
 SCRIPTS = ("base-stemmer.js", "english-stemmer.js", "language_data.js", "searchtools.js")
 WITHOUT_A_PAGE = "const SPHINX_HIGHLIGHT_ENABLED = false; const _ready = () => {}; const _ = text => text;"
 SEARCH = """query => {
@@ -73,6 +73,14 @@ PAGES = {
     "postgresql": "guide/server-configuration",
     "slack": "guide/server-alerts",
     "annotation": "guide/server-review",
+    "rest api": "guide/http-api",
+    "command line options": "guide/command-reference",
+    "coding agent": "guide/coding-agents",
+    "recipes": "guide/cookbook",
+    "invalid or missing api key": "guide/error-messages",
+    "malformed request body": "guide/error-messages",
+    "security": "guide/threat-model",
+    "architecture": "guide/how-it-works",
 }
 
 

@@ -27,8 +27,8 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 
 ADMIN = "the-key-of-the-administrator"
 TOOLS = [
-    "list_experiments", "compare_runs", "get_failing_queries", "get_item", "list_datasets", "search_traces",
-    "annotate",
+    "list_experiments", "compare_runs", "get_failing_queries", "get_item", "plan", "list_datasets",
+    "search_traces", "annotate",
 ]  # fmt: skip
 LETTERS = "abcdefghij"
 
@@ -153,6 +153,10 @@ async def look_around(client, team):
     (trace,) = (await call(client, "search_traces", project="shop", status="ok"))["traces"]
     assert "Where is my parcel?" in trace["inputText"]
     assert (await call(client, "search_traces", project="shop", search="nowhere"))["traces"] == []
+    planned = await call(client, "plan", run_id=baseline, drop=0.2)
+    assert (planned["items"], planned["metrics"][0]["metric"]) == (10, "pass rate")
+    assumed = await call(client, "plan", pass_rate=0.9, drop=0.1)
+    assert assumed["metrics"][0]["items_needed"] > 50
     for run_id in ("latest", "../api-keys", "%2e%2e", candidate[:8], "?size=1"):
         assert "is not the id of a run" in await refuse(client, "get_failing_queries", run_id=run_id)
     unknown = "01a222d7-0bad-7116-afbb-8192877112e5"

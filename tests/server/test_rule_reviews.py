@@ -29,7 +29,7 @@ from dokimos.server._services.online.review_sampling import (
     is_chosen,
     parse_review_sampling,
 )
-from dokimos.server._services.online.rule_reviews import queue_job
+from dokimos.server._services.online.rule_reviews import estimate_correct_rate, queue_job
 from dokimos.server._workers.online_reviews import queue_scores
 
 ON_SQLITE = pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
@@ -285,3 +285,85 @@ def test_the_limit_of_a_day_leaves_weighted_counts_without_a_bias():
         assert queued <= 20
 
     assert weighted == pytest.approx(total, rel=0.1)
+
+
+SCORES = 400
+"""Of each of the two times in the life of a rule."""
+CHANGE = 1_000_000
+
+
+def simulate_reviews(seed, other_rates):
+    """Scores of a rule whose `otherRate` is changed half-way, and what people say of half of those queued.
+
+    Returns:
+        The rows of the queue, the verdicts by item, and which of all answers are correct, by time.
+    """
+    chance = random.Random(seed)
+    queued, decided, correct = [], {}, ([], [])
+    for time, other_rate in enumerate(other_rates):
+        sampling = ReviewSampling(0.5, other_rate, 1000)
+        for number in range(SCORES):
+            failed = chance.random() < (0.2, 0.5)[time]  # the application becomes worse
+            is_correct = chance.random() < (0.3 if failed else (0.95, 0.7)[time])
+            correct[time].append(is_correct)
+            target = f"{seed}-{time}-{number}/span"
+            probability = sampling.probability_of(has_failed=failed, queued=0)
+            if is_chosen("rule", target, probability):
+                moment = CHANGE + (time - 1) * SCORES + number
+                row = SimpleNamespace(
+                    target=target, item_id=target, failed=failed, probability=probability, created_at=moment
+                )
+                queued.append(row)
+                if chance.random() < 0.5:
+                    decided[target] = SimpleNamespace(verdict="CORRECT" if is_correct else "INCORRECT")
+    return queued, decided, correct
+
+
+@pytest.mark.parametrize("changed_again", [0, SCORES])
+@pytest.mark.parametrize("rates", [(0.1, 0.8), (0.8, 0.1), (0.0, 0.5)])
+def test_the_correct_rate_has_no_bias_across_a_change_of_rates(rates, changed_again):
+    rule = SimpleNamespace(
+        review='{"failedRate": 0.5, "otherRate": 0.3, "maxPerDay": 1000}', updated_at=CHANGE + changed_again
+    )
+    errors = []
+    for seed in range(60):
+        queued, decided, correct = simulate_reviews(seed, rates)
+        # What the rule passed had no chance before the change where its rate was 0: nothing is said of it.
+        answers = correct[1] if rates[0] == 0 else correct[0] + correct[1]
+        estimate = estimate_correct_rate(queued, decided, rule, CHANGE + 2 * SCORES)
+        errors.append(estimate.value - sum(answers) / len(answers))
+    assert abs(sum(errors) / len(errors)) < 0.02
+
+
+def test_nothing_is_said_of_all_from_a_time_at_which_a_rate_was_0():
+    queued, decided, _ = simulate_reviews(1, (0.5, 0.5))
+    rule = SimpleNamespace(review='{"failedRate": 1}', updated_at=CHANGE + SCORES)
+    assert estimate_correct_rate(queued, decided, rule, CHANGE + 2 * SCORES) is None
+    assert estimate_correct_rate(queued, decided, rule, CHANGE + SCORES).value > 0.5
+
+
+def test_days_at_the_limit_count_the_scores_of_all_tenants(serve):
+    api = serve(api_key="admin", online=ONLINE)
+    admin, keys = {"Authorization": "Bearer admin"}, {}
+    for tenant in ("red", "blue"):
+        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+        key = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
+        keys[tenant] = {"Authorization": f"Bearer {key}"}
+    project = project_of(api, headers=admin)
+    rule = add_rule(api, project, contains(review={"maxPerDay": 1000}), headers=admin)
+    for tenant in ("red", "blue"):
+        export(api, span("wrong"), headers=keys[tenant])
+    wait_for_end(api, 2)
+    day = rows(api, TRACE_EVAL_REVIEWS)[0]["day"]
+    same_day = update(TRACE_EVAL_REVIEWS).values(day=day)  # also where the test ran at midnight
+    api.portal.call(api.app.state.database.write, lambda connection: connection.execute(same_day).rowcount)
+
+    counts = {}
+    for limit in (2, 3):
+        path = f"{RULES.format(project)}/{rule['id']}"
+        body = contains(review={"maxPerDay": limit})
+        assert api.put(path, json=body, headers=admin).status_code == 200
+        reviews = api.get(f"{path}/stats", headers=keys["red"]).json()["reviews"]
+        assert reviews["failed"]["queuedCount"] == 1
+        counts[limit] = reviews["limitedDayCount"]
+    assert counts == {2: 1, 3: 0}

@@ -8,7 +8,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 from tests.server.db_command import KINDS, Command, open_server
 from tests.server.test_trace_scores import add_jobs
 from tests.server.trace_requests import make_project, send, send_protobuf, span, trace_id
@@ -16,9 +16,11 @@ from tests.server.trace_server import log_export, message_log
 
 from dokimos.errors import ConfigurationError
 from dokimos.server import ServerSettings
+from dokimos.server._admin import archive as archives
 from dokimos.server._admin import restoring, trace_archive
-from dokimos.server._db.database import read_traces_once
-from dokimos.server._db.trace_tables import TRACE_METADATA
+from dokimos.server._db import bulk_rows
+from dokimos.server._db.database import read_traces_once, write_once
+from dokimos.server._db.trace_tables import SPANS, TRACE_METADATA
 from dokimos.server._trace_settings import TraceSettings
 
 IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
@@ -230,3 +232,152 @@ def test_nothing_is_replaced_where_the_traces_cannot_be(tmp_path):
     archive = SimpleNamespace(manifest=SimpleNamespace(with_traces=True))
     with pytest.raises(ConfigurationError):
         restoring._check_traces_may_go(settings, archive, True)
+
+
+@pytest.fixture
+def apart(new_database, monkeypatch):
+    """A function that returns settings of a server whose traces are in a PostgreSQL of their own."""
+
+    def make(kind):
+        url = new_database("postgresql")["database_url"]
+        monkeypatch.setenv("DOKIMOS_TRACE_DATABASE_URL", url)
+        return {**new_database(kind), "traces": TraceSettings(database_url=url)}
+
+    return make
+
+
+def back_up_two_spans(new_database, db, archive):
+    source = new_database("sqlite")
+    with open_server(source) as api:
+        make_project(api, "theirs")
+        send(api, span(1), span(1, 2), project=None)
+    db.succeed(source, "backup", archive, "--with-traces")
+    return source
+
+
+def name_projects(settings):
+    with open_server(settings) as api:
+        return [each["name"] for each in api.get("/api/v1/projects").json()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_traces_apart_are_restored_with_the_rest_or_nothing_is(new_database, apart, db, archive, kind):
+    source = back_up_two_spans(new_database, db, archive)
+    whole = archive.read_bytes()
+    target = apart(kind)
+    with open_server(target) as api:
+        make_project(api, "mine")
+        send(api, span(2))
+    rows = read_rows(target)
+    with zipfile.ZipFile(archive) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, content in damage_body(members).items():
+            file.writestr(name, content)
+
+    code, printed = db(target, "restore", "--replace", archive)
+
+    assert (code, "Nothing was changed" in printed) == (2, True), printed
+    assert (name_projects(target), read_rows(target) == rows) == (["mine"], True)
+
+    archive.write_bytes(whole)
+    db.succeed(target, "restore", "--replace", archive)
+    assert (name_projects(target), read_rows(target) == read_rows(source)) == (["theirs"], True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restore_that_ends_between_two_databases_says_which_one_it_has_restored(
+    new_database, apart, db, archive, monkeypatch, kind
+):
+    source = back_up_two_spans(new_database, db, archive)
+    target = apart(kind)
+    with open_server(target) as api:
+        make_project(api, "mine")
+    if kind == "postgresql":
+        refuse_commits(target)
+    else:
+        monkeypatch.setattr(restoring.os, "replace", fail_to_replace)
+
+    code, printed = db(target, "restore", "--replace", archive)
+
+    assert code == 2, printed
+    assert f"are those of the backup now, and {target.get('data_dir', 'postgresql')}" in printed
+    assert "is as it was" in printed
+    assert f"dokimos db restore --replace {archive}" in printed
+    monkeypatch.undo()
+    assert (name_projects(target), read_rows(target) == read_rows(source)) == (["mine"], True)
+
+
+def refuse_commits(settings):
+    """Have a PostgreSQL fail when a restore commits."""
+
+    def change(connection):
+        for statement in (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN IF NEW.action = 'db.restore' THEN RAISE 'no space'; END IF; RETURN NULL; END $$",
+            "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON audit_log DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION refuse()",
+        ):
+            connection.exec_driver_sql(statement)
+
+    write_once(ServerSettings(**settings), change)
+
+
+def fail_to_replace(*names):
+    raise OSError(28, "no space")
+
+
+def test_an_error_of_the_disk_names_the_file_that_it_is_about(new_database, db, archive):
+    back_up_two_spans(new_database, db, archive)
+    target = new_database("sqlite")
+    (target["data_dir"] / "traces.db.restoring").mkdir()
+
+    code, printed = db(target, "restore", archive)
+
+    assert code == 2
+    assert f"cannot be written: {target['data_dir'] / 'traces.db.restoring'}: " in printed
+    assert sorted(path.name for path in target["data_dir"].glob("*.db*")) == ["traces.db.restoring"]
+
+
+def test_what_a_killed_restore_has_left_is_named_until_it_is_repeated(new_database, db, archive):
+    back_up_two_spans(new_database, db, archive)
+    target = new_database("sqlite")
+    db.succeed(target, "restore", archive)
+    db.succeed(target, "check")
+    left = target["data_dir"] / "server.db.restoring"
+    left.write_bytes(b"half")
+
+    code, printed = db(target, "check")
+
+    assert (code, str(left) in printed) == (1, True), printed
+    db.succeed(target, "restore", "--replace", archive)
+    db.succeed(target, "check")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_rows_are_read_a_few_at_a_time(new_database, db, archive, monkeypatch, kind):
+    sizes = [*[100] * 30, 40_000, *[5_000] * 10, *[100] * 30, *[40_000] * 3]
+    source = new_database(kind)
+    with open_server(source) as api:
+        send(api, *(span(1, number, raw="x" * size) for number, size in enumerate(sizes, 1)))
+    monkeypatch.setattr(bulk_rows, "PART_BYTES", 20_000)
+    monkeypatch.setattr(archives, "PART_BYTES", 20_000)
+    monkeypatch.setattr(bulk_rows, "_SMALL", 2_000)
+    monkeypatch.setattr(bulk_rows, "_MEDIUM", 10_000)
+    query = select(SPANS.c.span_id, SPANS.c.parent_id, SPANS.c.body)
+
+    def read(connection):
+        parts = [list(map(tuple, rows)) for rows in bulk_rows.stream_rows(connection, query, 25)]
+        return parts, connection.execute(select(func.count()).select_from(SPANS)).scalar_one()
+
+    parts, count = read_traces_once(ServerSettings(**source), read)
+
+    rows = [row for part in parts for row in part]
+    assert len(rows) == len({row[0] for row in rows}) == count == len(sizes)
+    assert all(len(row[2]) > sizes[int(row[0], 16) - 1] for row in rows)
+    assert max(sum(len(row[2]) for row in part) for part in parts) < 65_000
+    db.succeed(source, "backup", archive, "--with-traces")
+    with archives.Archive(archive) as file:
+        entry = next(each for each in file.manifest.trace_tables if each.name == "spans")
+        sizes_of_parts = [sum(map(len, lines)) for lines in file.read_lines(entry, 25)]
+    assert max(sizes_of_parts) < 20_000 + 60_000

@@ -59,6 +59,33 @@ def test_the_documented_command_gets_the_documented_answer(api):
     assert trace["duration_ns"] == 2_000_000_000
 
 
+def test_spans_are_not_rejected_for_what_is_wrong_with_the_database(api):
+    def rename(old, new):
+        change = f"ALTER TABLE {old} RENAME TO {new}"
+        api.portal.call(
+            api.app.state.traces.write, lambda connection: connection.exec_driver_sql(change).close()
+        )
+
+    def send(path, body):
+        return api.post(path, json=body)
+
+    log = {"traceId": TRACE, "spanId": "1" * 16, "body": {"stringValue": "said"}, "eventName": "told"}
+    logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": [log]}]}]}
+    exports = [("/api/v1/traces", export(span(1), span(2))), (OTLP, export(span(3))), ("/v1/logs", logs)]
+    for table in ("trace_hours", "span_logs"):
+        rename(table, "elsewhere")
+        for path, body in exports if table == "span_logs" else exports[:2]:
+            answer = send(path, body)
+            assert (answer.status_code, "Retry-After" in answer.headers) == (503, True), (table, answer.text)
+        rename("elsewhere", table)
+    assert rows(api, TRACES) == []
+    for path, body in exports:
+        answer = send(path, body)
+        assert answer.status_code == 200, answer.text
+        assert (answer.json().get("rejectedSpans", 0), "partialSuccess" in answer.json()) == (0, False)
+    assert rows(api, TRACES)[0]["span_count"] == 3
+
+
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("protobuf", [False, True])
 def test_both_encodings_store_the_same(api, protobuf, compress):

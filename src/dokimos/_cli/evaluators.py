@@ -118,9 +118,10 @@ def _print_one(doc: EvaluatorDoc) -> None:
         "threshold": "none (informs only)" if doc.threshold is None else f"{doc.threshold:g}",
         "better": "lower" if doc.lower_is_better else "higher",
         "repeatable": "yes" if doc.deterministic else "no",
-    }
+    } | _cost_and_source(doc)
     for what, fact in facts.items():
-        echo(f"  {what:<12} {fact}")
+        for line in _entry(what, fact, 11):
+            echo(line)
     _print_needs(doc)
     types = _types(doc)
     echo("\nParameters")
@@ -129,6 +130,15 @@ def _print_one(doc: EvaluatorDoc) -> None:
         _echo_wrapped(f"{parameter.name} ({types.get(parameter.name, parameter.type)}; {default})", "  ")
         if parameter.description:
             _echo_wrapped(parameter.description, " " * 6)
+
+
+def _cost_and_source(doc: EvaluatorDoc) -> dict[str, str]:
+    """Return what only our own evaluators say of themselves."""
+    from dokimos.evaluators import registry
+
+    if doc.name not in registry.BUILT_IN:
+        return {}
+    return {"judge calls": doc.judge_calls, "method": doc.method_source}
 
 
 def _echo_wrapped(text: str, indent: str) -> None:

@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos._core.number_format import round_half_up_or_none
 from dokimos._core.results import EvalResult, ItemResult
 from dokimos._mcp.allowed_folders import DATASETS, AllowedFolders
 from dokimos._mcp.answers import (
@@ -24,6 +23,7 @@ from dokimos._mcp.answers import (
 )
 from dokimos._mcp.comparison_answer import comparison_answer
 from dokimos._mcp.local_runs import ListedRun, LocalRuns, summarize
+from dokimos._mcp.planning import PLAN_PARAMETERS, PLAN_TEXT, assume, plan_answer
 from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolError
 from dokimos._runtime.concurrency import call_in_thread
 from dokimos.errors import DokimosError
@@ -103,13 +103,7 @@ class LocalTools:
                  call=_answer(self._get_failing_queries)),
             Tool(name="get_item", description=ITEM_TEXT, parameters=ITEM_PARAMETERS,
                  call=_answer(self._get_item)),
-            Tool(
-                name="plan",
-                description="Say which drop a number of items can show, and how many items it takes to show "
-                "one. Ask this before money is spent on a comparison.",
-                parameters=_PLAN_PARAMETERS,
-                call=_answer(self._plan),
-            ),
+            Tool(name="plan", description=PLAN_TEXT, parameters=PLAN_PARAMETERS, call=_answer(self._plan)),
             Tool(
                 name="list_datasets",
                 description="List the dataset files in the allowed folders: paths for dataset_path.",
@@ -171,30 +165,12 @@ class LocalTools:
         return item_answer(arguments["run_id"], repeats, arguments["cursor"])
 
     def _plan(self, arguments: Arguments) -> Answer:
-        from dokimos.comparison._planning import Assumption, assumptions_of, plan
+        from dokimos.comparison._planning import assumptions_of
 
-        past = None if arguments["run_id"] is None else self.runs.load(arguments["run_id"])
-        items = arguments["items"] or (None if past is None else past.total_count)
-        if past is None:
-            assumed = [Assumption.of_verdicts(arguments["pass_rate"], arguments["noise"])]
-        else:
-            assumed = assumptions_of(past, noise_share=arguments["noise"])
-        made = plan(assumed, items=items, drop=arguments["drop"], power=arguments["power"], repeats=(1,))
-        return {
-            "advice": clean_text(made.advice),
-            "notes": [clean_text(note) for note in made.notes],
-            "items": made.items,
-            "drop": made.drop,
-            "power": made.power,
-            "metrics": [
-                {
-                    "metric": clean_name(row.metric or "pass rate"),
-                    "detectable_drop": round_half_up_or_none(row.detectable_drop),
-                    "items_needed": row.items_needed,
-                }
-                for row in made.rows
-            ],
-        }
+        if arguments["run_id"] is None:
+            return plan_answer(arguments, assume(arguments), None)
+        past = self.runs.load(arguments["run_id"])
+        return plan_answer(arguments, assumptions_of(past, noise_share=arguments["noise"]), past.total_count)
 
     def _list_datasets(self, arguments: Arguments) -> Answer:
         files, incomplete = self.folders.list_files(DATASETS)
@@ -204,22 +180,6 @@ class LocalTools:
         if incomplete is not None:
             answer["incomplete"] = incomplete
         return replace(page, entries=described).add_to(answer, "datasets")
-
-
-_PLAN_PARAMETERS: Final = (
-    Parameter("run_id", "string", "A past run, whose variance is used"),
-    Parameter("items", "integer", "The number of items at hand", minimum=1, maximum=10_000_000),
-    Parameter("drop", "number", "The drop to detect", default=0.05, minimum=0.001, maximum=0.999),
-    Parameter("power", "number", "The chance to detect it", default=0.8, minimum=0.01, maximum=0.999),
-    Parameter(
-        "pass_rate", "number", "Without run_id: the expected pass rate", default=0.8,
-        minimum=0.01, maximum=0.99,
-    ),
-    Parameter(
-        "noise", "number", "Share of the variance that is chance, where no repeats measure it", default=0.2,
-        minimum=0, maximum=1,
-    ),
-)  # fmt: skip
 
 
 def _summary_or_problem(run: ListedRun) -> dict[str, Any]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from dokimos._core.score_range import share_of
 from dokimos._mcp.answers import clean_name, cut_parts, foreign, foreign_map
+
+if TYPE_CHECKING:
+    from dokimos.comparison._planning import Assumption
 
 _ITEM_TEXT: Final = 8_000
 _NOT_FAILING: Final = "pu"
 """Outcomes of an outline that are not failures: passed, and not judged."""
+_VERDICTS: Final = {"p": 1.0, "f": 0.0}
 Tree = Mapping[str, Any]
 
 
@@ -23,6 +28,36 @@ def find_failing(outline: Tree, threshold: float, lower_is_better: set[str]) -> 
         if outcome not in _NOT_FAILING
         or any(scores[index] is not None and scores[index] < threshold for scores in columns)
     ]
+
+
+def past_scores(run: Tree, outline: Tree, noise: float) -> list[Assumption]:
+    """Return what the scores of a run say about those of a later one."""
+    from dokimos.comparison._diff import PASS_RATE
+    from dokimos.comparison._planning import assumptions_of_scores
+
+    verdicts = [_VERDICTS.get(outcome) for outcome in outline["outcomes"]]
+    repeats = {PASS_RATE: _group_by_item(outline["ordinals"], verdicts)}
+    facts = {one["name"]: one for one in run["evaluators"]}
+    for column in outline["evaluators"]:
+        fact = facts.get(column["evaluatorName"], {})
+        low, high = fact.get("rangeLow"), fact.get("rangeHigh")
+        within = None if low is None or high is None else (low, high)
+        shares = [None if score is None else share_of(score, within) for score in column["scores"]]
+        repeats[column["evaluatorName"]] = _group_by_item(outline["ordinals"], shares)
+    return assumptions_of_scores(repeats, lower_is_better(run), noise_share=noise)
+
+
+def lower_is_better(run: Tree) -> set[str]:
+    """Return the evaluators of a run of which lower scores are better."""
+    return {one["name"] for one in run["evaluators"] if one["direction"] == "LOWER_IS_BETTER"}
+
+
+def _group_by_item(ordinals: Sequence[int], scores: Sequence[float | None]) -> list[Sequence[float]]:
+    items: dict[int, list[float]] = {}
+    for ordinal, score in zip(ordinals, scores, strict=True):
+        if score is not None:
+            items.setdefault(ordinal, []).append(score)
+    return list(items.values())
 
 
 def verdict_of(summary: Tree) -> str:

@@ -20,6 +20,7 @@ from dokimos._mcp.local_tools import (
     LIST_TEXT,
     RUN_ID,
 )
+from dokimos._mcp.planning import PLAN_PARAMETERS, PLAN_TEXT, assume, plan_answer
 from dokimos._mcp.server_answers import (
     Tree,
     case_tree,
@@ -27,12 +28,15 @@ from dokimos._mcp.server_answers import (
     experiment_tree,
     find_failing,
     item_tree,
+    lower_is_better,
+    past_scores,
     query_tree,
     run_tree,
     trace_tree,
     verdict_of,
 )
 from dokimos._mcp.tool import CURSOR, Answer, Arguments, Parameter, Tool, ToolError
+from dokimos._runtime.concurrency import call_in_thread
 from dokimos.client._run_api import Api
 
 _MOST_CASES: Final = 50
@@ -60,6 +64,7 @@ class ServerTools:
             Tool(name="get_failing_queries", description=FAILING_TEXT, call=self._get_failing_queries,
                  parameters=FAILING_PARAMETERS),
             Tool(name="get_item", description=ITEM_TEXT, call=self._get_item, parameters=ITEM_PARAMETERS),
+            Tool(name="plan", description=PLAN_TEXT, call=self._plan, parameters=PLAN_PARAMETERS),
             Tool(
                 name="list_datasets",
                 description="List the data sets of the server, with their latest versions.",
@@ -157,8 +162,7 @@ class ServerTools:
     async def _get_failing_queries(self, arguments: Arguments) -> Answer:
         run = await self._run(arguments["run_id"], size=1)
         outline = await self._get(f"/runs/{run['id']}/outline")
-        lower = {one["name"] for one in run["evaluators"] if one["direction"] == "LOWER_IS_BETTER"}
-        failing = find_failing(outline, arguments["threshold"], lower)
+        failing = find_failing(outline, arguments["threshold"], lower_is_better(run))
         start = parse_cursor(arguments["cursor"])
         shown = failing[start : start + _MOST_ITEMS]
         items = await self._items_at(run["id"], shown)
@@ -172,6 +176,14 @@ class ServerTools:
         }
         page = replace(page, next_cursor=str(end) if page.entries and end < len(failing) else None)
         return page.add_to(answer, "failing_queries")
+
+    async def _plan(self, arguments: Arguments) -> Answer:
+        if arguments["run_id"] is None:
+            return plan_answer(arguments, assume(arguments), None)
+        run = await self._run(arguments["run_id"], size=1)
+        outline = await self._get(f"/runs/{run['id']}/outline")
+        past = await call_in_thread(past_scores, run, outline, arguments["noise"])
+        return plan_answer(arguments, past, len(set(outline["ordinals"])))
 
     async def _items_at(self, run_id: str, places: Sequence[tuple[int, int]]) -> list[Tree]:
         """Return the items at these ordinals and repetitions, in their order."""

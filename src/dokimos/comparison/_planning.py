@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, variance
 from typing import Final, Self
@@ -320,10 +320,28 @@ def assumptions_of(
             for name in sorted(facts)
         },
     }
+    lower = {name for name, fact in facts.items() if fact.lower_is_better}
+    return assumptions_of_scores(repeats, lower, noise_share=noise_share, affected=affected)
+
+
+def assumptions_of_scores(
+    repeats: Mapping[str, Sequence[Sequence[float]]],
+    lower_is_better: Collection[str] = (),
+    *,
+    noise_share: float = NOISE,
+    affected: float = AFFECTED_SHARE,
+) -> list[Assumption]:
+    """Take them from the scores of past items.
+
+    Args:
+        repeats: For `PASS_RATE` and each evaluator, the scores of each item in its repeats, as shares of the
+            range.
+        lower_is_better: The evaluators of which lower scores are better.
+        noise_share: Share of the variance that is taken for noise where nothing was repeated.
+        affected: Share of the items that a drop falls on.
+    """
     assumptions = (
-        Assumption.of(
-            name, scores, noise_share, lower_is_better=name in facts and facts[name].lower_is_better
-        )
+        Assumption.of(name, scores, noise_share, lower_is_better=name in lower_is_better)
         for name, scores in repeats.items()
     )
     return [replace(one, affected=affected) for one in assumptions if one is not None]

@@ -78,6 +78,9 @@ class FunctionEvaluator(Evaluator):
         True
     """
 
+    method_source = "Your function."
+    judge_calls = "0; and what the function itself asks"
+
     function: ScoringFunction | str = field(
         metadata={"json_schema": {"type": "string", "pattern": r"^[\w.]+:[\w.]+$"}}
     )

@@ -35,6 +35,7 @@ class JsonSchema(Evaluator):
         True
     """
 
+    method_source = "JSON Schema, draft 2020-12 or the one that `$schema` names."
     default_name = "JSON Schema"
     requires: ClassVar[tuple[str, ...]] = ("actual_output",)
 

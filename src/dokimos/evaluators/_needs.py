@@ -1,4 +1,4 @@
-"""What an evaluator needs, for people: parts of a case, a judge, a package; and an example case."""
+"""What an evaluator needs, for people: parts of a case, a judge and its calls, a package; an example case."""
 
 from __future__ import annotations
 
@@ -95,6 +95,24 @@ _SECTIONS: Final = {
     "expected_outputs": "expected_outputs=",
     "metadata": "metadata=",
 }
+
+CALL_COUNTS: Final = {
+    "ceil": "rounded up",
+    "criteria": "the number of criteria",
+    "distinguished": "`windows` where `noise` is not `any` and a wrong claim comes from the context, else 0",
+    "evaluator": "the calls of the evaluator that it applies",
+    "judges": "the number of judges",
+    "reason": "1, or 0 with `include_reason=False`",
+    "replies": "the number of the assistant's replies",
+    "replies_per_call": "that parameter, 10 by default",
+    "steps": "1 in the first case of a run where the steps are not given, else 0",
+    "tools": "the number of tools",
+    "turns": "the number of turns",
+    "windows": "the number of groups of at most `window` characters (20,000 by default) that the contexts "
+    "make; no context is split",
+    "wrong": "1 where a claim is wrong, else 0",
+}
+"""The words in which `judge_calls` counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class Numeric(Evaluator):
         True
     """
 
+    method_source = "Absolute and relative tolerance; defined by dokimos."
     default_name = "Numeric"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 

@@ -7,13 +7,14 @@ import contextlib
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, fields
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from dokimos._core.constraints import describe_requirement
 from dokimos._core.jsonable import jsonable
+from dokimos._core.score_range import USUAL_RANGE
 from dokimos._core.text import quote
 from dokimos._core.yaml_scalars import read_boolean
 from dokimos.errors import ConfigurationError
@@ -69,6 +70,14 @@ class EvaluatorDoc:
     deterministic: bool
     extra: str | None
     """The optional dependencies that it needs."""
+    score_range: tuple[float, float]
+    """The lowest and the highest score."""
+    judge_calls: str
+    """How many calls of a judge one case costs, as arithmetic over the words of `CALL_COUNTS`."""
+    method_source: str
+    """Who defined the method; empty where the class does not say it."""
+    example: str
+    """The example of the class's description, empty where there is none."""
 
 
 def describe(name: str, kind: type[Evaluator]) -> EvaluatorDoc:
@@ -88,7 +97,17 @@ def describe(name: str, kind: type[Evaluator]) -> EvaluatorDoc:
         lower_is_better=bool(kind.lower_is_better),
         deterministic=bool(kind.deterministic),
         extra=kind.extra,
+        score_range=_range_of(kind),
+        judge_calls=kind.judge_calls,
+        method_source=kind.method_source,
+        example=textwrap.dedent(inspect.cleandoc(kind.__doc__ or "").partition("\n\nExample:\n")[2]),
     )
+
+
+def _range_of(kind: Any) -> tuple[float, float]:
+    # A field of this name is the scale of a judge, as `LLMJudge` has it; scores are then in the usual range.
+    is_scale = "score_range" in {f.name for f in fields(kind)}
+    return USUAL_RANGE if is_scale else kind.score_range
 
 
 def description_of(kind: type[Evaluator]) -> str:
@@ -197,7 +216,8 @@ def _hints(kind: object) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def _strings_below_fields(kind: type) -> dict[str, str]:
+@cache  # to find the source of a class, its whole module is parsed
+def _strings_below_fields(kind: Any) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):

@@ -31,6 +31,7 @@ class Length(Evaluator):
         'The output has 3 words, which is within the limits.'
     """
 
+    method_source = "Defined by dokimos."
     default_name = "Length"
     requires: ClassVar[tuple[str, ...]] = ("actual_output",)
     schema_extra: ClassVar[dict[str, Any]] = {"anyOf": [{"required": ["min"]}, {"required": ["max"]}]}
@@ -76,6 +77,7 @@ class Latency(Evaluator):
         True
     """
 
+    method_source = "Defined by dokimos."
     default_name = "Latency"
     requires: ClassVar[tuple[str, ...]] = ("metrics",)
 
@@ -112,6 +114,7 @@ class Cost(Evaluator):
         True
     """
 
+    method_source = "Defined by dokimos."
     default_name = "Cost"
     requires: ClassVar[tuple[str, ...]] = ("metrics",)
 
@@ -143,6 +146,7 @@ class Tokens(Evaluator):
         'The task took 1,200 input and output tokens, more than the limit of 1,000.'
     """
 
+    method_source = "Defined by dokimos."
     default_name = "Tokens"
     requires: ClassVar[tuple[str, ...]] = ("metrics",)
 

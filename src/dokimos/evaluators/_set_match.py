@@ -30,6 +30,7 @@ class SetMatch(Evaluator):
         0.8
     """
 
+    method_source = 'The F1 measure of information retrieval: van Rijsbergen, "Information Retrieval" (1979).'
     default_name = "Set Match"
     requires: ClassVar[tuple[str, ...]] = ("outputs.output", "expected_outputs.output")
 

@@ -37,6 +37,7 @@ class StructuralMatch(Evaluator):
         'The structures differ (1 of 2 leaf paths matched): $.total: expected 31, got 30.'
     """
 
+    method_source = "Defined by dokimos."
     default_name = "Structural Match"
     looks_for: ClassVar[tuple[str, ...]] = ("outputs.output", "expected_outputs.output")
 

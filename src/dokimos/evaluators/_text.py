@@ -32,6 +32,7 @@ class ExactMatch(Evaluator):
         1.0
     """
 
+    method_source = "Equality of texts."
     default_name = "Exact Match"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
@@ -57,6 +58,9 @@ class Equality(Evaluator):
         1.0
     """
 
+    method_source = (
+        "Equality of texts after normalization, as exact match is usually computed for question answering."
+    )
     default_name = "Equality"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
@@ -96,6 +100,7 @@ class Regex(Evaluator):
         1.0
     """
 
+    method_source = "Regular expressions of Python's `re`."
     default_name = "Regex Match"
     requires: ClassVar[tuple[str, ...]] = ("actual_output",)
 
@@ -165,6 +170,7 @@ class Contains(Evaluator):
         "The output lacks 'Saturday'."
     """
 
+    method_source = "Search for texts; defined by dokimos."
     default_name = "Contains"
     requires: ClassVar[tuple[str, ...]] = ("actual_output",)
 
@@ -214,6 +220,9 @@ class Levenshtein(Evaluator):
         '1 edit between the output of 6 characters and the expected text of 6.'
     """
 
+    method_source = (
+        'Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).'
+    )
     default_name = "Levenshtein"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 

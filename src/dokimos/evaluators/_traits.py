@@ -20,6 +20,11 @@ class Traits:
     """Whether `score` may return several scores; evaluators that users write may."""
     gets_copies: bool = False
     """Whether `score` calls users' code, which gets a copy of the case, since it may modify it."""
+    judge_calls: str = "0"
+    """How many calls of a judge one case costs, as arithmetic over the words of `CALL_COUNTS`; what differs
+    in special cases follows a semicolon."""
+    method_source: str = ""
+    """Who defined the method."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

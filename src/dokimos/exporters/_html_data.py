@@ -161,7 +161,8 @@ class Packer:
         return NONE if text is None else self._string(text)
 
     def _string(self, text: str) -> int:
-        return self._strings.setdefault(self._clean(text), len(self._strings))
+        known = self._strings.get(text)  # as it is, which nearly all texts stay
+        return self._strings.setdefault(self._clean(text), len(self._strings)) if known is None else known
 
     def _clean(self, text: str) -> str:
         return str(jsonable(number_format.truncate_middle(text, self._longest)))

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from dokimos.gate._noise_report import noise as noise
     from dokimos.gate._verdict import GateStatus as GateStatus
     from dokimos.gate._verdict import GateVerdict as GateVerdict
+    from dokimos.gate._worse_items import DataLine as DataLine
 
 _MODULE_OF: Final = {
     "BaselineWarning": "dokimos.errors",
+    "DataLine": "dokimos.gate._worse_items",
     "GateConfig": "dokimos.gate._gate_config",
     "GateStatus": "dokimos.gate._verdict",
     "GateVerdict": "dokimos.gate._verdict",
@@ -30,6 +32,7 @@ _MODULE_OF: Final = {
 }
 __all__ = [
     "BaselineWarning",
+    "DataLine",
     "GateConfig",
     "GateStatus",
     "GateVerdict",

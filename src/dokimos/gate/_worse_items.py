@@ -16,7 +16,12 @@ from dokimos.gate._severity import Drop
 
 
 class DataLine(NamedTuple):
-    """Where an item stands."""
+    """Where an item of a data set stands in its file.
+
+    Example:
+        >>> DataLine("data/faq.jsonl", 12)._asdict()
+        {'file': 'data/faq.jsonl', 'line': 12}
+    """
 
     file: str
     """As a user types it: relative to the current folder if it is inside the project."""

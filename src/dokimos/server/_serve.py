@@ -26,7 +26,7 @@ from dokimos._runtime.interrupts import SEVERAL_SECONDS
 from dokimos._version import __version__
 from dokimos.errors import ConfigurationError
 from dokimos.server._app import create_app
-from dokimos.server._db.data_folder import hold_data_folder
+from dokimos.server._db.data_folder import describe_unfinished_restore, hold_data_folder
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._grpc.endpoint import GrpcEndpoint
 from dokimos.server._logs import configure_logging
@@ -60,6 +60,8 @@ def serve(
     """
     configure_logging(settings)
     with hold_data_folder(settings, partial(_refuse_second_server, settings)):
+        if unfinished := describe_unfinished_restore(settings):
+            _LOGGER.warning("In the data folder, %s.", unfinished)
         _serve(settings, on_start, make_app)
 
 

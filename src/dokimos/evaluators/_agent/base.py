@@ -42,6 +42,8 @@ TOOLS_SCHEMA: Final[dict[str, Any]] = {
 class CallsEvaluator(Evaluator):
     """The base of evaluators of the calls that an agent made."""
 
+    method_source = "Defined by dokimos."
+
     requires: ClassVar[tuple[str, ...]] = (f"outputs.{TOOL_CALLS}",)
 
     tool_calls_key: str = TOOL_CALLS

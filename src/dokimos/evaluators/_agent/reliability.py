@@ -32,6 +32,9 @@ Checks: TypeAlias = Mapping[str, bool | str]
 class ReliabilityEvaluator(Evaluator):
     """The base: the mean over the tools of the share of their checks that passed, of those that ran."""
 
+    method_source = "Checks defined by dokimos."
+    judge_calls = "tools; 0 without a judge"
+
     questions: ClassVar[Mapping[str, str]]
     """What a judge is asked about a tool, by the name of the check; true is always the good answer."""
     shape: ClassVar[type]

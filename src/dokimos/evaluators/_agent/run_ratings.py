@@ -21,6 +21,8 @@ from dokimos.evaluators._setting_checks import check_text
 class RatedRun(JudgedEvaluator):
     """The base of the evaluators that have a judge rate a run from 1 to 5, which becomes 0..1. One call."""
 
+    method_source = "Questions and levels defined by dokimos; rated as in Zheng et al. (2023)."
+
     requires: ClassVar[tuple[str, ...]] = ("input",)
     question: ClassVar[str]
     """What the judge is asked."""

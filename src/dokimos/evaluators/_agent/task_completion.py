@@ -52,6 +52,9 @@ class TaskCompletion(JudgedEvaluator):
         '1 of 1 task completed.'
     """
 
+    method_source = "Defined by dokimos."
+    judge_calls = "1; 0 where the list of tasks is empty"
+
     requires: ClassVar[tuple[str, ...]] = ("input",)
 
     dialog_key: str = INPUT

@@ -50,6 +50,9 @@ class ToolArgumentHallucination(JudgedEvaluator):
         0.0
     """
 
+    method_source = "Defined by dokimos."
+    judge_calls = "1; 0 where there are no tool calls"
+
     requires: ClassVar[tuple[str, ...]] = ("input", f"outputs.{TOOL_CALLS}")
 
     input_key: str = INPUT

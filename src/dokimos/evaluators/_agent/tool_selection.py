@@ -45,6 +45,8 @@ class ToolSelection(JudgedEvaluator):
         1.0
     """
 
+    method_source = "Defined by dokimos."
+
     requires: ClassVar[tuple[str, ...]] = ("input", f"outputs.{TOOL_CALLS}")
     looks_for: ClassVar[tuple[str, ...]] = (f"metadata.{TOOLS}",)
 

@@ -52,6 +52,8 @@ class ConversationCompleteness(ConversationEvaluator):
         1.0
     """
 
+    method_source = "DeepEval's definition."
+    judge_calls = "2; 1 where the user asked for nothing"
     default_name = "Conversation Completeness"
 
     threshold: float | None = 0.5
@@ -91,6 +93,7 @@ class UserFrustration(ConversationEvaluator):
         0.0
     """
 
+    method_source = "Question and levels defined by dokimos; rated as in Zheng et al. (2023)."
     default_name = "User Frustration"
     lower_is_better = True
 

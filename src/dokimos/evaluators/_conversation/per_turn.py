@@ -52,6 +52,9 @@ class PerTurn(Evaluator):
         1.0
     """
 
+    method_source = "That of the evaluator which it applies."
+    judge_calls = "turns * evaluator"
+
     evaluator: Annotated[Inner, AsGiven()] = field(metadata={"json_schema": _INNER_SCHEMA})
     """What scores each turn: a name, {NAME: {parameters}}, or in code an evaluator."""
     aggregation: Literal["mean", "min", "max"] = "mean"

@@ -26,6 +26,8 @@ class RepliesEvaluator(ConversationEvaluator):
     One call for every `replies_per_call` of them. A conversation without replies scores 0 without a call.
     """
 
+    judge_calls = "ceil(replies / replies_per_call)"
+
     question: ClassVar[str]
     """What the judge is asked about each reply, with what yes and no mean."""
     praise: ClassVar[str]
@@ -89,6 +91,7 @@ class KnowledgeRetention(RepliesEvaluator):
         1.0
     """
 
+    method_source = "After DeepEval, which asks once for each turn."
     default_name = "Knowledge Retention"
     praise = "Keeping in mind what the user said"
     question = (
@@ -113,6 +116,7 @@ class TurnRelevance(RepliesEvaluator):
         1.0
     """
 
+    method_source = "Defined by dokimos: a verdict on each reply."
     default_name = "Turn Relevance"
     praise = "Responding to the user"
     question = (
@@ -139,6 +143,7 @@ class RoleAdherence(RepliesEvaluator):
         0.0
     """
 
+    method_source = "Defined by dokimos: a verdict on each reply."
     default_name = "Role Adherence"
     looks_for: ClassVar[tuple[str, ...]] = ("metadata.role",)
     praise = "Keeping to the role"

@@ -36,6 +36,8 @@ class Trajectory(ConversationEvaluator):
         0.8
     """
 
+    method_source = "Criteria rated one by one, as in Zheng et al. (2023)."
+    judge_calls = "criteria"
     default_name = "Trajectory"
 
     criteria: tuple[Criterion | str, ...]

@@ -25,6 +25,8 @@ AGGREGATES: Final = ("mean", "majority", "median")
 class JudgedEvaluator(Evaluator):
     """Scores a case by asking a judge. A subclass implements `judge_case`."""
 
+    judge_calls = "1"
+
     judge: Annotated[JudgeLike, AsGiven()] = field(
         metadata={"json_schema": {"type": "string"}, EXAMPLE: "'openai:gpt-5-mini'"}
     )

@@ -77,6 +77,11 @@ class GEval(JudgedEvaluator):
         0.7
     """
 
+    method_source = (
+        'Liu et al., "G-Eval: NLG evaluation using GPT-4 with better human alignment" (2023), on the '
+        "scale of DeepEval."
+    )
+    judge_calls = "1 + steps"
     default_name = "G-Eval"
     requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
 

@@ -88,6 +88,8 @@ class Jury(Evaluator):
         0.6
     """
 
+    method_source = 'Verga et al., "Replacing Judges with Juries" (2024).'
+    judge_calls = "judges * evaluator"
     deterministic = False
 
     looks_for: ClassVar[tuple[str, ...]] = ("input", "actual_output")

@@ -37,6 +37,7 @@ class LLMJudge(JudgedEvaluator):
         True
     """
 
+    method_source = 'Zheng et al., "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena" (2023).'
     default_name = "LLM Judge"
     requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
 

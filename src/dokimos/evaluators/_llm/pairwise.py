@@ -48,6 +48,10 @@ class Pairwise(JudgedEvaluator):
         1.0
     """
 
+    method_source = (
+        'Zheng et al., "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena" (2023): both orders.'
+    )
+    judge_calls = "2; 0 where the two outputs are equal"
     default_name = "Pairwise"
     requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
     looks_for: ClassVar[tuple[str, ...]] = ("metadata.baselineOutput",)

@@ -21,6 +21,8 @@ from dokimos.evaluators._setting_checks import check_text
 class Preset(JudgedEvaluator):
     """The base of the presets. The judge answers from 1 to 5, which becomes 0..1. One call."""
 
+    method_source = "Criteria and levels defined by dokimos; rated as in Zheng et al. (2023)."
+
     requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
     # Question and levels are parts of the prompt: with another word cached replies do not match, and
     # calibrations no longer hold.

@@ -32,6 +32,7 @@ class Bleu(Evaluator):
         1.0
     """
 
+    method_source = 'Papineni et al., "BLEU" (2002), as computed by sacrebleu: Post (2018).'
     default_name = "BLEU"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     extra: ClassVar[str | None] = "nlp"
@@ -72,6 +73,7 @@ class Chrf(Evaluator):
         1.0
     """
 
+    method_source = 'Popović, "chrF" (2015), as computed by sacrebleu: Post (2018).'
     default_name = "chrF"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     extra: ClassVar[str | None] = "nlp"

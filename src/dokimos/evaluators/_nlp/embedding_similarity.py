@@ -32,6 +32,8 @@ class EmbeddingSimilarity(Evaluator):
         0.8
     """
 
+    method_source = "Cosine of two embeddings; the model decides what is near."
+    judge_calls = "0; 1 request to the embedder"
     default_name = "Embedding Similarity"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     is_async = True

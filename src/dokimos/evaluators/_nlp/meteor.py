@@ -39,6 +39,7 @@ class Meteor(Evaluator):
         0.981
     """
 
+    method_source = 'Lavie and Agarwal, "METEOR" (2007), as computed by NLTK.'
     default_name = "METEOR"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     extra: ClassVar[str | None] = "nlp"

@@ -51,6 +51,7 @@ class Rouge(Evaluator):
         0.857
     """
 
+    method_source = 'Lin, "ROUGE" (2004), as computed by the package rouge-score.'
     default_name = "ROUGE-L"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 

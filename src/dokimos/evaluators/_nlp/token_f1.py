@@ -36,6 +36,7 @@ class TokenF1(Evaluator):
         0.8
     """
 
+    method_source = 'Rajpurkar et al., "SQuAD" (2016).'
     default_name = "F1 Score"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 

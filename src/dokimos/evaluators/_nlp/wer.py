@@ -29,6 +29,7 @@ class WordErrorRate(Evaluator):
         0.25
     """
 
+    method_source = "The usual measure of speech recognition: Levenshtein (1966), on words."
     default_name = "WER"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     lower_is_better = True

@@ -29,6 +29,8 @@ class AnswerRelevancy(RagEvaluator):
         'To the point: 1 of 1 claim.'
     """
 
+    method_source = "DeepEval's definition, except that an output without a claim scores 0."
+    judge_calls = "2; 1 where the output makes no claims"
     default_name = "Answer Relevancy"
     requires: ClassVar[tuple[str, ...]] = ("input", "actual_output")
 

@@ -52,6 +52,11 @@ class CitationFaithfulness(ContextEvaluator):
         1.0
     """
 
+    method_source = (
+        'Citation recall of Gao et al., "Enabling Large Language Models to Generate Text with Citations" '
+        "(2023)."
+    )
+    judge_calls = "1; 0 where no sentence cites an existing chunk"
     default_name = "Citation Faithfulness"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "contexts")
 

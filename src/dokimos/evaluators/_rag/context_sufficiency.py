@@ -37,6 +37,8 @@ class ContextSufficiency(RetrieverEvaluator):
         'The price is missing.'
     """
 
+    method_source = 'Joren et al., "Sufficient Context" (2024).'
+    judge_calls = "1; 0 where nothing was retrieved"
     default_name = "Context Sufficiency"
     requires: ClassVar[tuple[str, ...]] = ("input", "contexts")
 

@@ -33,6 +33,10 @@ class ContextualPrecision(RetrieverEvaluator):
         0.5
     """
 
+    method_source = (
+        "Average precision as in TREC; Ragas's context precision, DeepEval's contextual precision."
+    )
+    judge_calls = "windows"
     default_name = "Contextual Precision"
     requires: ClassVar[tuple[str, ...]] = ("input", "expected_output", "contexts")
 

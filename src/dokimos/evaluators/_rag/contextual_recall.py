@@ -34,6 +34,8 @@ class ContextualRecall(RetrieverEvaluator):
         1.0
     """
 
+    method_source = 'Es et al., "RAGAS" (2023): context recall.'
+    judge_calls = "2; 1 where nothing was retrieved"
     default_name = "Contextual Recall"
     requires: ClassVar[tuple[str, ...]] = ("expected_output", "contexts")
 

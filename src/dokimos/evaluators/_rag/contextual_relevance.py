@@ -61,6 +61,8 @@ class ContextualRelevance(RetrieverEvaluator):
         1.0
     """
 
+    method_source = "TruLens's context relevance: the mean over the chunks."
+    judge_calls = "windows + reason; 0 where nothing was retrieved"
     default_name = "ContextualRelevance"
     requires: ClassVar[tuple[str, ...]] = ("input", "contexts")
 

@@ -41,6 +41,8 @@ class Faithfulness(ContextEvaluator):
         1.0
     """
 
+    method_source = 'Es et al., "RAGAS" (2023), with the facts listed first as in DeepEval.'
+    judge_calls = "windows + 2 + reason; fewer where the output makes no claims"
     default_name = "Faithfulness"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "contexts")
 

@@ -47,6 +47,8 @@ class Hallucination(ContextEvaluator):
         1.0
     """
 
+    method_source = "Defined by dokimos; DeepEval's metric of this name counts contradicted contexts instead."
+    judge_calls = "1 + reason"
     default_name = "Hallucination"
     requires: ClassVar[tuple[str, ...]] = ("actual_output", "contexts")
     lower_is_better = True

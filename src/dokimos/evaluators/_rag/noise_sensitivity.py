@@ -65,6 +65,8 @@ class NoiseSensitivity(RetrieverEvaluator):
         1.0
     """
 
+    method_source = 'Ru et al., "RAGChecker" (2024), as in Ragas.'
+    judge_calls = "2 + wrong + distinguished"
     default_name = "Noise Sensitivity"
     requires: ClassVar[tuple[str, ...]] = ("input", "actual_output", "expected_output", "contexts")
     lower_is_better = True

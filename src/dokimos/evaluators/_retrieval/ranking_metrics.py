@@ -48,6 +48,8 @@ from dokimos.evaluators._setting_checks import check_text, check_whole
 class RetrievalEvaluator(Evaluator):
     """The base of the retrieval metrics: reads the items and matches them; a metric only computes."""
 
+    judge_calls = "0; with an `llm` matching, at most 1 for each retrieved item and each relevant one"
+
     requires: ClassVar[tuple[str, ...]] = (RETRIEVED, RELEVANT)
 
     contexts_key: str | None = None
@@ -134,6 +136,7 @@ class Precision(RetrievalEvaluator):
         0.333
     """
 
+    method_source = 'Set-based precision: van Rijsbergen, "Information Retrieval" (1979).'
     default_name = "Precision"
 
     def compute(self, found: Findings) -> Score:
@@ -158,6 +161,7 @@ class Recall(RetrievalEvaluator):
         0.5
     """
 
+    method_source = 'Set-based recall: van Rijsbergen, "Information Retrieval" (1979).'
     default_name = "Recall"
 
     def compute(self, found: Findings) -> Score:
@@ -181,6 +185,7 @@ class HitRate(RetrievalEvaluator):
         0.0
     """
 
+    method_source = "The usual success at k of information retrieval."
     default_name = "Hit Rate"
 
     def compute(self, found: Findings) -> Score:
@@ -204,6 +209,7 @@ class MRR(RetrievalEvaluator):
         0.5
     """
 
+    method_source = 'Voorhees, "The TREC-8 question answering track report" (1999).'
     default_name = "MRR"
 
     def compute(self, found: Findings) -> Score:
@@ -230,6 +236,7 @@ class NDCG(RetrievalEvaluator):
         0.387
     """
 
+    method_source = 'Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques" (2002).'
     default_name = "NDCG"
 
     def compute(self, found: Findings) -> Score:

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dokimos._runtime.file_lock import hold_exclusively
 from dokimos.errors import ArchiveError
+from dokimos.server._db.bulk_rows import PART_BYTES
 
 Progress = Callable[[str, int], None]
 """Called now and then with a table and how many of its rows are done."""
@@ -214,7 +215,7 @@ class Archive:
         return self._path
 
     def read_lines(self, table: TableEntry, count: int) -> Iterator[list[bytes]]:
-        """Yield the lines of a table, some at a time.
+        """Yield the lines of a table, some at a time: so many, fewer where they are large.
 
         Raises:
             ArchiveError: What was read is not what was written; earlier lines have been returned by then.
@@ -267,6 +268,7 @@ class Archive:
 
 def _split_lines(member: IO[bytes], digest: Any, count: int) -> Iterator[list[bytes]]:
     lines: list[bytes] = []
+    size = 0
     rest = b""
     while chunk := member.read(_CHUNK):
         digest.update(chunk)
@@ -276,10 +278,12 @@ def _split_lines(member: IO[bytes], digest: Any, count: int) -> Iterator[list[by
             rest += chunk
             continue
         *whole, rest = (rest + chunk).split(b"\n")
-        lines += whole
-        while len(lines) >= count:
-            yield lines[:count]
-            del lines[:count]
+        for line in whole:
+            lines.append(line)
+            size += len(line)
+            if len(lines) >= count or size >= PART_BYTES:
+                yield lines
+                lines, size = [], 0
     if rest:
         raise EOFError("its last line has no end")
     if lines:

@@ -20,6 +20,7 @@ from dokimos.server._admin.databases import (
     record_command,
     write_database,
 )
+from dokimos.server._db.data_folder import describe_unfinished_restore
 from dokimos.server._db.migrate import HEAD, read_version
 from dokimos.server._db.schema import METADATA
 from dokimos.server._db.tables import EXPERIMENTS, RUNS
@@ -114,6 +115,8 @@ def _check(connection: Connection, settings: ServerSettings, progress: Callable[
     _check_permissions(connection, settings, report)
     progress("disk space")
     _check_space(connection, settings, report)
+    if unfinished := describe_unfinished_restore(settings):
+        report.add("restore", [unfinished], "")
     progress("integrity")
     if is_sqlite:
         _check_sqlite_integrity(connection, report)

@@ -31,7 +31,7 @@ from dokimos.server._db.tables import PROJECTS
 from dokimos.server._settings import ServerSettings
 
 _ROWS: Final = 2000
-"""Rows in memory at a time; each is at most as large as a request."""
+"""Rows in memory at a time, fewer where they are large."""
 
 
 def write_archive(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection, inspect, select
 
@@ -31,13 +33,18 @@ from dokimos.server._admin.trace_database import (
     has_traces,
     read_traces,
     write_traces,
+    write_traces_within,
 )
+from dokimos.server._db.data_folder import RESTORING_SUFFIX
 from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._db.migrate import TRACE_MIGRATIONS, migrate
 from dokimos.server._db.schema import METADATA
 from dokimos.server._settings import ServerSettings
 
+T = TypeVar("T")
 _EVERYTHING: Final = frozenset(Content) - {Content.TRANSIENT}
+_LOCK_WAIT: Final = "60s"
+"""For the tables of traces, which a server may be using."""
 
 
 def restore_archive(
@@ -71,15 +78,40 @@ def restore_archive(
         check_traces(archive)
         with hold_database(settings, "A restore"):
             _check_traces_may_go(settings, archive, replaces)
-            if settings.database_url is not None:
-                report = _restore_postgres(settings, archive, replaces, progress)
-            else:
-                report = _restore_sqlite(settings, archive, replaces, progress)
-            if archive.manifest.with_traces and not _go_together(settings):
-                report.added.update(
-                    write_traces(settings, lambda connection: _replace_traces(connection, archive, progress))
-                )
-            return report
+            restore = _Restore(settings, archive, progress)
+            try:
+                if settings.database_url is not None:
+                    return _restore_postgres(restore, replaces)
+                return _restore_sqlite(restore, replaces)
+            except (ConfigurationError, OSError) as error:
+                if not restore.has_replaced_traces:
+                    raise
+                raise ConfigurationError(_describe_half(settings, path, error)) from error
+
+
+@dataclass
+class _Restore:
+    """A restore that is under way."""
+
+    settings: ServerSettings
+    archive: Archive
+    progress: Progress
+    has_replaced_traces: bool = False
+    """Whether the traces are those of the backup already, while the rest is not."""
+
+    @property
+    def has_traces_apart(self) -> bool:
+        """Whether the backup has traces, and they go into another database than the rest."""
+        return self.archive.manifest.with_traces and not _go_together(self.settings)
+
+
+def _describe_half(settings: ServerSettings, path: Path, error: Exception) -> str:
+    """Return what to do where a restore ended between its two databases, which nothing commits at once."""
+    return (
+        f"The restore was not finished: {error}\nThe traces in {describe_traces(settings)} are those of the "
+        f"backup now, and {describe_database(settings)} is as it was. To restore the rest, repeat it: "
+        f"dokimos db restore --replace {path}"
+    )
 
 
 def _go_together(settings: ServerSettings) -> bool:
@@ -102,16 +134,16 @@ def _check_traces_may_go(settings: ServerSettings, archive: Archive, replaces: b
         )
 
 
-def _replace_traces(connection: Connection, archive: Archive, progress: Progress) -> dict[str, int]:
+def _replace_traces(connection: Connection, restore: _Restore) -> dict[str, int]:
     """Make the traces of a PostgreSQL what a backup has."""
     migrate(connection, TRACE_MIGRATIONS)
     empty_traces(connection)
-    return load_traces(connection, archive, progress)
+    return load_traces(connection, restore.archive, restore.progress)
 
 
-def _restore_postgres(
-    settings: ServerSettings, archive: Archive, replaces: bool, progress: Progress
-) -> LoadReport:
+def _restore_postgres(restore: _Restore, replaces: bool) -> LoadReport:
+    settings, archive = restore.settings, restore.archive
+
     def load(connection: Connection) -> LoadReport:
         check_no_server_runs(connection, settings)
         check_is_not_newer(connection)
@@ -122,22 +154,47 @@ def _restore_postgres(
         if _has_rows(connection):
             _check_may_replace(settings, replaces)
         connection.exec_driver_sql(f"TRUNCATE {names}")
-        report = load_rows(connection, archive, contents=_EVERYTHING, progress=progress)
-        if archive.manifest.with_traces and _go_together(settings):
-            report.added.update(_replace_traces(connection, archive, progress))
+        report = load_rows(connection, archive, contents=_EVERYTHING, progress=restore.progress)
+        if archive.manifest.with_traces and not restore.has_traces_apart:
+            report.added.update(_replace_traces(connection, restore))
         _record(connection, archive)
-        connection.exec_driver_sql("ANALYZE")  # so that the first pages are not planned for empty tables
+        # So that the first pages are not planned for empty tables. It locks those that it names.
+        connection.exec_driver_sql(f"ANALYZE {names}" if restore.has_traces_apart else "ANALYZE")
+        if restore.has_traces_apart:
+            report.added.update(_load_apart_within(connection, restore))
         return report
 
+    if restore.has_traces_apart:
+        # First, and by itself: it waits for a lock that the restore holds, should both be one database.
+        write_traces(settings, lambda connection: migrate(connection, TRACE_MIGRATIONS))
     return write_database(settings, load)
 
 
-def _restore_sqlite(
-    settings: ServerSettings, archive: Archive, replaces: bool, progress: Progress
-) -> LoadReport:
-    """Build a file beside the old one, and put it into its place once it is whole."""
-    from dokimos.server._db.sqlite_database import build_file, leave_wal
+def _load_apart_within(connection: Connection, restore: _Restore) -> dict[str, int]:
+    """Restore traces of another PostgreSQL at the end of the transaction that restores the rest.
 
+    Of two databases one commits first. Here all rows of both are there by then, so that a damaged backup, a
+    full disk or a kill changes neither.
+    """
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+
+    def load(traces: Connection) -> dict[str, int]:
+        traces.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
+        empty_traces(traces)
+        counts = load_traces(traces, restore.archive, restore.progress)
+        connection.exec_driver_sql("SELECT 1")  # it may have been lost meanwhile
+        return counts
+
+    counts = write_traces_within(restore.settings, load)
+    restore.has_replaced_traces = True
+    return counts
+
+
+def _restore_sqlite(restore: _Restore, replaces: bool) -> LoadReport:
+    """Build a file beside the old one, and put it into its place once it is whole."""
+    from dokimos.server._db.sqlite_database import leave_wal
+
+    settings, archive = restore.settings, restore.archive
     target = settings.sqlite_path
     # With --replace it is not looked into: it may be damaged.
     if not replaces and target.exists() and read_database(settings, _has_rows):
@@ -145,32 +202,59 @@ def _restore_sqlite(
 
     def load(connection: Connection) -> LoadReport:
         migrate(connection)
-        report = load_rows(connection, archive, contents=_EVERYTHING, progress=progress)
+        report = load_rows(connection, archive, contents=_EVERYTHING, progress=restore.progress)
         _record(connection, archive)
         return report
 
     def load_their_traces(connection: Connection) -> dict[str, int]:
         migrate(connection, TRACE_MIGRATIONS)
-        return load_traces(connection, archive, progress)
+        return load_traces(connection, archive, restore.progress)
 
-    try:
-        with contextlib.ExitStack() as files:
-            new = files.enter_context(_new_file(target))
-            report = build_file(new, load)
-            # Both are whole before either takes its place; who is killed in between restores once more.
-            places = [(new, target)]
-            if archive.manifest.with_traces and _go_together(settings):
-                traces = files.enter_context(_new_file(settings.sqlite_trace_path))
-                report.added.update(build_file(traces, load_their_traces, reclaims_space=True))
-                places.insert(0, (traces, settings.sqlite_trace_path))
-            for _, place in places:
+    with contextlib.ExitStack() as files:
+        new = files.enter_context(_new_file(target))
+        report = _build(new, load)
+        places = [(new, target)]
+        if archive.manifest.with_traces and not restore.has_traces_apart:
+            traces = files.enter_context(_new_file(settings.sqlite_trace_path))
+            report.added.update(_build(traces, load_their_traces, reclaims_space=True))
+            places.insert(0, (traces, settings.sqlite_trace_path))
+        for _, place in places:
+            with _name_file(place):
                 leave_wal(place)
-            for file, place in places:
-                os.replace(file, place)
+        if restore.has_traces_apart:
+            report.added.update(write_traces(settings, partial(_replace_traces, restore=restore)))
+            restore.has_replaced_traces = True
+        _take_places(restore, places)
+    return report
+
+
+def _build(path: Path, load: Callable[[Connection], T], *, reclaims_space: bool = False) -> T:
+    from dokimos.server._db.sqlite_database import build_file
+
+    with _name_file(path):
+        return build_file(path, load, reclaims_space=reclaims_space)
+
+
+def _take_places(restore: _Restore, places: Sequence[tuple[Path, Path]]) -> None:
+    """Put new files, all of which are whole, into the places of the old ones; that of the rest comes last.
+
+    Who is killed in between restores once more: the file of the rest that is left says so (`db check`).
+    """
+    for file, place in places:
+        with _name_file(place):
+            os.replace(file, place)
+        if place == restore.settings.sqlite_trace_path:
+            restore.has_replaced_traces = True
+
+
+@contextlib.contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Say of an error of the disk which file it is about."""
+    try:
+        yield
     except (OSError, DatabaseUnavailable) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"The database cannot be written: {target}: {reason}") from error
-    return report
+        raise ConfigurationError(f"The database cannot be written: {path}: {reason}.") from error
 
 
 def _record(connection: Connection, archive: Archive) -> None:
@@ -182,11 +266,14 @@ def _record(connection: Connection, archive: Archive) -> None:
 @contextlib.contextmanager
 def _new_file(target: Path) -> Iterator[Path]:
     """An empty file beside another one, which is not there any more when the block ends by an error."""
-    path, mode = target.with_name(f"{target.name}.restoring"), _mode_of(target)
-    path.unlink(missing_ok=True)  # what a process left that was killed
+    path = target.with_name(f"{target.name}{RESTORING_SUFFIX}")
+    with _name_file(path):
+        mode = _mode_of(target)
+        path.unlink(missing_ok=True)  # what a process left that was killed
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
-        os.chmod(path, mode)  # whatever new files may be by default
+        with _name_file(path):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+            os.chmod(path, mode)  # whatever new files may be by default
         yield path
     finally:
         path.unlink(missing_ok=True)

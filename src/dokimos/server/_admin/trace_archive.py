@@ -22,7 +22,7 @@ from dokimos.server._services.traces.restored_spans import RestoredSpans
 from dokimos.server._settings import ServerSettings
 
 _ROWS: Final = 50
-"""Rows in memory at a time: a span may have megabytes."""
+"""Rows in memory at a time, fewer where they are large."""
 _ROW: Final = "row"
 """The column of spans that SQLite alone has, by which its index of texts names them."""
 # Spans come last: what is said of them beside their rows is there by then.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -60,6 +61,23 @@ def write_traces(settings: ServerSettings, change: Callable[[Connection], T]) ->
     """
     try:
         return write_traces_once(settings, change)
+    except (DatabaseUnavailable, DatabaseError) as error:
+        raise _cannot_be_used(settings, error) from error
+
+
+def write_traces_within(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
+    """Run a change of traces on PostgreSQL as one transaction, from within one of another PostgreSQL.
+
+    Raises:
+        ConfigurationError: Their database cannot be used; nothing was changed.
+    """
+    from sqlalchemy.util import await_only
+
+    from dokimos.server._db import postgres_database
+
+    own = replace(settings, database_url=settings.traces.database_url)
+    try:
+        return await_only(postgres_database.write_once(own, change))
     except (DatabaseUnavailable, DatabaseError) as error:
         raise _cannot_be_used(settings, error) from error
 

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from dokimos._runtime.file_lock import LockTaken, ProcessLock
 from dokimos.errors import ConfigurationError
 from dokimos.server._settings import ServerSettings
+
+RESTORING_SUFFIX: Final = ".restoring"
+"""Of a file that a restore builds beside the one whose place it takes at its end."""
+
+
+def describe_unfinished_restore(settings: ServerSettings) -> str | None:
+    """Say what a restore has left that was killed, None where there is nothing."""
+    if settings.database_url is not None:
+        return None
+    left = sorted(settings.data_dir.glob(f"*{RESTORING_SUFFIX}"))
+    if not left:
+        return None
+    names = " and ".join(str(path) for path in left)
+    return (
+        f"a restore was killed, or is still running; it has left {names}. Repeat it (dokimos db restore "
+        "--replace FILE): of a backup with traces, these may have been restored and the rest not. If all is "
+        "as it should be, delete what is left"
+    )
 
 
 @contextlib.contextmanager

@@ -170,9 +170,11 @@ class RuleReviewsAnswer(WireModel):
     failed: ReviewStatsAnswer
     other: ReviewStatsAnswer
     correct_rate: EstimateAnswer | None
-    """Over all that the rule matches; null as long as only failed scores, or only others, were reviewed."""
+    """Over all that the rule matches, each weighted by the rates that held when it was queued; null as long
+    as only failed scores, or only others, were reviewed."""
     limited_day_count: int
-    """Days on which the limit was reached: what was scored later on them is in no rate."""
+    """Days of which as many scores are in the queue as `maxPerDay` now is, whoever sees them: what was
+    scored later on them is in no rate. Items that were removed, and limits of earlier times, do not count."""
 
 
 class RuleStatsAnswer(WireModel):

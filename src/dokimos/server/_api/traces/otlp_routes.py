@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from fastapi import APIRouter
+from sqlalchemy.exc import DBAPIError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,6 +15,7 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.admission import LongKind
 from dokimos.server._api.http.request_body import check_is_json, stream_body
 from dokimos.server._api.traces.otlp_errors import PROTOBUF
+from dokimos.server._db.database import DatabaseUnavailable
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import UnsupportedMediaError
 from dokimos.server._services.traces.trace_ingestion import Ingested, TraceIngestion, first_reason
@@ -91,7 +93,12 @@ async def _ingest(
         async for part in stream_body(request, limit, LongKind.BODY):
             count(len(part))
             parts.append(part)
-        return await ingest(caller, b"".join(parts), encoding)
+        try:
+            return await ingest(caller, b"".join(parts), encoding)
+        except DBAPIError as error:
+            # It is not about what was sent: with 503 exporters send it again, while they give up what is
+            # rejected, or answered with 500.
+            raise DatabaseUnavailable(str(error.orig)) from error
 
 
 def read_encoding(request: Request) -> Encoding:

@@ -17,6 +17,7 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import ConflictError
 from dokimos.server._services.online.enabled_rules import EvalRule
 from dokimos.server._services.online.eval_rules import find_rule, find_writable_rule
+from dokimos.server._services.online.matched_spans import IS_THERE
 from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
 from dokimos.server._services.online.span_matching import match_trace
@@ -108,6 +109,7 @@ def find_traces(
             TRACES.c.project_id == rule.project_id,
             TRACES.c.id >= first_id(times[0]),
             TRACES.c.id < first_id(times[1]),
+            IS_THERE,
         )
         .order_by(TRACES.c.id)
         .limit(most)

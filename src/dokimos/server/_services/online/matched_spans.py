@@ -52,17 +52,19 @@ class StoredSpan:
 def find_due_traces(connection: Connection, most: int) -> Sequence[Row[Any]]:
     """Return traces with spans that no rule was held against yet, the longest waiting first."""
     due = TRACES.c.match_due_at
-    query = select(*_TRACE_COLUMNS).where(due.is_not(None), due <= now() + _SLACK).order_by(due).limit(most)
-    return connection.execute(query).all()
+    is_due = (due.is_not(None), due <= now() + _SLACK, IS_THERE)
+    return connection.execute(select(*_TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
 
 
 def find_quiet_traces(connection: Connection, most: int) -> Sequence[Row[Any]]:
     """Return traces that waiting rules are to be held against, if nothing more has come for them."""
     due = TRACES.c.quiet_due_at
-    query = select(*_TRACE_COLUMNS).where(due.is_not(None), due <= now()).order_by(due).limit(most)
-    return connection.execute(query).all()
+    is_due = (due.is_not(None), due <= now(), IS_THERE)
+    return connection.execute(select(*_TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
 
 
+IS_THERE: Final = TRACES.c.deleted_at.is_(None)
+"""Of a trace that nobody has deleted: its spans may be there for some time after that, for nobody to see."""
 _SLACK: Final = 60_000_000
 """By how much clocks of several servers may differ: what came is due, whatever its time."""
 _TRACE_COLUMNS: Final = tuple(
@@ -75,8 +77,9 @@ _TRACE_COLUMNS: Final = tuple(
 
 
 def read_traces(connection: Connection, ids: Iterable[str]) -> Sequence[Row[Any]]:
-    """Return traces by the ids of their rows."""
-    return connection.execute(select(*_TRACE_COLUMNS).where(TRACES.c.id.in_(list(ids)))).all()
+    """Return traces by the ids of their rows, those that were not deleted."""
+    query = select(*_TRACE_COLUMNS).where(TRACES.c.id.in_(list(ids)), IS_THERE)
+    return connection.execute(query).all()
 
 
 def read_spans(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select, true
+from sqlalchemy import Connection, Row, and_, func, or_, select, true
 
 from dokimos._core.jsonable import compact_json
 from dokimos.server._db.clock import DAY, now
@@ -50,7 +49,7 @@ class RuleReviews:
     correct_rate: RuleEstimate | None
     """Over all that the rule matches; None unless some of both are queued, and were reviewed."""
     limited_days: int
-    """Days of which as many scores were queued as may be: what came later on them had no chance."""
+    """Days of which as many scores are in the queue as may be now: what came later on them had no chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +143,80 @@ def summarize_reviews(
     rows = connection.execute(query).all()
     said = visible_annotations(connection, principal, rule.project_id, [row.item_id for row in rows])
     decided = {item: row for item, row in said.items() if row.verdict != Verdict.UNSURE}
-    kinds: list[list[_Reviewed]] = []
     stats: list[ReviewStats] = []
-    for failed in (True, False):
-        queued = [row for row in rows if row.failed is failed]
+    for queued in _split(rows):
         reviewed = _weight(queued, decided)
-        kinds.append(reviewed)
         stats.append(
             ReviewStats(queued=len(queued), reviewed=len(reviewed), correct_rate=_estimate(reviewed))
         )
+    return RuleReviews(
+        failed=stats[0],
+        other=stats[1],
+        correct_rate=estimate_correct_rate(rows, decided, rule, times[1]),
+        limited_days=_count_limited_days(connection, rule, times),
+    )
+
+
+def estimate_correct_rate(
+    queued: Sequence[Row[Any]], decided: dict[str, Row[Any]], rule: Row[Any], until: int
+) -> RuleEstimate | None:
+    """Return how much of all that a rule matches people would find correct; None where that is not known.
+
+    Args:
+        queued: Scores of the rule in the review queue.
+        decided: What people said of items of the queue, by their ids.
+        rule: As it is now.
+        until: Before when the spans of these scores came.
+    """
+    kinds = [_weight(each, decided) for each in _split(_select_comparable(queued, rule, until))]
+    return _estimate([each for kind in kinds for each in kind]) if all(kinds) else None
+
+
+def _split(rows: Sequence[Row[Any]]) -> tuple[list[Row[Any]], list[Row[Any]]]:
+    """Return the scores that had failed, and the others."""
+    return [row for row in rows if row.failed], [row for row in rows if not row.failed]
+
+
+def _select_comparable(rows: Sequence[Row[Any]], rule: Row[Any], until: int) -> list[Row[Any]]:
+    """Return the scores from times in which failed ones and others had a chance of being queued.
+
+    Each has the probability with which it was chosen, whatever the rates are now. But what was chosen before
+    the last change of the rule may be from a time at which one of the rates was 0, and nothing says so of
+    scores that were not queued. So of those before it, the ones between the first and the last of either
+    kind count; not these themselves, on which the borders depend.
+    """
     sampling = _read_sampling(rule)
-    is_whole = sampling is not None and sampling.failed_rate > 0 and sampling.other_rate > 0
-    both = [each for kind in kinds for each in kind] if is_whole and all(kinds) else []
-    by_day = Counter(row.day for row in rows)
-    limited = 0 if sampling is None else sum(count >= sampling.max_per_day for count in by_day.values())
-    return RuleReviews(failed=stats[0], other=stats[1], correct_rate=_estimate(both), limited_days=limited)
+    has_both = sampling is not None and sampling.failed_rate > 0 and sampling.other_rate > 0
+    if not has_both and until > rule.updated_at:
+        return []
+    since = [row for row in rows if row.created_at >= rule.updated_at] if has_both else []
+    before = [row for row in rows if row.created_at < rule.updated_at]
+    times = [[row.created_at for row in kind] for kind in _split(before)]
+    if not all(times):
+        return since
+    start, end = max(map(min, times)), min(map(max, times))
+    return since + [row for row in before if start < row.created_at < end]
+
+
+def _count_limited_days(connection: Connection, rule: Row[Any], times: tuple[int, int]) -> int:
+    """Count the days with as many scores in the queue as the rule may queue now.
+
+    The limit is one of all tenants together, so all scores count, whoever sees them, and all of a day.
+    """
+    sampling = _read_sampling(rule)
+    if sampling is None:
+        return 0
+    is_observed = and_(_REVIEW.observed_at >= times[0], _REVIEW.observed_at < times[1])
+    is_scored = and_(_REVIEW.day >= times[0] // DAY, _REVIEW.day <= (times[1] - 1) // DAY)
+    of_rule = _REVIEW.rule_id == rule.id
+    days = select(_REVIEW.day).where(of_rule, or_(is_observed, is_scored))
+    full = (
+        select(_REVIEW.day)
+        .where(of_rule, _REVIEW.day.in_(days))
+        .group_by(_REVIEW.day)
+        .having(func.count() >= sampling.max_per_day)
+    )
+    return len(connection.execute(full).all())
 
 
 def _weight(queued: Sequence[Row[Any]], decided: dict[str, Row[Any]]) -> list[_Reviewed]:

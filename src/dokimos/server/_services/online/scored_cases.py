@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from sqlalchemy import Connection, Row, select
 
 from dokimos.server._db.trace_tables import TRACES
-from dokimos.server._services.online.matched_spans import load_spans, read_traces
+from dokimos.server._services.online.matched_spans import IS_THERE, load_spans, read_traces
 from dokimos.traces._span import Span
 from dokimos.traces._span_content import parse_span
 from dokimos.traces._span_digest import digest_span
@@ -93,6 +93,7 @@ def _read_session(connection: Connection, trace: Row[Any]) -> Sequence[Row[Any]]
         TRACES.c.session_id == trace.session_id,
         TRACES.c.project_id == trace.project_id,
         TRACES.c.tenant_key == trace.tenant_key,
+        IS_THERE,
     )
     query = select(TRACES.c.id).where(*is_in_session).order_by(TRACES.c.id.desc()).limit(_MAX_TRACES)
     ids = connection.execute(query).scalars().all()

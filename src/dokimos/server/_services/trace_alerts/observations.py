@@ -178,7 +178,8 @@ def merge_scores(at: int, jobs: Iterable[Row[Any]], config: AlertConfig) -> Obse
 def _find_barrier(connection: Connection, after: str, since: int) -> str | None:
     """Return the first trace since a time that rules are still to be held against: it may get jobs."""
     is_waiting = or_(_TRACE.match_due_at.is_not(None), _TRACE.quiet_due_at.is_not(None))
-    query = select(_TRACE.id).where(is_waiting, _TRACE.id > max(after, first_id(since)))
+    is_there = _TRACE.deleted_at.is_(None)  # no rule is held against one that was deleted
+    query = select(_TRACE.id).where(is_waiting, is_there, _TRACE.id > max(after, first_id(since)))
     return connection.execute(query.order_by(_TRACE.id).limit(1)).scalar()
 
 

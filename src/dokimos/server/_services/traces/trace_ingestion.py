@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dokimos.errors import TraceError
 from dokimos.server._db.database import Database
+from dokimos.server._db.refused_values import refuses_values
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import InvalidRequestError, RoleError
 from dokimos.server._services.metrics import Metrics
@@ -163,6 +164,8 @@ class TraceIngestion:
         try:
             await self._writer.store(spans)
         except (DBAPIError, ValueError, OverflowError, TypeError) as error:
+            if not refuses_values(error):
+                raise
             if len(spans) > 1:
                 middle = len(spans) // 2
                 await self._store(spans[:middle], outcome)

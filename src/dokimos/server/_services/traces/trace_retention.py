@@ -61,7 +61,7 @@ def mark_traces(connection: Connection, ids: Sequence[str]) -> int:
         return 0
     is_there = (TRACES.c.id.in_(ids), TRACES.c.deleted_at.is_(None))
     return connection.execute(
-        update(TRACES).where(*is_there).values(deleted_at=now(), match_due_at=None)
+        update(TRACES).where(*is_there).values(deleted_at=now(), match_due_at=None, quiet_due_at=None)
     ).rowcount
 
 
