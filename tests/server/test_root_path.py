@@ -97,6 +97,15 @@ def test_the_cookie_of_a_session_is_not_sent_to_the_rest_of_the_site(api, way):
     assert not api.get(f"{ROOT}/api/v1/session").json()["isAuthenticated"]
 
 
+def test_a_session_counts_beside_one_of_the_root_of_the_site(api):
+    own = {"Sec-Fetch-Site": "same-origin"}
+    token = api.post(f"{ROOT}/api/v1/session", json={"key": "secret"}, headers=own).cookies["dokimos_session"]
+    api.cookies.clear()
+    both = f"dokimos_session={token}; other=1; dokimos_session=of-the-root"  # the longer path first
+
+    assert api.get(f"{ROOT}/api/v1/session", headers={"Cookie": both}).json()["isAuthenticated"]
+
+
 def test_the_description_of_the_api_says_where_its_paths_begin(api):
     described = api.get(f"{ROOT}/openapi.json").json()
 

@@ -32,9 +32,10 @@ class RootPathMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = {**scope, "headers": [_drop_outer_cookies(header) for header in scope["headers"]]}
         raw = self._remove_root(scope.get("raw_path") or scope["path"].encode())
         if raw is not None:
-            scope = {**scope, "raw_path": raw, "path": unquote(raw.partition(b"?")[0].decode("latin-1"))}
+            scope["raw_path"], scope["path"] = raw, unquote(raw.partition(b"?")[0].decode("latin-1"))
 
         async def send_with_root(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -60,3 +61,18 @@ class RootPathMiddleware:
         if name == b"set-cookie":
             return _COOKIE_PATH.sub(rb"\1" + self._root + b"/", value)
         return value
+
+
+def _drop_outer_cookies(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Keep the first cookie of each name.
+
+    A server at the root of the site, such as this one before it moved, has cookies of the same names. A
+    browser sends all of them, those of the longer path first, and what reads them takes the last.
+    """
+    name, value = header
+    if name != b"cookie":
+        return header
+    cookies: dict[bytes, bytes] = {}
+    for cookie in value.split(b";"):
+        cookies.setdefault(cookie.partition(b"=")[0].strip(), cookie.strip())
+    return name, b"; ".join(cookies.values())
