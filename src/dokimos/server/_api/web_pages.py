@@ -112,9 +112,10 @@ def _read_page(folder: Path, root_path: str) -> WebFile | None:
     page = read_files(folder).get("index.html")
     if page is None or not root_path:
         return page
-    root = tag("meta", name="dokimos-root", content=root_path)
+    title = tag("title", "dokimos")
+    head = join(tag("meta", name="dokimos-root", content=root_path), title)
     text = page.body.decode().replace('="/assets/', f'="{root_path}/assets/')
-    return _make_file(text.replace("<head>", f"<head>{root.markup}").encode(), page.media_type)
+    return _make_file(text.replace(title.markup, head.markup).encode(), page.media_type)
 
 
 def _read_file(path: Path) -> WebFile:
