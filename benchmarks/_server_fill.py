@@ -150,6 +150,7 @@ class Filling:
                     "success_count": size - size // 10,
                     "nearest": 0.25,
                     "nearest_count": size,
+                    "nearest_sum": size * 0.75,
                 }
                 for position, name in enumerate(METRICS)
             ],

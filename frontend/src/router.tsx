@@ -65,9 +65,17 @@ export interface RunSearch {
   readonly outcome?: Outcome;
   readonly evaluator?: string;
   readonly order?: Order;
+  /** Between which scores of the evaluator by which the items are sorted. */
+  readonly low?: number;
+  readonly high?: number;
+  /** The key of the metadata by which the pass rate is shown, and the value whose items are listed. */
+  readonly slice?: string;
+  readonly value?: string;
   /** The item that is open, as `ordinal` or `ordinal.repetition`. */
   readonly item?: string;
 }
+
+const bound = (value: unknown): number | undefined => (typeof value === "number" && Number.isFinite(value) ? value : undefined);
 
 const OUTCOMES: readonly string[] = ["pass", "fail", "error", "none"];
 
@@ -83,6 +91,10 @@ export const runRoute = createRoute({
       outcome: outcome !== undefined && OUTCOMES.includes(outcome) ? (outcome as Outcome) : undefined,
       evaluator: text(search["evaluator"]),
       order: isOrder ? (order as Order) : undefined,
+      low: bound(search["low"]),
+      high: bound(search["high"]),
+      slice: text(search["slice"]),
+      value: text(search["value"]),
       item: text(search["item"]),
     });
   },

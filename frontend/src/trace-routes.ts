@@ -32,13 +32,13 @@ export const tracesRoute = createRoute({
   component: lazyPage(() => import("./pages/traces"), "TracesPage"),
 });
 
-/** `span`: the one that is open. `show`: `talk` for the conversation. `only`: `failing` spans. */
-export type TraceSearch = { readonly [name in "span" | "show" | "search" | "only" | "make"]?: string };
+/** `span`: the one that is open. `show`: `talk` for the conversation. `only`: `failing` spans. `kind`: of the spans that are shown. */
+export type TraceSearch = { readonly [name in "span" | "show" | "search" | "only" | "kind" | "make"]?: string };
 
 export const traceRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces/$traceId",
-  validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, ["span", "show", "search", "only", "make"]),
+  validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, ["span", "show", "search", "only", "kind", "make"]),
   // Not awaited: the page shows what it waits for, and asks again for what failed.
   loader: ({ params }) => void queryClient.ensureQueryData(traceQuery(params.traceId)).catch(() => null),
   component: lazyPage(() => import("./pages/trace"), "TracePage"),

@@ -57,6 +57,7 @@ def addresses(server):
         "project": "/projects/a%2Fb%20%25%20%22%3Ci%3E",
         "experiment": f"/experiments/{experiment}",
         "run": f"/runs/{runs[1]}",
+        "worst_run": f"/runs/{runs[2]}",
         "diff": f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}",
         "worst": f"/experiments/{experiment}/runs/{runs[2]}/diff?baselineRunId={runs[0]}",
         "three": f"/experiments/{experiment}/runs/{runs[1]}/diff?baselineRunId={runs[0]}&also={runs[2]}",
@@ -127,6 +128,18 @@ def test_a_run_says_first_that_it_failed_and_lists_the_worst_items_first(visit):
     assert rows.nth(1).inner_text().startswith("! error")
     assert "⟨U+202E⟩" in rows.nth(0).inner_text()
     assert rows.count() < 40  # of 62: only those in sight are in the page
+
+
+def test_a_run_says_by_metadata_where_it_is_weak_and_lists_those_items(visit):
+    page = visit("{worst_run}")
+    page.locator("summary", has_text="Pass rate by metadata").click()
+    table = page.locator("details[open] table")
+    row = table.get_by_role("row").nth(1)
+    assert row.inner_text().split() == ["tents", "30", "0.0", "%"]
+    row.get_by_role("button", name="tents").click()
+    page.get_by_role("button", name="topic: tents ×").wait_for()
+    page.wait_for_url("**slice=topic&value=tents")
+    page.get_by_text("30 of 62").wait_for()
 
 
 def test_filters_stand_in_the_address_and_stay_when_the_page_is_loaded_again(visit):

@@ -18,7 +18,7 @@ def call(server, method, path, body=None):
         f"{server}/api/v1{path}", content, {"Content-Type": "application/json"}, method=method
     )
     with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)
+        return json.loads(reply.read() or b"null")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_what_cannot_be_searched_hides_nothing_else(visit):
     page.complaints = [one for one in page.complaints if "Failed to load resource" not in one]
 
 
-def test_filters_are_kept_under_a_name_in_this_browser(visit, run, find_barriers):
+def test_filters_are_kept_under_a_name_by_the_server(visit, run, server, find_barriers):
     page = visit(f"/runs/{run}?outcome=fail")
     page.get_by_role("button", name="Save view").click()
     views = page.get_by_role("region", name="Saved views")
@@ -204,9 +204,26 @@ def test_filters_are_kept_under_a_name_in_this_browser(visit, run, find_barriers
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="Views (1)").wait_for()
 
+    other = visit(f"/runs/{run}")  # another browser
+    other.get_by_role("button", name="failed ones").wait_for()
+    same = {"area": "items", "name": "failed ones", "path": f"/runs/{run}", "query": "outcome=fail"}
+    mine = {**same, "name": "passed ones", "query": "outcome=pass"}
+    other.evaluate("all => localStorage.setItem('dokimos-views', all)", json.dumps([same, mine]))
+    other.reload()
+    other.get_by_role("button", name="Views (3)").click()
+    other.get_by_role("button", name="Move the 2 of this browser to the server").click()
+    other.get_by_text("They are on the server now").wait_for()
+    other.get_by_role("button", name="Views (2)").wait_for()
+    assert other.evaluate("localStorage.getItem('dokimos-views')") == "[]"
+    for view in call(server, "GET", "/views"):
+        call(server, "DELETE", f"/views/{view['id']}")
+
 
 def test_views_of_other_versions_and_a_browser_that_stores_nothing_break_no_page(visit, run):
     page = visit(f"/runs/{run}")
+    stranger = {"isAuthenticated": False, "needsKey": True, "id": "anonymous", "role": "VIEWER"}
+    stranger |= {"tenantId": None, "projects": [], "signInWays": ["key"]}
+    page.route("**/api/v1/session", lambda route: route.fulfill(json=stranger))
     view = {"area": "items", "name": "old", "path": f"/runs/{run}", "query": "shape=round&search=question+1"}
     page.evaluate("views => localStorage.setItem('dokimos-views', views)", json.dumps([7, view]))
     page.reload()
@@ -298,6 +315,52 @@ def test_a_trend_near_100_percent_is_zoomed_and_says_so_and_marks_changed_evalua
 
     page.wait_for_url("**?zoom=off")
     chart.get_by_text("25", exact=True).wait_for()
+
+
+def test_what_has_no_room_for_all_evaluators_says_so_and_shows_them(visit, server):
+    run = call(server, "POST", "/projects/many/runs", {"experimentName": "many"})["runId"]
+    names = [f"evaluator {number}" for number in range(44)] + [f"{HOSTILE} evaluator"]
+    results = [{"name": name, "score": 0, "threshold": 0.5, "success": False} for name in names]
+    item = {"inputs": {"q": "?"}, "actualOutputs": {}, "evalResults": results}
+    call(server, "POST", f"/runs/{run}/items", {"items": [item]})
+    call(server, "PATCH", f"/runs/{run}", {"status": "SUCCESS"})
+    page = visit(f"/runs/{run}?evaluator=evaluator+40")
+    page.get_by_text("The first 40 of 45 evaluators").wait_for()
+    page.get_by_text("scores of 4 of 45 evaluators").wait_for()
+    page.locator(".rows .row .score", has_text="evaluator 40").wait_for()
+
+    page.get_by_role("button", name="Show all 45").click()
+
+    page.locator("svg.heat title", has_text="evaluator").first.wait_for(state="attached")
+    assert page.locator("svg.heat g").count() == 45
+    assert "⟨U+202E⟩" in page.locator("svg.heat").text_content()
+    page.get_by_label("Order").select_option("score:evaluator 3")
+    page.get_by_label("scores from").fill("0.5")
+    page.get_by_text("No item is found").wait_for()
+    page.wait_for_url("**low=0.5**")
+
+
+def test_what_is_done_to_an_item_or_typed_about_a_run_touches_nothing_else(visit, run, server):
+    page = visit(f"/runs/{run}?item=0.0")
+    drawer = page.get_by_role("complementary", name="Item")
+    page.route("**/review", lambda route: route.fulfill(status=500, json={"message": "full"}))
+    drawer.get_by_role("button", name="✓ Correct").click()
+    drawer.get_by_role("alert").get_by_text("The verdict was not saved").wait_for()
+    drawer.get_by_role("button", name="Next item").click()
+    drawer.get_by_role("heading", name="#1").wait_for()
+    assert drawer.get_by_role("alert").count() == 0  # it would be sent for the other item
+    page.keyboard.press("k")
+    drawer.get_by_role("heading", name="#0").wait_for()
+    page.keyboard.press("Escape")
+    page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
+
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Notes").fill("mine")
+    call(server, "PATCH", f"/runs/{run}/description", {"tags": ["theirs"]})
+    page.get_by_role("button", name="Save description").click()
+    page.locator(".notes", has_text="mine").wait_for()
+    described = call(server, "GET", f"/runs/{run}?size=1")
+    assert (described["notes"], described["tags"]) == ("mine", ["theirs"])
 
 
 def test_what_is_changed_in_one_tab_is_seen_in_the_other(visit, run):

@@ -125,6 +125,44 @@ def test_a_verdict_that_the_server_cannot_take_is_told_and_sent_again(visit, ser
     page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
 
 
+def test_a_verdict_of_one_tab_is_known_in_another_which_keeps_what_is_typed(visit, server):
+    push_run(server, "tabs")
+    page = visit("/review-queue?project=tabs&order=oldest")
+    other = visit("/review-queue?project=tabs&order=oldest", context=page.context)
+    for tab in (page, other):
+        tab.get_by_role("region", name="Item to review").get_by_text("question 0").wait_for()
+    other.get_by_label("Comment").fill("half a thought")
+
+    page.keyboard.press("2")
+
+    other.get_by_text("You have decided it already: ✗ incorrect.").wait_for()
+    other.get_by_text("4 wait, 0 done here").wait_for()
+    assert other.get_by_label("Comment").input_value() == "half a thought"
+    other.get_by_role("region", name="Item to review").get_by_text("question 0").wait_for()
+    page.get_by_role("region", name="Item to review").get_by_text("question 1").wait_for()
+    page.keyboard.press("u")
+    other.get_by_text("5 wait, 0 done here").wait_for()
+    assert other.get_by_text("You have decided it already").count() == 0
+    assert other.get_by_label("Comment").input_value() == "half a thought"
+
+
+def test_claims_change_who_is_at_an_item_without_reading_the_queue_again(visit, server):
+    push_run(server, "claims")
+    page = visit("/review-queue?project=claims&order=oldest")
+    card = page.get_by_role("region", name="Item to review")
+    card.get_by_text("question 0").wait_for()
+
+    page.get_by_role("button", name="Claim the next 10").click()
+    page.wait_for_url("**assigned=me**")
+    page.get_by_role("button", name="Give claims back").click()
+    page.get_by_text("5 claims given back").wait_for()
+    page.wait_for_function("!location.search.includes('assigned')")
+    card.get_by_text("question 0").wait_for()
+
+    lists = [url for url in page.asked if "/review-queue?" in url and "size=50" in url]
+    assert len([url for url in lists if "assigned" not in url]) == 1
+
+
 def press_until_focused(page, locator):
     """Go on with the tab key to what is meant, as somebody without a mouse does."""
     locator.wait_for()

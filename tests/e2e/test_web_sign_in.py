@@ -40,23 +40,61 @@ def test_a_refused_page_asks_for_a_key_in_place_and_goes_on_with_it(page, server
     page.locator(".account").get_by_text("admin").wait_for()
 
 
+def sign_in(place, key):
+    place.get_by_label("API key").fill(key)
+    place.get_by_label("API key").press("Enter")
+
+
 def test_signing_out_leads_to_the_page_for_it_and_from_there_back(page, server):
     page.goto(f"{server.address}/login?returnTo=//evil.example")
     page.get_by_label("API key").fill(KEY)
     page.keyboard.press("Enter")
     page.wait_for_url(f"{server.address}/")
-    other = page.context.new_page()
-    other.goto(f"{server.address}/validity")
-    other.locator(".account").get_by_text("admin").wait_for()
 
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login")
-    other.wait_for_url("**/login?returnTo=%2Fvalidity")
-    other.get_by_role("heading", name="Sign in", exact=True).wait_for()
 
     page.goto(f"{server.address}/")
     page.get_by_role("region", name="Sign in").wait_for()
     assert page.get_by_role("heading", name="Projects", exact=True, level=1).count() == 0
+
+
+def test_what_is_typed_waits_for_the_one_who_signed_out_in_another_tab_and_for_nobody_else(page, server):
+    run = server.call("POST", "/projects/tabs/runs", {"experimentName": "answers"}, headers=AUTH)[1]["runId"]
+    item = {"inputs": {"input": "a question"}, "actualOutputs": {"output": "an answer"}}
+    server.call("POST", f"/runs/{run}/items", {"items": [item]}, headers=AUTH)
+    second = server.call("POST", "/api-keys", {"name": "ben", "role": "EDITOR"}, headers=AUTH)[1]["key"]
+    page.goto(f"{server.address}/login")
+    sign_in(page, KEY)
+    page.locator(".account").get_by_text("admin").wait_for()
+    other = page.context.new_page()
+    other.set_default_timeout(60_000)
+    other.goto(f"{server.address}/review-queue?project=tabs")
+    comment = other.get_by_label("Comment")
+    comment.fill("half a thought")
+
+    page.get_by_role("button", name="Sign out").click()
+    dialog = other.get_by_role("dialog", name="Signed out in another tab")
+    dialog.get_by_text("with what you have typed").wait_for()
+    assert comment.is_hidden()
+    other.keyboard.press("Escape")
+    other.keyboard.press("Escape")
+    dialog.wait_for()
+    sign_in(dialog, KEY)
+    dialog.wait_for(state="detached")
+    assert comment.input_value() == "half a thought"
+    other.locator("input[aria-label=Comment]:focus").wait_for()
+
+    page.goto(f"{server.address}/")
+    page.get_by_role("button", name="Sign out").click()
+    dialog.wait_for()
+    sign_in(page, second)
+    page.wait_for_url(f"{server.address}/")
+    other.wait_for_url(f"{server.address}/review-queue")  # without the filters of the first one, too
+    other.locator(".account").get_by_text("editor").wait_for()
+    other.get_by_role("region", name="Item to review").wait_for()
+    assert comment.input_value() == ""
+    assert dialog.count() == 0
 
 
 def test_a_page_from_before_an_upgrade_offers_to_load_it_again(page, server):

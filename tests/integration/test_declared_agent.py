@@ -677,3 +677,37 @@ def test_the_example_passes_on_its_recorded_replies(capsys):
 
     assert dokimos("test", example / "agent.yaml", "--replay", example / "data" / "calls.jsonl", "-q") == 0
     assert capsys.readouterr().out == "3 passed, 0 failed\n"
+
+
+@pytest.fixture
+def go_offline(monkeypatch):
+    """A function that sets `DOKIMOS_OFFLINE`, for which only some of the servers are on this machine."""
+
+    def go(*local):
+        monkeypatch.setenv("DOKIMOS_OFFLINE", "1")
+        monkeypatch.setattr("dokimos._http.offline.is_local", lambda url: url in local)
+
+    return go
+
+
+def test_no_model_is_called_offline_but_a_cassette_replays(model, tool_calling, go_offline, capsys):
+    model.turns.append(tool_calling.Turn("reply"))
+    agent(model, ONE)
+    assert dokimos("test", "--record", "calls.jsonl") == 0, capsys.readouterr()
+    go_offline()
+
+    assert dokimos("test", "--replay", "calls.jsonl") == 0, capsys.readouterr()
+    capsys.readouterr()
+    assert dokimos("test") == 3
+    assert "was not called because DOKIMOS_OFFLINE is set" in capsys.readouterr().out
+    assert len(model.received) == 1
+
+
+def test_no_server_of_tools_and_no_file_is_called_offline(model, go_offline, capsys):
+    go_offline(model.base_url)
+    agent(model, '\ntools: [{name: far, type: mcp, url: "http://127.0.0.1:9/mcp"}]\n', ONE)
+
+    assert dokimos("test") == 3
+    assert "the server of far: http://127.0.0.1:9/mcp was not called because" in capsys.readouterr().out
+    with pytest.raises(AgentError, match="was not called because DOKIMOS_OFFLINE is set"):
+        asyncio.run(download("http://127.0.0.1:9/a.txt", 5))

@@ -69,6 +69,8 @@ def test_views_are_listed_by_kind_project_and_text(api):
     assert names(api, query=f"?limit=2&after={first[-1]['id']}") == ["c"]
     assert api.get(f"{PATH}?project=none").status_code == 404
     assert api.get(f"{PATH}?kind=none").status_code == 400
+    api.post(PATH, json=view("mine to review", kind="review"))
+    assert names(api, query="?kind=review") == ["mine to review"]
 
 
 @pytest.mark.parametrize("project", [None, "chat"])

@@ -14,10 +14,13 @@ export type DatasetCase = Schemas["DatasetCase"];
 export const ITEMS_IN_BLOCK = 100;
 const datasetPath = (name: string) => `/datasets/${encodeURIComponent(name)}`;
 
+/** As many as one answer of the server has. */
+export const MOST_DATASETS = 500;
+
 export const datasetsQuery = (search: string) =>
   queryOptions({
     queryKey: ["datasets", search],
-    queryFn: ({ signal }) => get<DatasetSummary[]>("/datasets", { search, limit: 500 }, signal),
+    queryFn: ({ signal }) => get<DatasetSummary[]>("/datasets", { search, limit: MOST_DATASETS }, signal),
     placeholderData: keepPreviousData,
   });
 

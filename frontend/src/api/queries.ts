@@ -45,10 +45,13 @@ export const trendsQuery = (experiment: string) =>
     queryFn: ({ signal }) => get<Trends>(`/experiments/${experiment}/trends`, { limit: 30 }, signal),
   });
 
+/** The latest runs, as many as one answer has. */
+export const RUNS_LISTED = 200;
+
 export const runsQuery = (experiment: string, search = "", isTold = false) =>
   queryOptions({
     queryKey: ["runs", experiment, search],
-    queryFn: ({ signal }) => get<RunSummary[]>(`/experiments/${experiment}/runs`, { limit: 200, search }, signal),
+    queryFn: ({ signal }) => get<RunSummary[]>(`/experiments/${experiment}/runs`, { limit: RUNS_LISTED, search }, signal),
     placeholderData: keepPreviousData,
     refetchInterval: (query) => (query.state.data?.some((run) => isLive(run.status)) ? (isTold ? TOLD_MS : LIVE_MS) : false),
   });

@@ -1,5 +1,7 @@
 /** What the review queue asks for and changes. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { tellTabs } from "../lib/tabs";
+import { noteVerdict } from "../lib/verdicts";
 import { change, get } from "./client";
 import type { components } from "./schema";
 
@@ -98,9 +100,29 @@ export const alignmentQuery = (run: string) =>
     staleTime: 30_000,
   });
 
-export const giveReview = (item: ItemPlace, body: ReviewBody) => change<Review>("PUT", `${itemPath(item)}/review`, body);
+export async function giveReview(item: ItemPlace, body: ReviewBody): Promise<Review> {
+  const review = await change<Review>("PUT", `${itemPath(item)}/review`, body);
+  tellReview(item, review.verdict);
+  return review;
+}
 
-export const undoReview = (item: ItemPlace) => change<{ review: Review | null }>("POST", `${itemPath(item)}/review/undo`);
+export async function undoReview(item: ItemPlace): Promise<{ review: Review | null }> {
+  const answer = await change<{ review: Review | null }>("POST", `${itemPath(item)}/review/undo`);
+  tellReview(item, answer.review?.verdict ?? null);
+  return answer;
+}
+
+/** Tells queues that were read before what the person has said about an item, those of other tabs too. */
+export function tellReview({ runId: run, itemId: item }: ItemPlace, verdict: Review["verdict"] | null): void {
+  noteVerdict({ item, verdict });
+  tellTabs({ kind: "reviewed", run, item, verdict });
+}
+
+/** Figures that a verdict changes, beside what is said of the item itself. */
+export const countsOfReviews = (run: string) => [["alignment", run], ["corrected", run], ["review-queue", "progress"], ["review-queue", "waiting"]] as const;
+
+/** Queues whose items are others as soon as somebody claims one. */
+export const ASSIGNED_QUEUES = [["review-queue", { assigned: "me" }], ["review-queue", { assigned: "nobody" }], ["review-queue", "progress"]] as const;
 
 export const claimItems = (filter: QueueFilter, count: number) => {
   const { sort, ...chosen } = toQuery(filter);

@@ -3364,7 +3364,7 @@ export interface components {
          * @description The list that a view is of.
          * @enum {string}
          */
-        ViewKind: "runs" | "items" | "experiments" | "datasets" | "traces";
+        ViewKind: "runs" | "items" | "experiments" | "datasets" | "traces" | "review";
         /**
          * WebhookAnswer
          * @description A webhook.

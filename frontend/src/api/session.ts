@@ -1,9 +1,10 @@
 /** Who is signed in, signing in and out. */
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
+import { addressOf } from "../lib/root";
 import { tellTabs } from "../lib/tabs";
 import { apiPath, get, send } from "./client";
 import type { components } from "./schema";
-import { needsSignIn } from "./signals";
+import { isSignedOutElsewhere, needsSignIn } from "./signals";
 
 type Schemas = components["schemas"];
 export type Session = Schemas["dokimos__server___api__accounts__session_routes__SessionAnswer"];
@@ -14,9 +15,54 @@ const ROLES: readonly string[] = ["NONE", "VIEWER", "EDITOR", "ADMIN"];
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
-  queryFn: ({ signal }) => get<Session>("/session", {}, signal),
+  queryFn: async ({ signal }) => admit(await get<Session>("/session", {}, signal)),
   staleTime: 60_000,
+  refetchOnWindowFocus: "always", // somebody else may have signed in meanwhile
 });
+
+/** Who was signed in last since this page was loaded. */
+let person: string | null = null;
+
+/** Who is signed in; nobody on a server that is open for all. */
+export const personOf = ({ isAuthenticated, needsKey, id }: Pick<Session, "isAuthenticated" | "needsKey" | "id">): string | null =>
+  isAuthenticated && needsKey ? id : null;
+
+/** Whether somebody else than before has signed in. */
+export const isSomebodyElse = (before: string | null, now: string | null): boolean => before !== null && now !== null && now !== before;
+
+/**
+ * Lets a page go on for the one whose page it is. Somebody else gets it anew: what was read, typed or searched for before
+ * belongs to another person, and the address is loaded without its filters.
+ */
+async function admit(session: Session, path = location.pathname): Promise<Session> {
+  const now = personOf(session);
+  if (isSomebodyElse(person, now)) {
+    location.replace(path);
+    return new Promise(() => undefined);
+  }
+  person = now ?? person;
+  return session;
+}
+
+/** Goes on after a sign-in: everything that waited for it is asked for again. */
+function goOn(queries: QueryClient): void {
+  needsSignIn.set(false);
+  isSignedOutElsewhere.set(false);
+  void queries.invalidateQueries();
+}
+
+/** Goes on if somebody is signed in by now, in another tab. */
+export async function lookWhoIsSignedIn(queries: QueryClient): Promise<void> {
+  const session = await queries.fetchQuery({ ...sessionQuery, staleTime: 0 }).catch(() => null);
+  if (session?.isAuthenticated === true) goOn(queries);
+}
+
+/** Somebody has signed out in another tab. Their page waits for them, if they had signed in here. */
+export function noteSignOut(): void {
+  if (person === null) return;
+  needsSignIn.set(true);
+  isSignedOutElsewhere.set(true);
+}
 
 /** The name of the key or the person who is signed in; null where the server knows none. */
 export const accountNameQuery = (id: string) =>
@@ -36,13 +82,13 @@ export function mayWrite(session: Session | undefined, role: "EDITOR" | "ADMIN" 
   return best >= ROLES.indexOf(role);
 }
 
-/** Signs in with a key; everything that waited for it is asked for again. */
-export async function signIn(queries: QueryClient, key: string): Promise<Session> {
-  const session = await send<Session>("POST", SESSION, { key });
-  queries.setQueryData(sessionQuery.queryKey, session);
-  needsSignIn.set(false);
+/** Signs in with a key; somebody else than before goes to the page of `returnTo` anew. */
+export async function signIn(queries: QueryClient, key: string, returnTo: string): Promise<Session> {
+  const answer = await send<Session>("POST", SESSION, { key });
   tellTabs({ kind: "signed-in" });
-  void queries.invalidateQueries();
+  const session = await admit(answer, addressOf(new URL(returnTo, location.origin).pathname));
+  queries.setQueryData(sessionQuery.queryKey, session);
+  goOn(queries);
   return session;
 }
 

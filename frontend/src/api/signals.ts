@@ -7,6 +7,9 @@ export const isOutdated = makeStore(false);
 /** Whether something was refused because nobody, or nobody any more, is signed in. */
 export const needsSignIn = makeStore(false);
 
+/** Whether whoever is signed in here has signed out in another tab: the page waits, out of sight, with what is typed in it. */
+export const isSignedOutElsewhere = makeStore(false);
+
 let firstBuild: string | null = null;
 
 export function noteBuild(build: string | null): void {

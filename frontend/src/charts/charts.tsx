@@ -1,6 +1,6 @@
 /** Charts as SVG, with classes for colours and a label that says the finding. */
-import { memo } from "react";
-import { points, rate, score, time } from "../lib/format";
+import { memo, useState } from "react";
+import { count, points, rate, score, shown, time } from "../lib/format";
 import { type Counts, type Histogram, type Outcome, type Outline, sortPositions, wilson } from "../lib/outline";
 
 export function OutcomeBar({ counts }: { counts: Counts }) {
@@ -61,24 +61,27 @@ export function ScoreHistogram({ data, threshold, lowerIsBetter }: HistogramProp
 }
 
 const MOST_COLUMNS = 500;
+const MOST_ROWS = 40;
 
 /** Items by evaluators, the worst items at the left; above 500 items a column is a group's worst. */
 export const HeatMap = memo(function HeatMap({ outline, onOpen }: { outline: Outline; onOpen: (position: number) => void }) {
+  const [isWhole, setIsWhole] = useState(false);
   const order = sortPositions(outline, "worst");
   const groups = Math.min(order.length, MOST_COLUMNS);
   const columns = Array.from({ length: groups }, (_, index) =>
     order.slice(Math.floor((index * order.length) / groups), Math.floor(((index + 1) * order.length) / groups)),
   );
-  const rows = outline.columns.slice(0, 40);
+  const rows = isWhole ? outline.columns : outline.columns.slice(0, MOST_ROWS);
   const left = 150;
   const step = (1000 - left) / Math.max(groups, 1);
   const failed = outline.outcomes.filter((outcome) => outcome === "fail").length;
   const label = `Items by evaluators, worst items left: ${failed} of ${outline.size} failed`;
   return (
+    <>
     <svg className="heat" viewBox={`0 0 1000 ${rows.length * 15}`} role="img" aria-label={label}>
       {rows.map((row, line) => (
         <g key={row.name}>
-          <text x="0" y={line * 15 + 10}>{row.name.length > 24 ? `${row.name.slice(0, 23)}…` : row.name}</text>
+          <NameText className="" y={line * 15 + 10} name={row.name} most={24} />
           <path className="f-fail" d={cells(columns, row.outcomes, "f", left, step, line * 15, 12)} />
           <path className="f-soft" d={cells(columns, row.outcomes, "p", left, step, line * 15 + 5, 7)} />
           <path className="f-none" d={cells(columns, row.outcomes, "i", left, step, line * 15 + 9, 3)} />
@@ -98,8 +101,22 @@ export const HeatMap = memo(function HeatMap({ outline, onOpen }: { outline: Out
         }}
       />
     </svg>
+    {rows.length < outline.columns.length && (
+      <p className="foot-row">
+        <span>The first {count(rows.length)} of {count(outline.columns.length)} evaluators</span>
+        <button type="button" className="btn bare" onClick={() => setIsWhole(true)}>Show all {count(outline.columns.length)}</button>
+      </p>
+    )}
+    </>
   );
 });
+
+/** The name of a row, cut where there is no room for it; whole where the mouse rests on it. */
+function NameText({ name, most, y, className }: { name: string; most: number; y: number; className: string }) {
+  const text = shown(name);
+  if (text.length <= most) return <text className={className} x="0" y={y}>{text}</text>;
+  return <text className={className} x="0" y={y}>{`${text.slice(0, most - 1)}…`}<title>{text}</title></text>;
+}
 
 function cells(
   columns: readonly (readonly number[])[],
@@ -237,9 +254,7 @@ export function ChangeChart({ changes: all }: { changes: readonly Change[] }) {
         const fill = one.outcome === "fail" ? "f-fail" : one.outcome === "pass" ? "f-pass" : "f-fg";
         return (
           <g key={one.name}>
-            <text className={index === 0 ? "strong" : ""} x="0" y={y + 4}>
-              {one.name.length > 32 ? `${one.name.slice(0, 31)}…` : one.name}
-            </text>
+            <NameText className={index === 0 ? "strong" : ""} y={y + 4} name={one.name} most={32} />
             {one.interval !== null && (
               <rect
                 className={fill}
@@ -276,7 +291,7 @@ function ChangeTable({ changes }: { changes: readonly Change[] }) {
       <tbody>
         {changes.map((one) => (
           <tr key={one.name}>
-            <th scope="row">{one.name}</th>
+            <th scope="row">{shown(one.name)}</th>
             <td className={`num ${one.outcome}`}>{points(one.raw)}</td>
             <td className="muted num">{CHANGE_WORDS[one.outcome]}</td>
           </tr>

@@ -2,9 +2,9 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { type Dataset, datasetQuery, editVersion } from "../api/datasets";
+import { type Dataset, type Edit, datasetQuery, editVersion } from "../api/datasets";
 import { useWrite } from "../api/write";
-import { type Edits, describePending, sayValues, toChanges } from "../lib/datasets";
+import { type Edits, type Pending, describePending, sayValues, toChanges } from "../lib/datasets";
 import { cut, shown } from "../lib/format";
 import { NotSaved } from "./notices";
 
@@ -24,18 +24,20 @@ export function DatasetEdits({ dataset, base, edits, onOpen, onChange, onSaved }
   const [description, setDescription] = useState("");
   const edit = useWrite({
     what: "The new version",
-    send: editVersion,
+    send: ({ sent, ...edit }: Omit<Edit, "changes"> & { readonly sent: Pending }) => editVersion({ ...edit, changes: toChanges(sent) }),
     keys: () => [["datasets"], ["dataset", dataset.name]],
     notice: (made) => ({ text: `Saved as version ${made.version}` }),
-    onSaved: () => {
-      setDescription("");
-      clear();
+    onSaved: (made, { sent, description: said }) => {
+      setDescription((now) => (now === said ? "" : now));
+      // What was changed while it was being saved is kept.
+      const left = new Map([...pending].filter(([id, one]) => sent.get(id) !== one));
+      onChange({ pending: left, known: left.size === 0 ? null : made.version });
       onSaved();
     },
     onFailed: () => void queries.invalidateQueries({ queryKey: datasetQuery(dataset.name).queryKey }),
   });
   if (pending.size === 0) return null;
-  const save = (version: number | null, latest: number | null) => edit.save({ name: dataset.name, version, latest, description, changes: toChanges(pending) });
+  const save = (version: number | null, latest: number | null) => edit.save({ name: dataset.name, version, latest, description, sent: pending });
   const isBehind = (dataset.latestVersion ?? 0) > (known ?? 0);
   const submit = (event: FormEvent) => {
     event.preventDefault();

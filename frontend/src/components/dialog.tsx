@@ -1,10 +1,11 @@
-/** What opens above the page: the browser keeps the focus in it, `esc` closes it, and the focus goes back to where it was. */
+/** What opens above the page: the browser keeps the focus in it, `esc` closes it if it may be closed, and the focus goes back to where it was. */
 import { type ReactNode, useLayoutEffect, useRef } from "react";
 
 interface Props {
   readonly label: string;
   readonly className: string;
-  readonly onClose: () => void;
+  /** Without it, the dialog stays until what it asks for is done. */
+  readonly onClose?: () => void;
   readonly children: ReactNode;
 }
 
@@ -17,7 +18,10 @@ export function Dialog({ label, className, onClose, children }: Props) {
     if (dialog !== null && !dialog.open) dialog.showModal();
     return () => {
       dialog?.close();
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      if (!(before instanceof HTMLElement) || !before.isConnected) return;
+      before.focus();
+      // What was out of sight takes the focus as soon as it is back.
+      if (document.activeElement !== before) requestAnimationFrame(() => before.focus());
     };
   }, []);
   return (
@@ -27,11 +31,18 @@ export function Dialog({ label, className, onClose, children }: Props) {
       aria-label={label}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        onClose?.();
+      }}
+      onKeyDown={(event) => {
+        if (onClose === undefined && event.key === "Escape") event.preventDefault();
+      }}
+      // Browsers close a dialog at the second `esc`, whatever the page says to the first.
+      onClose={(event) => {
+        if (onClose === undefined && event.currentTarget.isConnected) event.currentTarget.showModal();
       }}
       // Only what is outside of the content is the dialog itself.
       onClick={(event) => {
-        if (event.target === event.currentTarget) onClose();
+        if (event.target === event.currentTarget) onClose?.();
       }}
     >
       <div className="dialog-content">{children}</div>

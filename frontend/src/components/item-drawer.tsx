@@ -6,10 +6,11 @@ import { cost, count, duration, score, shown, textOf } from "../lib/format";
 import { giveReview, undoReview } from "../api/reviews";
 import { mayWrite, sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
-import { chunksOf, commandOf, conversationOf, errorsOf, nameOf, outcomeOfResult, toolCallsOf } from "../lib/items";
+import { commandOf, errorsOf, nameOf, outcomeOfResult } from "../lib/items";
 import { compareWords } from "../lib/words";
 import { Failure, Loading, Sign, State, Text } from "./bits";
 import { Drawer } from "./drawer";
+import { ItemParts } from "./item-parts";
 import { NotSaved } from "./notices";
 import { PromoteForm } from "./promote-form";
 
@@ -18,9 +19,11 @@ interface Props {
   readonly place: string;
   readonly version: string;
   readonly onClose: () => void;
+  /** Opens the next or the previous item of the list, as it is filtered and sorted. */
+  readonly onStep: (step: 1 | -1) => void;
 }
 
-export function ItemDrawer({ run, place, version, onClose }: Props) {
+export function ItemDrawer({ run, place, version, onClose, onStep }: Props) {
   const [ordinal = "", repetition = "0"] = place.split(".");
   const query = useQuery(itemsQuery(run.id, [Number(ordinal) || 0], version));
   const item = query.data?.find((one) => one.repetition === Number(repetition));
@@ -28,13 +31,19 @@ export function ItemDrawer({ run, place, version, onClose }: Props) {
     <Drawer
       label="Item"
       onClose={onClose}
+      onKey={(key) => {
+        if (key === "j" || key === "k") onStep(key === "j" ? 1 : -1);
+      }}
       head={
         <>
           {item !== undefined && <Sign outcome={outcomeOf(item)} />}
           <h2 className="cut">{item === undefined ? `#${ordinal}` : shown(nameOf(item))}</h2>
+          <button type="button" className="btn bare" aria-label="Previous item" onClick={() => onStep(-1)}>↑<kbd>k</kbd></button>
+          <button type="button" className="btn bare" aria-label="Next item" onClick={() => onStep(1)}>↓<kbd>j</kbd></button>
         </>
       }
-      foot={item !== undefined && <Foot run={run} item={item} version={version} />}
+      // Another item is another form: what was not saved, and what can be undone, belongs to this one.
+      foot={item !== undefined && <Foot key={item.id} run={run} item={item} version={version} />}
     >
       {query.isPending && <Loading />}
       {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
@@ -54,9 +63,6 @@ function outcomeOf(item: Item) {
 }
 
 function ItemBody({ item }: { item: Item }) {
-  const messages = conversationOf(item);
-  const calls = toolCallsOf(item);
-  const chunks = chunksOf(item);
   return (
     <>
       {errorsOf(item).map((one, index) => (
@@ -74,45 +80,7 @@ function ItemBody({ item }: { item: Item }) {
       <h3>Input</h3>
       <Text>{textOf(item.input)}</Text>
       <Answers item={item} />
-      {messages.length > 0 && (
-        <>
-          <h3>Conversation</h3>
-          <ul className="talk">
-            {messages.map((message, index) => (
-              <li key={index}><span className="label">{shown(message.who)}</span><Text>{message.text}</Text></li>
-            ))}
-          </ul>
-        </>
-      )}
-      {calls.length > 0 && (
-        <>
-          <h3>Tool calls</h3>
-          <ol className="chunks">
-            {calls.map((call, index) => (
-              <li key={index}>
-                <b>{shown(call.name)}</b> <span className="mono">{shown(call.arguments)}</span>
-                {call.result !== null && <Text>{call.result}</Text>}
-              </li>
-            ))}
-          </ol>
-        </>
-      )}
-      {chunks.length > 0 && (
-        <>
-          <h3>Retrieved</h3>
-          <ol className="chunks">
-            {chunks.map((chunk, index) => (
-              <li key={index}>
-                <span className={chunk.mark === "found" ? "pass" : chunk.mark === "missed" ? "fail" : "muted"}>
-                  {chunk.mark === "found" ? "✓ found" : chunk.mark === "missed" ? "✗ missed" : "· other"}
-                </span>{" "}
-                <span className="mono">{shown(chunk.id)}</span>
-                {chunk.text !== null && <Text>{chunk.text}</Text>}
-              </li>
-            ))}
-          </ol>
-        </>
-      )}
+      <ItemParts item={item} />
       <h3>Evaluators</h3>
       <div>{item.evalResults.map((result) => <Judged key={result.id} result={result} />)}</div>
       <h3>Facts</h3>

@@ -3,12 +3,12 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
-import { type Item, type Run, itemsQuery, outlineQuery } from "../api/queries";
+import { type Item, type Run, itemAttributesQuery, itemsQuery, outlineQuery } from "../api/queries";
 import { count, cut, duration, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
-import { type Column, type Counts, type Order, type Outcome, type Outline, placeOf, readOutline, select } from "../lib/outline";
+import { type Column, type Counts, type Order, type Outcome, type Outline, chooseScored, placeOf, readOutline, select } from "../lib/outline";
 import { Failure, SearchField, Sign, State } from "./bits";
 import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SavedViews } from "./saved-views";
@@ -32,33 +32,47 @@ interface Props {
   readonly counts: Counts;
   readonly version: string;
   readonly onOpen: (place: string) => void;
+  /** Hears which items are in the list, in their order. */
+  readonly onOrder: (positions: readonly number[]) => void;
 }
 
-export function ItemList({ run, outline, counts, version, onOpen }: Props) {
+export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Props) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const wanted = useDeferredValue(search.search ?? "");
   const matches = useQuery({ ...outlineQuery(run.id, version, wanted), enabled: wanted !== "" });
   const order: Order = search.order ?? "worst";
+  const { slice, value } = search;
+  const attributes = useQuery({ ...itemAttributesQuery(run.id, version), enabled: slice !== undefined && value !== undefined });
+  const scoreOf = order.startsWith("score:") ? order.slice("score:".length) : null;
   const positions = useMemo(() => {
     const answer = wanted === "" || matches.data === undefined ? null : readOutline(matches.data);
     const found = answer && new Set(answer.ordinals.map((_, position) => placeOf(answer, position)));
-    const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order };
-    return select(outline, filter, found);
-  }, [outline, search.outcome, search.evaluator, order, wanted, matches.data]);
-  const change = (next: Partial<typeof search>) => {
+    const range = scoreOf === null ? null : { evaluator: scoreOf, low: search.low ?? null, high: search.high ?? null };
+    const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order, range };
+    const chosen = select(outline, filter, found);
+    const column = value === undefined ? undefined : attributes.data?.metadata.find((one) => one.name === slice);
+    return column === undefined ? chosen : chosen.filter((position) => String(column.values[column.codes[position] ?? -1]) === value);
+  }, [outline, slice, value, attributes.data, search.outcome, search.evaluator, search.low, search.high, scoreOf, order, wanted, matches.data]);
+  useEffect(() => onOrder(positions), [positions, onOrder]);
+  const change = (next: { [name in keyof typeof search]?: (typeof search)[name] | undefined }) => {
     void navigate({
       search: (old) => Object.fromEntries(Object.entries({ ...old, ...next }).filter(([, one]) => one !== undefined)),
       replace: true,
       resetScroll: false,
     });
   };
+  const scored = useMemo(() => chooseScored(outline, [search.evaluator, scoreOf ?? undefined]), [outline, search.evaluator, scoreOf]);
+  const columns = useMemo(() => scored.slice(0, MOST_SCORES_IN_ROW), [scored]);
   const [areAllShown, setAreAllShown] = useState(false);
   const failing = outline.columns.filter((one) => one.outcomes.includes("f"));
   const toggle = <T,>(now: T | undefined, one: T) => (now === one ? undefined : one);
   return (
     <section>
-      <div className="sec"><h2>Items</h2><span className="label">{count(positions.length)} of {count(outline.size)}</span></div>
+      <div className="sec"><h2>Items</h2><span className="label">
+          {count(positions.length)} of {count(outline.size)}
+          {columns.length < scored.length && ` · scores of ${count(columns.length)} of ${count(scored.length)} evaluators; the one that filters or sorts comes first`}
+        </span></div>
       <div className="bar">
         <SearchField
           label="Search items"
@@ -70,7 +84,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
           className="field"
           aria-label="Order"
           value={order}
-          onChange={(event) => change({ order: event.target.value === "worst" ? undefined : (event.target.value as Order) })}
+          onChange={(event) => change({ order: event.target.value === "worst" ? undefined : (event.target.value as Order), low: undefined, high: undefined })}
         >
           <option value="worst">Worst first</option>
           <option value="ordinal">As in the dataset</option>
@@ -79,6 +93,7 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             <option key={one.name} value={`score:${one.name}`}>Lowest {one.name} first</option>
           ))}
         </select>
+        {scoreOf !== null && <ScoreRange key={scoreOf} low={search.low} high={search.high} onChange={change} />}
       </div>
       <div className="bar" role="group" aria-label="Filters">
         {CHIPS.filter(([outcome]) => counts[outcome] > 0).map(([outcome, label]) => (
@@ -103,6 +118,9 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
             failed {shown(one.name)}
           </button>
         ))}
+        {slice !== undefined && value !== undefined && (
+          <button type="button" className="chip" aria-pressed onClick={() => change({ value: undefined })}>{shown(slice)}: {shown(cut(value, 40))} ×</button>
+        )}
         {failing.length > MOST_CHIPS && !areAllShown && (
           <button type="button" className="chip" onClick={() => setAreAllShown(true)}>{count(failing.length - MOST_CHIPS)} more that failed</button>
         )}
@@ -114,23 +132,41 @@ export function ItemList({ run, outline, counts, version, onOpen }: Props) {
         ) : positions.length === 0 ? (
           <State title="No item is found"><p>Other filters or another search may find some.</p></State>
         ) : (
-          <Rows run={run} outline={outline} version={version} positions={positions} current={search.item} onOpen={onOpen} />
+          <Rows run={run} outline={outline} columns={columns} version={version} positions={positions} current={search.item} onOpen={onOpen} />
         )}
       </div>
     </section>
   );
 }
 
+interface RangeProps {
+  readonly low: number | undefined;
+  readonly high: number | undefined;
+  readonly onChange: (next: { low?: number | undefined } | { high?: number | undefined }) => void;
+}
+
+/** Between which scores the items are that one wants to see. */
+function ScoreRange({ low, high, onChange }: RangeProps) {
+  const read = (text: string) => (text.trim() === "" || !Number.isFinite(Number(text)) ? undefined : Number(text));
+  return (
+    <span className="score-range">
+      <label>scores from <input className="field" type="number" step="any" value={low ?? ""} onChange={(event) => onChange({ low: read(event.target.value) })} /></label>
+      <label>to <input className="field" type="number" step="any" value={high ?? ""} onChange={(event) => onChange({ high: read(event.target.value) })} /></label>
+    </span>
+  );
+}
+
 interface RowsProps {
   readonly run: Run;
   readonly outline: Outline;
+  readonly columns: readonly Column[];
   readonly version: string;
   readonly positions: readonly number[];
   readonly current: string | undefined;
   readonly onOpen: (place: string) => void;
 }
 
-function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) {
+function Rows({ run, outline, columns, version, positions, current, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const isPrinting = usePrinting();
   const list = useVirtualizer({
@@ -152,7 +188,6 @@ function Rows({ run, outline, version, positions, current, onOpen }: RowsProps) 
   const answers = useQueries({ queries: Array.from({ length: last - first + 1 }, (_, index) => read(first + index)) });
   const items = new Map(answers.flatMap((answer) => answer.data ?? []).map((item) => [`${item.ordinal}.${item.repetition}`, item]));
   const failed = answers.find((answer) => answer.isLoadingError);
-  const columns = useMemo(() => outline.columns.filter((one) => /[pf]/.test(one.outcomes)).slice(0, MOST_SCORES_IN_ROW), [outline]);
   useKeyHelp("In the list of items", LIST_KEYS);
   const move = (event: KeyboardEvent) => {
     const step = stepOf(event);

@@ -1,6 +1,6 @@
 /** Who has a role in a project, beside the one that it has on the whole server. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useDeferredValue, useState } from "react";
 import type { Session } from "../api/session";
 import { type Member, keysQuery, membersQuery, removeMember, saveMember, usersQuery } from "../api/settings";
 import { useWrite } from "../api/write";
@@ -9,6 +9,7 @@ import { Failure, Loading, State, Time } from "./bits";
 import { NotSaved } from "./notices";
 import { Confirm, Field } from "./settings-bits";
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const ROLES = ["VIEWER", "EDITOR", "ADMIN"] as const;
 
 interface Props {
@@ -75,10 +76,13 @@ function MemberRow({ member, project }: { member: Member; project: string }) {
 }
 
 function AddMember({ project, members, isServerAdmin }: { project: string; members: readonly Member[]; isServerAdmin: boolean }) {
-  // Only an administrator of the server may list keys and people; others type the id that they were given.
-  const keys = useInfiniteQuery({ ...keysQuery("", "name"), enabled: isServerAdmin });
-  const people = useQuery({ ...usersQuery, enabled: isServerAdmin });
   const [id, setId] = useState("");
+  // Of many keys the server finds those whose name is typed.
+  const sought = useDeferredValue(UUID.test(id.trim()) ? "" : id.trim());
+  // Only an administrator of the server may list keys and people; others type the id that they were given.
+  const keys = useInfiniteQuery({ ...keysQuery(sought, "name"), enabled: isServerAdmin });
+  const people = useQuery({ ...usersQuery, enabled: isServerAdmin });
+  const chosen = [...(keys.data?.pages.flat() ?? []), ...(people.data ?? [])].find((one) => one.id === id.trim());
   const [role, setRole] = useState("EDITOR");
   const add = useWrite({
     what: "The member",
@@ -95,7 +99,7 @@ function AddMember({ project, members, isServerAdmin }: { project: string; membe
   return (
     <form className="spaced-top" aria-label="Add member" onSubmit={submit}>
       <div className="set-fields">
-        <Field label="Add a key or a person" hint={isServerAdmin ? "By its id: type a name to find it." : "By its id."}>
+        <Field label="Add a key or a person" hint={chosen !== undefined ? `This is ${shown(chosen.name)}.` : isServerAdmin ? "By its id: type a name to find it." : "By its id."}>
           {(field, hint) => (
             <>
               <input id={field} className="field mono" list={`${field}-keys`} required aria-describedby={hint} spellCheck={false} value={id} onChange={({ target }) => setId(target.value)} />

@@ -1,13 +1,14 @@
 /** What the frame says beside the page: what was done, that a sign-in is needed, that the server is a newer one. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { sessionQuery } from "../api/session";
-import { isOutdated, needsSignIn } from "../api/signals";
+import { lookWhoIsSignedIn } from "../api/session";
+import { isOutdated, isSignedOutElsewhere, needsSignIn } from "../api/signals";
 import type { Write } from "../api/write";
 import { type Notice, dismissNotice, notice } from "../lib/notices";
 import { shown } from "../lib/format";
 import { pathHere } from "../lib/root";
 import { useStore } from "../lib/store";
+import { Dialog } from "./dialog";
 import { SignIn } from "./sign-in";
 
 const NOTICE_MS = 8_000;
@@ -50,16 +51,33 @@ function Toast({ notice: { id, text, undo } }: { notice: Notice }) {
 /** Above every page, where something was refused because nobody is signed in; the page below stays as it is. */
 export function SignInNeeded() {
   const isNeeded = useStore(needsSignIn);
+  const isSignedOut = useStore(isSignedOutElsewhere);
   useSignInElsewhere(isNeeded);
-  if (!isNeeded) return null;
+  if (!isNeeded || isSignedOut) return null;
   return (
     <section className="panel pad sign-in-needed" aria-label="Sign in">
       <SignIn
         title="Sign in to go on"
         returnTo={pathHere()}
+        isInPlace
         text="The page stays as it is, with what you have typed."
       />
     </section>
+  );
+}
+
+/** In front of a page whose owner has signed out in another tab: nothing of it is in sight, and nothing of it is lost. */
+export function SignedOut() {
+  return (
+    <Dialog label="Signed out in another tab" className="signed-out">
+      <SignIn
+        title="You have signed out in another tab"
+        returnTo={pathHere()}
+        isInPlace
+        text="This page waits for you, with what you have typed. Somebody else who signs in does not get it."
+      />
+      <button type="button" className="btn bare" onClick={() => location.replace(location.pathname)}>Discard it and load the page again</button>
+    </Dialog>
   );
 }
 
@@ -68,13 +86,7 @@ function useSignInElsewhere(isNeeded: boolean): void {
   const queries = useQueryClient();
   useEffect(() => {
     if (!isNeeded) return undefined;
-    const look = async () => {
-      const session = await queries.fetchQuery({ ...sessionQuery, staleTime: 0 }).catch(() => null);
-      if (session?.isAuthenticated !== true) return;
-      needsSignIn.set(false);
-      void queries.invalidateQueries();
-    };
-    const listener = () => void look();
+    const listener = () => void lookWhoIsSignedIn(queries);
     window.addEventListener("focus", listener);
     return () => window.removeEventListener("focus", listener);
   }, [isNeeded, queries]);

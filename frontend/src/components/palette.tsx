@@ -6,12 +6,13 @@ import { OfflineError } from "../api/client";
 import { SOURCES, projectEntry, sourceQuery, useKnownRuns } from "../api/palette";
 import { projectsQuery } from "../api/queries";
 import { needsSignIn } from "../api/signals";
+import { useKeptViews } from "../api/views";
 import { type Action, actionProviders } from "../lib/actions";
-import { shown } from "../lib/format";
+import { count, shown } from "../lib/format";
 import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
 import { isKeyHelpOpen } from "../lib/keys";
 import { addressOf } from "../lib/root";
-import { savedViews } from "../lib/saved-views";
+import { type SavedView, pathOf } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 import { isDark, toggleTheme } from "../lib/theme";
 import "../styles/palette.css";
@@ -97,7 +98,7 @@ interface GroupProps {
 function EntryGroup({ group, text, idOf, active, onChoose }: GroupProps) {
   return (
     <div role="group" aria-label={KIND_WORDS[group.kind]}>
-      <h3 aria-hidden="true">{KIND_WORDS[group.kind]}</h3>
+      <h3 aria-hidden="true">{KIND_WORDS[group.kind]}{group.more > 0 && ` · ${count(group.more)} more, type on to find them`}</h3>
       {group.entries.map((entry) => (
         <div
           key={entry.key}
@@ -164,7 +165,8 @@ function useLocalEntries(): readonly Entry[] {
   const router = useRouter();
   const providers = useStore(actionProviders);
   const actions = useMemo(() => actionEntries(providers.flatMap((provider) => provider())), [providers]);
-  const [fixed] = useState(() => [...viewEntries(router), ...pageEntries()]);
+  const { views } = useKeptViews();
+  const fixed = useMemo(() => [...viewEntries(views, router), ...pageEntries()], [views, router]);
   const runs = useKnownRuns();
   return useMemo(() => [...actions, ...fixed, ...runs, ...(projects.data ?? []).map(projectEntry)], [actions, fixed, runs, projects.data]);
 }
@@ -179,9 +181,10 @@ function actionEntries(actions: readonly Action[]): Entry[] {
   ];
 }
 
-function viewEntries({ state, history }: AnyRouter): Entry[] {
-  return savedViews.get().map((view): Entry => ({
-    kind: "view", key: `view ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, state.location.pathname, history.push),
+function viewEntries(views: readonly SavedView[], { state, history }: AnyRouter): Entry[] {
+  const { pathname } = state.location;
+  return views.filter((view) => pathOf(view, pathname) !== "").map((view, index): Entry => ({
+    kind: "view", key: `view ${index} ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, pathname, history.push),
   }));
 }
 

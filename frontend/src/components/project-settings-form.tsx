@@ -41,6 +41,8 @@ const CHOICES: { readonly [name in Name]?: readonly (readonly [string, string])[
   blindReview: [["false", "at once"], ["true", "once they have reviewed"]],
 };
 
+type Typed = { readonly [name in Name]?: string };
+
 /** A setting as it is typed; empty where the default holds. */
 const toText = (value: unknown): string => (value == null ? "" : Array.isArray(value) ? value.join(", ") : String(value));
 
@@ -53,17 +55,18 @@ function toValue(name: Name, text: string): unknown {
 
 export function ProjectSettingsForm({ settings, mayChange }: { settings: ProjectSettings; mayChange: boolean }) {
   const stored = settings.settings;
-  const [typed, setTyped] = useState<{ readonly [name in Name]?: string }>({});
+  const [typed, setTyped] = useState<Typed>({});
   const textOf = (name: Name) => typed[name] ?? toText(stored[name]);
   const changed = NAMES.filter((name) => typed[name] !== undefined && typed[name] !== toText(stored[name]));
   const save = useWrite({
     what: "The settings",
-    send: (names: readonly Name[]) =>
+    send: (sent: Typed) =>
       // Only what was changed here, so that what others change meanwhile stays.
-      saveProjectSettings(settings.projectName, Object.fromEntries(names.map((name) => [name, toValue(name, textOf(name))]))),
+      saveProjectSettings(settings.projectName, Object.fromEntries(NAMES.flatMap((name) => (sent[name] === undefined ? [] : [[name, toValue(name, sent[name])]])))),
     keys: () => [["project-settings", settings.projectName]],
     notice: () => ({ text: "The settings are saved" }),
-    onSaved: () => setTyped({}),
+    // What was typed while it was being saved stays.
+    onSaved: (_, sent) => setTyped((now) => Object.fromEntries(NAMES.flatMap((name) => (now[name] === undefined || now[name] === sent[name] ? [] : [[name, now[name]]])))),
   });
   const preview = {
     ...(changed.includes("runRetentionDays") && textOf("runRetentionDays") !== "" ? { runRetentionDays: Number(textOf("runRetentionDays")) } : {}),
@@ -73,7 +76,7 @@ export function ProjectSettingsForm({ settings, mayChange }: { settings: Project
   const removed = Object.keys(preview).length > 0 ? expired.data?.expiredRunCount : settings.expiredRunCount;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    save.save(changed);
+    save.save(Object.fromEntries(changed.map((name) => [name, textOf(name)])));
   };
   return (
     <form className="set-form wide" aria-label="Settings" onSubmit={submit}>

@@ -1,6 +1,8 @@
 /** Claiming items, so that nobody else gets them meanwhile. */
+import { type InfiniteData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { HEARTBEAT_MS, type QueueFilter, claimItems, extendClaims, releaseClaims } from "../api/reviews";
+import { ASSIGNED_QUEUES, HEARTBEAT_MS, type QueueFilter, type QueueItem, type QueuePage, claimItems, extendClaims, releaseClaims } from "../api/reviews";
+import { sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
 import { plural } from "../lib/format";
 import { NotSaved } from "./notices";
@@ -14,13 +16,21 @@ interface Props {
 }
 
 export function ReviewClaims({ filter, onClaimed, onReleased }: Props) {
-  const keys = () => [["review-queue"]];
+  const queries = useQueryClient();
+  const me = useQuery(sessionQuery).data?.id;
+  const keys = () => ASSIGNED_QUEUES;
+  // The lists of what waits keep their items and their order: only who is at an item changes.
+  const mark = (change: (item: QueueItem) => QueueItem) =>
+    queries.setQueriesData<InfiniteData<QueuePage>>({ queryKey: ["review-queue", {}] }, (old) =>
+      old === undefined ? old : { ...old, pages: old.pages.map((page) => ({ ...page, content: page.content.map(change) })) });
   const claim = useWrite({
     what: "The claim",
     send: () => claimItems(filter, COUNT),
     keys,
     notice: ({ items }) => ({ text: items.length === 0 ? "Nothing waits that somebody else has not claimed" : `${plural(items.length, "item")} claimed for 15 minutes` }),
     onSaved: ({ items }) => {
+      const claims = new Map(items.map((item) => [item.itemId, item.claim]));
+      mark((item) => ({ ...item, claim: claims.get(item.itemId) ?? item.claim }));
       if (items.length > 0) onClaimed();
     },
   });
@@ -29,7 +39,11 @@ export function ReviewClaims({ filter, onClaimed, onReleased }: Props) {
     send: () => releaseClaims(),
     keys,
     notice: ({ released }) => ({ text: `${plural(released, "claim")} given back` }),
-    onSaved: onReleased,
+    onSaved: () => {
+      // What somebody was assigned stays theirs.
+      mark((item) => (item.claim?.reviewer === me && item.claim?.expiresAt !== null ? { ...item, claim: null } : item));
+      onReleased();
+    },
   });
   const isMine = filter.assigned === "me";
   useEffect(() => {

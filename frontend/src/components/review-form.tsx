@@ -109,8 +109,8 @@ function Labels({ labels, draft, onDraft, onDone }: Props) {
         const value = draft.labels[label.name];
         const choices = label.kind === "choice" ? label.choices : label.kind === "verdict" ? VERDICTS.map((one) => one.verdict) : null;
         return (
-          <label key={label.name} title={label.description ?? undefined}>
-            <span>{shown(label.name)}</span>
+          <label key={label.name}>
+            <span>{shown(label.name)}{label.description !== null && <span className="sub" dir="auto">{shown(label.description)}</span>}</span>
             {choices === null ? (
               <input
                 className="field"

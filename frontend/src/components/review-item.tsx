@@ -7,6 +7,7 @@ import { outcomeOfResult } from "../lib/items";
 import { type Verdict, readable, sayVerdict } from "../lib/review";
 import { compareWords } from "../lib/words";
 import { Sign, Text, Time } from "./bits";
+import { ItemParts } from "./item-parts";
 
 export function ItemToReview({ item, place, total }: { item: QueueItem; place: number; total: number }) {
   return (
@@ -15,28 +16,56 @@ export function ItemToReview({ item, place, total }: { item: QueueItem; place: n
         <h2><Link className="link" to="/runs/$runId" params={{ runId: item.runId }}>{shown(item.experimentName)}</Link></h2>
         <span className="label">{shown(item.projectName)} · <Time value={item.createdAt} /></span>
         {item.sampled && <span className="tag" title="Chance drew it from all items that wait, so it counts for estimates">random draw</span>}
-        <span className="label right">{place} of {total}</span>
+        {place > 0 && <span className="label right">{place} of {total}</span>}
       </div>
       <h3>Input</h3>
       <Text>{textOf(item.input)}</Text>
       <Answers item={item} />
+      <ItemParts item={item} />
       {item.error !== null && (
         <>
           <h3>Error</h3>
           <Text>{item.error}</Text>
         </>
       )}
-      {item.evalResults.length > 0 && <h3>What evaluators say</h3>}
-      <ul className="reasons">
-        {item.evalResults.map((result) => (
-          <li key={result.id}>
-            <Sign outcome={outcomeOfResult(result)} word={false} />
-            <span><b>{shown(result.evaluatorName)}</b> {score(result.score)}{result.threshold !== null && ` of ${score(result.threshold)}`}</span>
-            {result.reason !== null && <span className="muted" dir="auto">{shown(result.reason)}</span>}
-          </li>
-        ))}
-      </ul>
+      <Results results={item.evalResults} />
     </>
+  );
+}
+
+const URGENCY = { fail: 0, error: 1, pass: 2, none: 3 };
+
+/** What judged the item, those that are not content first; what only informs is folded where something judged. */
+function Results({ results }: { results: QueueItem["evalResults"] }) {
+  const sorted = [...results].sort((a, b) => URGENCY[outcomeOfResult(a)] - URGENCY[outcomeOfResult(b)]);
+  const judging = sorted.filter((result) => outcomeOfResult(result) !== "none");
+  const informing = sorted.slice(judging.length);
+  if (results.length === 0) return null;
+  return (
+    <>
+      <h3>What evaluators say</h3>
+      {judging.length > 0 && <ResultList results={judging} />}
+      {informing.length > 0 && (judging.length === 0 ? <ResultList results={informing} /> : (
+        <details className="small">
+          <summary>{informing.length === 1 ? "One that informs only" : `${informing.length} that inform only`}</summary>
+          <ResultList results={informing} />
+        </details>
+      ))}
+    </>
+  );
+}
+
+function ResultList({ results }: { results: QueueItem["evalResults"] }) {
+  return (
+    <ul className="reasons">
+      {results.map((result) => (
+        <li key={result.id}>
+          <Sign outcome={outcomeOfResult(result)} word={false} />
+          <span><b>{shown(result.evaluatorName)}</b> {score(result.score)}{result.threshold !== null && ` of ${score(result.threshold)}`}</span>
+          {result.reason !== null && <span className="muted" dir="auto">{shown(result.reason)}</span>}
+        </li>
+      ))}
+    </ul>
   );
 }
 

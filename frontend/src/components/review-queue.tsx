@@ -33,7 +33,7 @@ export function QueueList({ items, current, total, verdictOf, onShow }: ListProp
             <span className={verdict?.style ?? "none"} title={verdict?.word}>{verdict?.sign ?? "·"}</span>
             <button type="button" tabIndex={-1} className="cut" onClick={() => onShow(item.itemId)}>
               {shown(cut(textOf(item.input), 120))}
-              {isOthers && <span className="sub" title={item.claim?.reviewer}>{item.claim?.expiresAt === null ? "assigned to" : "claimed by"} {shown(item.claim?.reviewerName ?? "somebody else")}</span>}
+              {isOthers && <span className="sub">{item.claim?.expiresAt === null ? "assigned to" : "claimed by"} {shown(item.claim?.reviewerName ?? "somebody else")}</span>}
             </button>
           </li>
         );

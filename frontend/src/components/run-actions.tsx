@@ -6,6 +6,7 @@ import type { Run } from "../api/queries";
 import { mayWrite, sessionQuery } from "../api/session";
 import { type Write, useWrite } from "../api/write";
 import { useActions } from "../lib/actions";
+import { cut, shown } from "../lib/format";
 import { NotSaved } from "./notices";
 
 export function RunActions({ run, onJudge }: { run: Run; onJudge: () => void }) {
@@ -44,9 +45,12 @@ export function RunActions({ run, onJudge }: { run: Run; onJudge: () => void }) 
 }
 
 function DescriptionForm({ run, onClose }: { run: Run; onClose: () => void }) {
-  const [name, setName] = useState(run.name ?? "");
-  const [notes, setNotes] = useState(run.notes ?? "");
-  const [tags, setTags] = useState((run.tags ?? []).join(", "));
+  const now = { name: run.name ?? "", notes: run.notes ?? "", tags: (run.tags ?? []).join(", ") };
+  const [opened] = useState(now);
+  const [typed, setTyped] = useState<Partial<typeof now>>({});
+  const draft = { ...now, ...typed };
+  const changed = (Object.keys(typed) as (keyof typeof now)[]).filter((field) => typed[field] !== now[field]);
+  const overtaken = changed.filter((field) => now[field] !== opened[field]);
   const write = useWrite({
     what: "The description of the run",
     send: describeRun(run.id),
@@ -55,7 +59,9 @@ function DescriptionForm({ run, onClose }: { run: Run; onClose: () => void }) {
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    write.save({ name, notes, tags: tags.split(",").map((one) => one.trim()).filter(Boolean) });
+    // Only what was changed here, so that what others change meanwhile stays.
+    const tags = draft.tags.split(",").map((one) => one.trim()).filter(Boolean);
+    write.save(Object.fromEntries(changed.map((field) => [field, field === "tags" ? tags : draft[field]])));
   };
   return (
     <form
@@ -66,9 +72,12 @@ function DescriptionForm({ run, onClose }: { run: Run; onClose: () => void }) {
         if (event.key === "Escape") onClose();
       }}
     >
-      <label>Name <input className="field" value={name} autoFocus onChange={(event) => setName(event.target.value)} /></label>
-      <label>Tags <input className="field" value={tags} placeholder="separated by commas" onChange={(event) => setTags(event.target.value)} /></label>
-      <label className="wide">Notes <textarea className="field" rows={3} value={notes} onChange={(event) => setNotes(event.target.value)} /></label>
+      <label>Name <input className="field" value={draft.name} autoFocus onChange={(event) => setTyped({ ...typed, name: event.target.value })} /></label>
+      <label>Tags <input className="field" value={draft.tags} placeholder="separated by commas" onChange={(event) => setTyped({ ...typed, tags: event.target.value })} /></label>
+      <label className="wide">Notes <textarea className="field" rows={3} value={draft.notes} onChange={(event) => setTyped({ ...typed, notes: event.target.value })} /></label>
+      {overtaken.map((field) => (
+        <p key={field} className="callout warn wide" role="status"><b>! Somebody else has changed the {field} meanwhile</b> to “{shown(cut(now[field], 200))}”. Saving replaces that with yours.</p>
+      ))}
       <div className="actions wide">
         <button type="submit" className="btn main" disabled={write.isSaving}>Save description</button>
         <button type="button" className="btn bare" onClick={onClose}>Close<kbd>esc</kbd></button>

@@ -4,16 +4,18 @@ import { Link, type LinkProps, Outlet, useRouterState } from "@tanstack/react-ro
 import { Fragment, type ReactNode, createContext, useContext, useEffect, useState } from "react";
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
-import { shown } from "../lib/format";
+import { isSignedOutElsewhere } from "../api/signals";
+import { count, shown } from "../lib/format";
 import { addressOf } from "../lib/root";
 import { followViews } from "../lib/saved-views";
+import { useStore } from "../lib/store";
 import { Stale } from "./stale";
 import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
 import { KeyHelpHost } from "./key-help-host";
 import { Tabs } from "./tabs";
-import { NewVersion, NoticeArea, SignInNeeded } from "./notices";
+import { NewVersion, NoticeArea, SignInNeeded, SignedOut } from "./notices";
 import { PrintFoot } from "./print-foot";
 import { PaletteButton, PaletteHost } from "./palette-host";
 
@@ -43,12 +45,13 @@ export function Shell() {
   const [isOpen, setIsOpen] = useState(false);
   const [place, setPlace] = useState<HTMLElement | null>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
+  const isSignedOut = useStore(isSignedOutElsewhere);
   useEffect(() => setIsOpen(false), [path]);
   useEffect(followViews, []);
   return (
     <CrumbsPlace value={place}>
       <a className="skip" href="#main">Skip to content</a>
-      <div className={isOpen ? "app menu-open" : "app"}>
+      <div className={["app", isOpen && "menu-open", isSignedOut && "waits"].filter(Boolean).join(" ")}>
         <Menu />
         <div>
           <header className="top">
@@ -78,9 +81,7 @@ export function Shell() {
           </main>
         </div>
       </div>
-      <NoticeArea />
-      <PaletteHost />
-      <KeyHelpHost />
+      {isSignedOut ? <SignedOut /> : <><NoticeArea /><PaletteHost /><KeyHelpHost /></>}
       <Tabs />
     </CrumbsPlace>
   );
@@ -104,6 +105,7 @@ function Menu() {
           <span className="cut">{shown(project.name)}</span>
         </Link>
       ))}
+      {projects.data !== undefined && projects.data.length > MOST_PROJECTS && <Link to="/" activeProps={{}}>All {count(projects.data.length)} projects</Link>}
       <div className="foot">
         <Account />
         {projects.isError ? <span className="error">! the server does not answer</span> : <a href={addressOf("/openapi.json")}>API</a>}

@@ -9,10 +9,12 @@ interface Props {
   readonly title: string;
   readonly text: string;
   readonly returnTo: string;
+  /** Whether the page stays, so that the provider has to open in another tab. */
+  readonly isInPlace?: boolean;
   readonly onSignedIn?: () => void;
 }
 
-export function SignIn({ title, text, returnTo, onSignedIn }: Props) {
+export function SignIn({ title, text, returnTo, isInPlace = false, onSignedIn }: Props) {
   const queries = useQueryClient();
   const session = useQuery(sessionQuery);
   const [key, setKey] = useState("");
@@ -25,7 +27,7 @@ export function SignIn({ title, text, returnTo, onSignedIn }: Props) {
     setIsSending(true);
     setFault(null);
     try {
-      await signIn(queries, key.trim());
+      await signIn(queries, key.trim(), returnTo);
       onSignedIn?.();
     } catch (error) {
       setFault(describe(error));
@@ -37,7 +39,9 @@ export function SignIn({ title, text, returnTo, onSignedIn }: Props) {
       <h2>{title}</h2>
       <p className="muted">{text}</p>
       {ways.includes("oidc") && (
-        <a className="btn main" href={providerAddress(returnTo)}>Sign in with your company’s account</a>
+        <a className="btn main" href={providerAddress(isInPlace ? "/" : returnTo)} target={isInPlace ? "_blank" : undefined} rel="noopener">
+          Sign in with your company’s account{isInPlace && " in a new tab"}
+        </a>
       )}
       {ways.includes("proxy") && (
         <p className="muted">People are signed in by the proxy before this server; loading the page again may be enough.</p>

@@ -2,8 +2,10 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { needsSignIn } from "../api/signals";
+import { countsOfReviews } from "../api/reviews";
+import { lookWhoIsSignedIn, noteSignOut } from "../api/session";
 import { followTabs } from "../lib/tabs";
+import { noteVerdict } from "../lib/verdicts";
 
 export function Tabs() {
   const queries = useQueryClient();
@@ -13,15 +15,14 @@ export function Tabs() {
       followTabs((message) => {
         if (message.kind === "changed") {
           for (const queryKey of message.keys) void queries.invalidateQueries({ queryKey });
+        } else if (message.kind === "reviewed") {
+          noteVerdict(message);
+          for (const queryKey of [["reviews", message.item], ...countsOfReviews(message.run)]) void queries.invalidateQueries({ queryKey });
         } else if (message.kind === "signed-in") {
-          needsSignIn.set(false);
-          void queries.invalidateQueries();
-        } else {
-          const { href, pathname } = router.state.location;
-          // Nothing that was read stays; what comes next is asked for again.
+          void lookWhoIsSignedIn(queries);
+        } else if (router.state.location.pathname === "/login") {
           queries.clear();
-          if (pathname !== "/login") void router.navigate({ to: "/login", search: { returnTo: href } });
-        }
+        } else noteSignOut();
       }),
     [queries, router],
   );

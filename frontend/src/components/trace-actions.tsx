@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, change } from "../api/client";
 import { datasetNamesQuery, reviewsQuery, spanQuery } from "../api/traces";
+import { tellReview } from "../api/reviews";
 import { useWrite } from "../api/write";
 import { shown } from "../lib/format";
 import { Failure, Loading } from "./bits";
@@ -32,9 +33,11 @@ export function TraceReview({ traceId }: { traceId: string }) {
     send: async (verdict) => {
       const item = (await queue(traceId)).items[0];
       if (item === undefined) throw new Error("The server named no item for it.");
-      return change("PUT", `/runs/${item.runId}/items/${item.itemId}/annotation`, { verdict });
+      const answer = await change("PUT", `/runs/${item.runId}/items/${item.itemId}/annotation`, { verdict });
+      tellReview(item, verdict);
+      return answer;
     },
-    keys,
+    keys: () => [["trace-reviews", traceId], ["review-queue", "progress"], ["review-queue", "waiting"]],
     notice: (_answer, verdict) => ({ text: `Saved: ${verdict.toLowerCase()}.` }),
   });
   const whole = reviews.data?.content.find((one) => one.spanId === null);
@@ -93,7 +96,9 @@ interface Wish {
 function MakeForm({ traceId, spanId, recorded, onClose }: MakeProps & { readonly recorded: string | null }) {
   const datasets = useQuery(datasetNamesQuery);
   const [dataset, setDataset] = useState("from-production");
-  const [expected, setExpected] = useState(recorded ?? "");
+  // A trace may still grow: until somebody types, what is expected is what is recorded by now.
+  const [typed, setTyped] = useState<string | null>(null);
+  const expected = typed ?? recorded ?? "";
   const make = useWrite<Wish, { readonly version: number }>({
     what: "The dataset item",
     send: async (wish) => {
@@ -127,7 +132,7 @@ function MakeForm({ traceId, spanId, recorded, onClose }: MakeProps & { readonly
       </label>
       <label>
         Expected output
-        <textarea className="field" dir="auto" value={expected} onChange={(event) => setExpected(event.target.value)} />
+        <textarea className="field" dir="auto" value={expected} onChange={(event) => setTyped(event.target.value)} />
         <span className="label">{expected !== (recorded ?? "") ? "Differs from what was recorded."
           : recorded === null ? "The recorded answer is too long to be edited here; left empty, it is expected whole."
           : "This is what was recorded. Correct it where it was wrong."}</span>

@@ -4,7 +4,7 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 import type { EvalJob, SpanSummary } from "../api/traces";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
 import { type KeyLine, useKeyHelp } from "../lib/keys";
-import { type SpanRow, type SpanTree, chooseRows, outcomeOfJob } from "../lib/spans";
+import { type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, outcomeOfJob } from "../lib/spans";
 import { SearchField, State } from "./bits";
 import { moveFocus } from "./trace-bits";
 
@@ -20,16 +20,19 @@ interface Props {
   readonly current: string | undefined;
   readonly onSearch: (text: string) => void;
   readonly onOnlyFailing: () => void;
+  readonly kind: string | undefined;
+  readonly onKind: (kind: string | undefined) => void;
   readonly onOpen: (span: string) => void;
 }
 
 const WATERFALL_KEYS: readonly KeyLine[] = [["j k", "next, previous span"], ["← →", "collapse, expand"], ["enter", "open the span"]];
 
 export function Waterfall(props: Props) {
-  const { tree, search, onlyFailing } = props;
+  const { tree, search, onlyFailing, kind } = props;
+  const kinds = useMemo(() => countKindsOfSpans(tree), [tree]);
   const [collapsed, setCollapsed] = useState<ReadonlySet<string>>(new Set());
-  const chosen = useMemo(() => chooseRows(tree, { collapsed, search, onlyFailing }), [tree, collapsed, search, onlyFailing]);
-  const isNarrowed = search !== "" || onlyFailing;
+  const chosen = useMemo(() => chooseRows(tree, { collapsed, search, onlyFailing, kind }), [tree, collapsed, search, onlyFailing, kind]);
+  const isNarrowed = search !== "" || onlyFailing || kind !== undefined;
   const fold = (row: SpanRow) => {
     const next = new Set(collapsed);
     if (!next.delete(row.span.spanId)) next.add(row.span.spanId);
@@ -43,12 +46,19 @@ export function Waterfall(props: Props) {
         <button type="button" className="chip" aria-pressed={onlyFailing} onClick={props.onOnlyFailing}>
           <span className="fail">✗ Failing</span> <b>{count(tree.failedCount)}</b>
         </button>
+        {(kinds.length > 1 || kind !== undefined) && (
+          <select className="field" aria-label="Kind of span" value={kind ?? ""} onChange={(event) => props.onKind(event.target.value || undefined)}>
+            <option value="">All kinds</option>
+            {kind !== undefined && !kinds.some(([one]) => one === kind) && <option value={kind}>{shown(kind)} (0)</option>}
+            {kinds.map(([one, spans]) => <option key={one} value={one}>{`${shown(one)} (${count(spans)})`}</option>)}
+          </select>
+        )}
         <button type="button" className="chip" onClick={foldAll}>{collapsed.size > 0 ? "Expand all" : "Collapse all"}</button>
         <span className="label" role="status">{isNarrowed ? `${count(chosen.found)} of ${plural(tree.rows.length, "span")}` : plural(tree.rows.length, "span")}</span>
       </div>
       <div className="panel water">
         {chosen.shown.length === 0
-          ? <State title="No span is found"><p>{onlyFailing ? "No span of this trace fails." : "Another search may find some."}</p></State>
+          ? <State title="No span is found"><p>{onlyFailing ? "No span of this trace fails." : "Another search or kind may find some."}</p></State>
           : <Rows {...props} shown={chosen.shown} collapsed={collapsed} onFold={fold} />}
       </div>
     </>
@@ -61,14 +71,14 @@ interface RowsProps extends Props {
   readonly onFold: (row: SpanRow) => void;
 }
 
-function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold, search, onlyFailing }: RowsProps) {
+function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold, search, onlyFailing, kind }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const isNarrow = useNarrow();
   const height = isNarrow ? NARROW_ROW : WIDE_ROW;
   const list = useVirtualizer({ count: places.length, getScrollElement: () => box.current, estimateSize: () => height, overscan: 12 });
   useEffect(() => list.measure(), [height, list]);
   const length = tree.length || 1;
-  const isNarrowed = search !== "" || onlyFailing;
+  const isNarrowed = search !== "" || onlyFailing || kind !== undefined;
   const hasUsage = useMemo(() => tree.rows.some(({ span }) => usage(span) !== ""), [tree]);
   useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
@@ -99,8 +109,8 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
             if (row === undefined) return null;
             const { span } = row;
             const isFolded = collapsed.has(span.spanId);
-            const isContext = isNarrowed && onlyFailing && !row.failed;
-            const kind = row.failed ? "fail" : row.depth === 0 ? "first" : "";
+            const isContext = isNarrowed && ((onlyFailing && !row.failed) || (kind !== undefined && span.role !== kind));
+            const style = row.failed ? "fail" : row.depth === 0 ? "first" : "";
             return (
               <div
                 key={span.spanId}
@@ -130,7 +140,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
                 <span className="span-bar">
                   {row.offset !== null && (
                     <i
-                      className={kind}
+                      className={style}
                       style={{ left: `${Math.min(99.8, (row.offset / length) * 100)}%`, width: `${Math.max(0, Math.min(100 - (row.offset / length) * 100, ((row.duration ?? 0) / length) * 100))}%` }}
                     />
                   )}
@@ -156,14 +166,21 @@ function describeUsage({ tokensIn, tokensOut }: SpanSummary): string | undefined
   return tokensIn === null && tokensOut === null ? undefined : `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out`;
 }
 
-/** What rules said of a span, beside its name. */
+const MOST_MARKS = 3;
+
+/** What rules said of a span, beside its name; all of it stands in the drawer of the span. */
 function Marks({ jobs }: { jobs: readonly EvalJob[] | undefined }) {
   if (jobs === undefined) return null;
-  return jobs.slice(0, 3).map((job) => {
-    const outcome = outcomeOfJob(job);
-    const sign = outcome === "pass" ? "✓" : outcome === "fail" ? "✗" : outcome === "error" ? "!" : "–";
-    return <span key={job.id} className={`label ${outcome}`}>{sign} {shown(cut(job.evaluatorName, 24))}</span>;
-  });
+  return (
+    <>
+      {jobs.slice(0, MOST_MARKS).map((job) => {
+        const outcome = outcomeOfJob(job);
+        const sign = outcome === "pass" ? "✓" : outcome === "fail" ? "✗" : outcome === "error" ? "!" : "–";
+        return <span key={job.id} className={`label ${outcome}`}>{sign} {shown(cut(job.evaluatorName, 24))}</span>;
+      })}
+      {jobs.length > MOST_MARKS && <span className="label">+{count(jobs.length - MOST_MARKS)}</span>}
+    </>
+  );
 }
 
 function useNarrow(): boolean {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cost, cut, duration, points, rate, score, shown, textOf, time } from "./format";
+import { cost, cut, duration, percent, points, rate, score, shown, textOf, time } from "./format";
 import { compareWords } from "./words";
 
 describe("numbers", () => {
@@ -13,6 +13,10 @@ describe("numbers", () => {
       "86.3 %", "−0.50", "0.00", "−6.1", "+2.0", "0.0",
     ]);
     expect(cost(0.1874)).toBe("$0.1874");
+  });
+
+  it("says by how many percent something changed, where there is something to compare with", () => {
+    expect([percent(200, 100), percent(100, 112), percent(100, 100.1), percent(0, 1), percent(null, 1)]).toEqual(["−50 %", "+12 %", "±0 %", "", ""]);
   });
 
   it("writes durations with three digits", () => {

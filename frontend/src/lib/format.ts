@@ -18,6 +18,13 @@ export function points(value: number | null | undefined): string {
   return Number(text) === 0 ? "0.0" : `${value < 0 ? MINUS : "+"}${text}`;
 }
 
+/** By how many percent a value is another one than before, with its sign; nothing where that cannot be said. */
+export function percent(before: number | null, now: number | null): string {
+  if (before === null || now === null || before === 0) return "";
+  const text = Math.abs((now / before - 1) * 100).toFixed(0);
+  return text === "0" ? "±0 %" : `${now < before ? MINUS : "+"}${text} %`;
+}
+
 export function count(value: number): string {
   return value.toLocaleString("en-US");
 }

@@ -74,13 +74,16 @@ export function outcomeOfResult(result: EvalResult): "pass" | "fail" | "error" |
   return result.success ? "pass" : "fail";
 }
 
+/** What is read of an item, wherever it is shown. */
+export type ItemContent = Pick<Item, "input" | "expectedOutput" | "actualOutput">;
+
 export interface Message {
   readonly who: string;
   readonly text: string;
 }
 
 /** The turns of a conversation, where outputs or inputs hold one. */
-export function conversationOf(item: Item): Message[] {
+export function conversationOf(item: ItemContent): Message[] {
   for (const map of [item.actualOutput, item.input]) {
     for (const name of ["messages", "conversation", "turns"]) {
       const list = map[name];
@@ -102,7 +105,7 @@ export interface ToolCall {
   readonly result: string | null;
 }
 
-export function toolCallsOf(item: Item): ToolCall[] {
+export function toolCallsOf(item: ItemContent): ToolCall[] {
   const list = item.actualOutput["tool_calls"] ?? item.actualOutput["toolCalls"];
   if (!Array.isArray(list)) return [];
   return list
@@ -121,7 +124,7 @@ export interface Chunk {
 }
 
 /** What was retrieved, each marked as wanted or not, and what was wanted and is missing. */
-export function chunksOf(item: Item): Chunk[] {
+export function chunksOf(item: ItemContent): Chunk[] {
   const ids = list(item.actualOutput["retrieved"]);
   const texts = list(item.actualOutput["context"] ?? item.actualOutput["contexts"]);
   const wanted = new Set(list(item.expectedOutput?.["relevant"]));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countOutcomes, findWorst, histogram, quantile, readOutline, select, wilson } from "./outline";
+import { chooseScored, countOutcomes, findStep, findWorst, histogram, quantile, readOutline, select, wilson } from "./outline";
 
 const outline = readOutline({
   ordinals: [0, 1, 2, 3, 3],
@@ -16,6 +16,11 @@ const outline = readOutline({
 const all = { outcome: null, failedEvaluator: null, order: "worst" } as const;
 
 describe("order and filters of items", () => {
+  it("leads from item to item of the list, and from one outside of it to the first", () => {
+    const list = select(outline, { ...all, outcome: "fail" });
+    expect([findStep(outline, list, "3.1", 1), findStep(outline, list, "1.0", 1), findStep(outline, list, "0.0", -1), findStep(outline, list, "1", -1)]).toEqual(["1.0", null, "3.1", "3.1"]);
+  });
+
   it("puts what failed most first, then errors, then what nobody judged", () => {
     expect(select(outline, all)).toEqual([4, 1, 2, 3, 0]);
   });
@@ -26,8 +31,19 @@ describe("order and filters of items", () => {
     expect(select(outline, { ...all, order: "score:tone" })).toEqual([4, 1, 3, 0, 2]);
   });
 
+  it("shows the scores of those that judge, and those of a chosen one first, though it only informs", () => {
+    const informing = { name: "length", scores: [1, 2, 3, 4, 5], outcomes: "iiiii" };
+    const columns = [...outline.columns, informing];
+    const names = (chosen?: string) => chooseScored({ ...outline, columns }, [chosen]).map((one) => one.name);
+    expect(names()).toEqual(["exact", "tone", "facts"]);
+    expect(names("facts")).toEqual(["facts", "exact", "tone"]);
+    expect(names("length")).toEqual(["length", "exact", "tone", "facts"]);
+  });
+
   it("filters by outcome, by evaluator and by what a search found", () => {
     expect(select(outline, { ...all, outcome: "fail" })).toEqual([4, 1]);
+    const within = (low: number | null, high: number | null) => select(outline, { ...all, order: "score:tone", range: { evaluator: "tone", low, high } });
+    expect([within(0.2, 0.5), within(null, 0.2), within(null, null)]).toEqual([[1, 3], [4, 1], [4, 1, 3, 0, 2]]);
     expect(select(outline, { ...all, failedEvaluator: "facts" })).toEqual([4]);
     expect(select(outline, { ...all, failedEvaluator: "gone" })).toEqual([]);
     expect(select(outline, all, new Set(["3.1", "0.0"]))).toEqual([4, 0]);

@@ -57,6 +57,8 @@ export interface Filter {
   readonly outcome: Outcome | null;
   readonly failedEvaluator: string | null;
   readonly order: Order;
+  /** Between which scores of an evaluator; null where there is no bound. */
+  readonly range?: { readonly evaluator: string; readonly low: number | null; readonly high: number | null } | null;
 }
 
 const orders = new WeakMap<Outline, Map<Order, readonly number[]>>();
@@ -76,20 +78,38 @@ export function sortPositions(outline: Outline, order: Order): readonly number[]
 /** The positions of the items that a filter leaves, in its order. */
 export function select(outline: Outline, filter: Filter, found: ReadonlySet<string> | null = null): readonly number[] {
   const { outcome, failedEvaluator } = filter;
+  const range = filter.range == null || (filter.range.low === null && filter.range.high === null) ? null : filter.range;
+  const scores = outline.columns.find((one) => one.name === range?.evaluator)?.scores;
+  const isWithin = (score: number | null) => score !== null && score >= (range?.low ?? -Infinity) && score <= (range?.high ?? Infinity);
   const column = outline.columns.find((one) => one.name === failedEvaluator);
   const all = sortPositions(outline, filter.order);
-  if (outcome === null && failedEvaluator === null && found === null) return all;
+  if (outcome === null && failedEvaluator === null && range === null && found === null) return all;
   return all.filter(
     (position) =>
       (outcome === null || outline.outcomes[position] === outcome) &&
       (failedEvaluator === null || column?.outcomes[position] === "f") &&
+      (range === null || isWithin(scores?.[position] ?? null)) &&
       (found === null || found.has(placeOf(outline, position))),
   );
+}
+
+/** The evaluators whose scores a row may show: those that judge, those of the names first, which need not judge. */
+export function chooseScored(outline: Outline, names: readonly (string | undefined)[]): Column[] {
+  const first = outline.columns.filter((one) => names.includes(one.name));
+  return [...first, ...outline.columns.filter((one) => /[pf]/.test(one.outcomes) && !first.includes(one))];
 }
 
 /** Which item stands at a position: its ordinal and its repetition. */
 export function placeOf(outline: Outline, position: number): string {
   return `${outline.ordinals[position]}.${outline.repetitions[position]}`;
+}
+
+/** The item beside one in a list, its first where that one is not in it; null at an end. */
+export function findStep(outline: Outline, positions: readonly number[], place: string, by: 1 | -1): string | null {
+  const [ordinal, repetition = "0"] = place.split("."); // an address without quotes says `3` for `3.0`
+  const at = positions.findIndex((position) => placeOf(outline, position) === `${ordinal}.${repetition}`);
+  const next = positions[at < 0 ? 0 : at + by];
+  return next === undefined ? null : placeOf(outline, next);
 }
 
 function comparePositions(outline: Outline, order: Exclude<Order, "ordinal">): (a: number, b: number) => number {

@@ -20,6 +20,7 @@ describe("entries of the palette", () => {
 
     expect(groups.map((one) => one.kind)).toEqual(["page", "run"]);
     expect(groups[1]?.entries.map((one) => one.key)).toEqual(["run 0", "run 1", "run 2", "run 3", "run 4", "run 5"]);
+    expect(groups.map((one) => one.more)).toEqual([0, 4]);
   });
 
   it("are shown where the server found them by something that is not in sight", () => {

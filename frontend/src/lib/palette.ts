@@ -27,6 +27,8 @@ export interface Entry {
 export interface Group {
   readonly kind: EntryKind;
   readonly entries: readonly Entry[];
+  /** How many more match, for which there is no room. */
+  readonly more: number;
 }
 
 const MOST_IN_GROUP = 6;
@@ -44,10 +46,11 @@ export function groupEntries(entries: readonly Entry[], text: string): Group[] {
     if (rank !== null && !unique.has(entry.key)) unique.set(entry.key, { entry, rank });
   }
   const ranked = [...unique.values()].sort((a, b) => a.rank - b.rank); // stable: equals stay in their order
-  return KINDS.map((kind) => ({
-    kind,
-    entries: ranked.filter((one) => one.entry.kind === kind).slice(0, most(kind, words)).map((one) => one.entry),
-  })).filter((group) => group.entries.length > 0);
+  return KINDS.map((kind) => {
+    const all = ranked.filter((one) => one.entry.kind === kind).map((one) => one.entry);
+    const entries = all.slice(0, most(kind, words));
+    return { kind, entries, more: all.length - entries.length };
+  }).filter((group) => group.entries.length > 0);
 }
 
 /** All pages are worth a look before anything is typed. */

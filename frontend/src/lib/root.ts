@@ -11,8 +11,8 @@ export const nameHere = (name: string): string => name + ROOT;
 /** The address on the site of a path of the server, such as `/runs/1`: for all that does not go through the router. */
 export const addressOf = (path: string): string => ROOT + path;
 
-/** The path of the server that the browser shows, with its filters. */
-export const pathHere = (): string => (location.pathname + location.search).slice(ROOT.length) || "/";
+/** The path of the server that the browser shows. */
+export const pathHere = (): string => location.pathname.slice(ROOT.length) || "/";
 
 /** The address that programs are told. */
 export const serverAddress = (): string => location.origin + ROOT;

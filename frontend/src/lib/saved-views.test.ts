@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type SavedView, addView, changeViews, parseViews, pathOf, readFilters, removeView } from "./saved-views";
+import { type SavedView, addView, changeViews, parseViews, pathOf, readFilters, readStored, removeView, toParameters } from "./saved-views";
 
 const view: SavedView = { area: "items", name: "mine", path: "/runs/1", query: "outcome=fail" };
 
@@ -35,6 +35,24 @@ describe("saved views", () => {
     expect(addView([view], other)).toEqual([other]);
     expect(addView([view], { ...view, area: "runs" })).toHaveLength(2);
     expect(removeView([view], { area: "runs", name: "mine" })).toEqual([view]);
+  });
+
+  it("are on the server by the names of their filters, and come back as they were", () => {
+    const stored = { id: "7", kind: "items", name: "mine", projectName: null, shared: false, isOwn: true };
+    expect(toParameters({ ...view, query: "outcome=fail&tag=a&tag=b" })).toEqual({ outcome: "fail", tag: ["a", "b"], page: "/runs/1" });
+    expect(readStored({ ...stored, query: toParameters(view) })).toEqual({ ...view, id: "7", isOwn: true, isShared: false });
+    const odd = { ...view, query: "__proto__=1" };
+    expect(readStored({ ...stored, query: toParameters(odd) })?.query).toBe("__proto__=1");
+    const review: SavedView = { area: "review", name: "r", path: "/review-queue", query: "near=0.1" };
+    expect(toParameters(review)).toEqual({ near: "0.1" });
+  });
+
+  it("that were made through the API open where a page of their kind is open, and lead nowhere else", () => {
+    const stored = { id: "7", kind: "runs", name: "slow", projectName: "shop", shared: true, isOwn: false };
+    const runs = readStored({ ...stored, query: { branch: "main", limit: 20, page: "//evil.example", none: null } });
+    expect(runs).toMatchObject({ query: "branch=main&limit=20", path: "", isShared: true });
+    expect(readStored({ ...stored, kind: "traces", query: { status: "error" } })).toMatchObject({ query: "project=shop&status=error", path: "/traces" });
+    expect(readStored({ ...stored, kind: "datasets", query: {} })).toBeNull();
   });
 
   it("say that a browser keeps nothing", () => {

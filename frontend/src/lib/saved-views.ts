@@ -1,4 +1,4 @@
-/** Filters under a name, kept in this browser alone. */
+/** Filters under a name: how they stand in addresses, on the server, and in this browser where it is all there is. */
 import { nameHere } from "./root";
 import { makeStore } from "./store";
 
@@ -13,6 +13,15 @@ export interface SavedView {
   readonly query: string;
 }
 
+/** A view with where it is kept. */
+export interface KeptView extends SavedView {
+  /** On the server; null where this browser alone has it. */
+  readonly id: string | null;
+  /** Whether it may be changed here: others share theirs, too. */
+  readonly isOwn: boolean;
+  readonly isShared: boolean;
+}
+
 const KEY = nameHere("dokimos-views");
 const MOST_VIEWS = 200;
 export const LONGEST_NAME = 80;
@@ -22,7 +31,7 @@ const OUTCOMES = ["pass", "fail", "error", "none"];
 /** What the filters of each page are called, with their values where those are few: a view may be of another version. */
 const KNOWN: Record<Area, { readonly [name: string]: readonly string[] | null }> = {
   runs: { search: ANY, status: ANY, branch: ANY, tag: ANY, sort: ANY, columns: ANY },
-  items: { search: ANY, outcome: OUTCOMES, evaluator: ANY, order: ANY },
+  items: { search: ANY, outcome: OUTCOMES, evaluator: ANY, order: ANY, low: ANY, high: ANY, slice: ANY, value: ANY },
   traces: {
     search: ANY, project: ANY, period: ["1h", "24h", "7d", "30d"], live: ["true"], filters: ["open"], from: ANY, to: ANY, status: ["ok", "error"],
     sort: ["createdAt,asc", "startTime,desc", "duration,desc", "cost,desc", "tokens,desc", "score,asc"],
@@ -37,6 +46,10 @@ const KNOWN: Record<Area, { readonly [name: string]: readonly string[] | null }>
 const PAGES: Record<Area, RegExp> = {
   runs: /^\/experiments\/[^/]+$/, items: /^\/runs\/[^/]+$/, traces: /^\/traces$/, review: /^\/review-queue$/,
 };
+/** Areas that have one page only. */
+const ONLY_PAGES: Partial<Record<string, string>> = { traces: "/traces", review: "/review-queue" };
+/** The name under which the server keeps the page of a view, beside its filters. */
+const PAGE = "page";
 /** What is open on a page, which is not a filter. */
 const OPEN: readonly string[] = ["item", "zoom"];
 
@@ -63,7 +76,7 @@ export function readFilters(area: Area, search: string): ReadQuery {
 /** The router writes a text in quotes that it would else read as something else, such as `true`. */
 const bareText = (value: string): string => /^"(.*)"$/.exec(value)?.[1] ?? value;
 
-/** The page on which a view opens: the one that is open where it is of its kind, else that on which it was saved. */
+/** The page on which a view opens: the one that is open where it is of its kind, else that on which it was saved, if any. */
 export function pathOf(view: SavedView, pathname: string): string {
   return PAGES[view.area].test(pathname) ? pathname : view.path;
 }
@@ -81,8 +94,42 @@ export function parseViews(text: string | null): SavedView[] {
 function isView(value: unknown): value is SavedView {
   if (typeof value !== "object" || value === null) return false;
   const { area, name, path, query } = value as Record<string, unknown>;
-  const isPath = typeof path === "string" && /^\/(?![/\\])/.test(path);
-  return typeof area === "string" && Object.hasOwn(KNOWN, area) && typeof name === "string" && name !== "" && isPath && typeof query === "string";
+  return typeof area === "string" && isArea(area) && typeof name === "string" && name !== "" && isPath(path) && typeof query === "string";
+}
+
+const isArea = (area: string): area is Area => Object.hasOwn(KNOWN, area);
+const isPath = (path: unknown): path is string => typeof path === "string" && /^\/(?![/\\])/.test(path);
+
+/** A view as the server keeps it: its filters by their names. */
+export function toParameters({ area, path, query }: SavedView): Record<string, unknown> {
+  const filters = new URLSearchParams(query);
+  const values = [...new Set(filters.keys())].map((name) => {
+    const all = filters.getAll(name);
+    return [name, all.length === 1 ? all[0] : all] as const;
+  });
+  return Object.fromEntries(ONLY_PAGES[area] === path ? values : [...values, [PAGE, path] as const]);
+}
+
+interface StoredView {
+  readonly id: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly projectName: string | null;
+  readonly shared: boolean;
+  readonly isOwn: boolean;
+}
+
+/** A view of the server, which may have been made through the API; null where no page shows views of its kind. */
+export function readStored({ id, kind, name, query: stored, projectName, shared: isShared, isOwn }: StoredView): KeptView | null {
+  if (!isArea(kind)) return null;
+  const { [PAGE]: page, ...filters } = stored;
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries({ ...(projectName !== null && kind in ONLY_PAGES ? { project: projectName } : {}), ...filters })) {
+    for (const one of [value].flat()) if (one != null) query.append(key, typeof one === "object" ? JSON.stringify(one) : String(one));
+  }
+  const path = ONLY_PAGES[kind] ?? (isPath(page) ? page : "");
+  return { id, area: kind, name, path, query: query.toString(), isOwn, isShared };
 }
 
 /** With a view, in the place of the one with its name. */

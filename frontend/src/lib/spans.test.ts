@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readMessages } from "../components/talk";
 import { readTexts } from "../trace-routes";
 import { type EvalJob, type SpanSummary, startOf } from "../api/traces";
-import { buildTree, chooseRows, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
+import { buildTree, chooseRows, countKindsOfSpans, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
 
 const START = 1_795_385_321_930_417_205n;
 
@@ -57,6 +57,13 @@ describe("chooseRows", () => {
     expect(names(tree, chosen.shown)).toEqual(["root", "tool", "http"]);
     expect(chosen.found).toBe(1);
     expect(names(tree, chooseRows(tree, { ...all, onlyFailing: true }).shown)).toEqual(["root", "tool"]);
+  });
+
+  it("shows the spans of one kind below what they belong to", () => {
+    const kinds = buildTree([span("root", null, START), span("ask", "root", START, { role: "llm" }), span("look", "root", START, { role: "tool" })]);
+
+    expect(names(kinds, chooseRows(kinds, { ...all, kind: "llm" }).shown)).toEqual(["root", "ask"]);
+    expect(countKindsOfSpans(kinds)).toEqual([["llm", 1], ["step", 1], ["tool", 1]]);
   });
 });
 

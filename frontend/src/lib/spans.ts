@@ -88,20 +88,22 @@ interface Choice {
   readonly collapsed: ReadonlySet<string>;
   readonly search: string;
   readonly onlyFailing: boolean;
+  /** The kind of the spans that are wanted, such as `llm`; all where there is none. */
+  readonly kind?: string | undefined;
 }
 
 /** The places of the rows that are shown: what is chosen with all that is above it, without what is collapsed. */
-export function chooseRows(tree: SpanTree, { collapsed, search, onlyFailing }: Choice): { shown: number[]; found: number } {
+export function chooseRows(tree: SpanTree, { collapsed, search, onlyFailing, kind }: Choice): { shown: number[]; found: number } {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const { rows } = tree;
   const kept = new Uint8Array(rows.length);
   let found = rows.length;
-  if (words.length === 0 && !onlyFailing) kept.fill(1);
+  if (words.length === 0 && !onlyFailing && kind === undefined) kept.fill(1);
   else {
     found = 0;
     for (let place = 0; place < rows.length; place += 1) {
       const row = rows[place] as SpanRow;
-      if ((onlyFailing && !row.failed) || !hasWords(row.span, words)) continue;
+      if ((onlyFailing && !row.failed) || (kind !== undefined && row.span.role !== kind) || !hasWords(row.span, words)) continue;
       found += 1;
       for (let at: number | null = place; at !== null && kept[at] === 0; at = (rows[at] as SpanRow).parent) kept[at] = 1;
     }
@@ -113,6 +115,13 @@ export function chooseRows(tree: SpanTree, { collapsed, search, onlyFailing }: C
     if (collapsed.has(row.span.spanId)) place += row.below;
   }
   return { shown, found };
+}
+
+/** How many spans there are of each kind, the most frequent first. */
+export function countKindsOfSpans(tree: SpanTree): (readonly [kind: string, spans: number])[] {
+  const counts = new Map<string, number>();
+  for (const { span } of tree.rows) counts.set(span.role, (counts.get(span.role) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
 // Kept, since each key that is typed asks all spans again.

@@ -1,12 +1,13 @@
 /** The verdicts of one sitting: shown at once, sent in their order, and back where the server did not take them. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
-import { type QueueItem, type Review, type ReviewBody, giveReview, readReviews, reviewsQuery, undoReview } from "../api/reviews";
+import { useEffect, useRef, useState } from "react";
+import { type QueueItem, type Review, type ReviewBody, countsOfReviews, giveReview, readReviews, reviewsQuery, undoReview } from "../api/reviews";
 import { sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
 import { describeFailure } from "./failures";
 import { notice } from "./notices";
 import { type Verdict, findUnseen } from "./review";
+import { followTabs } from "./tabs";
 
 /** Somebody has said something about the item since it was shown. */
 class UnseenReview extends Error {
@@ -23,8 +24,6 @@ interface Decision {
   /** Whether to save it whatever others have said meanwhile. */
   readonly isForced: boolean;
 }
-
-const PROGRESS = ["review-queue", "progress"];
 
 export interface Problem {
   readonly decision: Decision;
@@ -52,6 +51,19 @@ export function useDecisions(): Decisions {
   const [problems, setProblems] = useState<readonly Problem[]>([]);
   const trail = useRef<Decision[]>([]);
   const show = (id: string, verdict: Verdict | null) => setVerdicts((old) => new Map(old).set(id, verdict));
+  const countAgain = ({ runId }: QueueItem) => {
+    for (const queryKey of countsOfReviews(runId)) void queries.invalidateQueries({ queryKey });
+  };
+  useEffect(
+    () =>
+      followTabs((message) => {
+        if (message.kind !== "reviewed") return;
+        // What was decided here counts no more where the person has thought again in another tab.
+        setVerdicts((old) => (old.has(message.item) ? new Map(old).set(message.item, message.verdict) : old));
+        trail.current = trail.current.filter((one) => one.item.itemId !== message.item);
+      }),
+    [],
+  );
   const keep = (item: QueueItem, review: Review | null) => {
     const { queryKey } = reviewsQuery(item);
     const others = (old: Review[] | undefined) => (old ?? []).filter((one) => one.id !== review?.id);
@@ -73,8 +85,7 @@ export function useDecisions(): Decisions {
     },
     onSaved: (review, { item }) => {
       keep(item, review);
-      void queries.invalidateQueries({ queryKey: ["alignment", item.runId] });
-      void queries.invalidateQueries({ queryKey: PROGRESS });
+      countAgain(item);
     },
     onFailed: (error, decision) => {
       show(decision.item.itemId, decision.before);
@@ -91,7 +102,7 @@ export function useDecisions(): Decisions {
     send: ({ item }) => undoReview(item),
     onSaved: ({ review }, { item }) => {
       keep(item, review);
-      void queries.invalidateQueries({ queryKey: PROGRESS });
+      countAgain(item);
     },
     onFailed: (error, decision) => {
       show(decision.item.itemId, decision.body.verdict);

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { sessionQuery } from "../api/session";
-import { type ApiKey, type CreatedKey, deleteKey, enableKey, keysQuery, rotateKey } from "../api/settings";
+import { type ApiKey, type CreatedKey, deleteKey, enableKey, keysQuery, rotateKey, usersQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { KeyForm, NewKey } from "../components/key-form";
@@ -33,7 +33,9 @@ export function KeysPage() {
     const kept = Object.entries({ ...(search === "" ? {} : { search }), ...(sort === "createdAt" ? {} : { sort }), ...(make === undefined ? {} : { make }), ...next });
     void navigate({ search: Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== "")), replace: true, resetScroll: false });
   };
+  const people = useQuery({ ...usersQuery, enabled: session.data !== undefined && (!session.data.needsKey || session.data.role === "ADMIN") });
   const rows = keys.data?.pages.flat() ?? [];
+  const names = new Map([...rows, ...(people.data ?? [])].map((one) => [one.id, one.name]));
   const isOpen = session.data?.needsKey === false;
   const isMaking = make !== undefined;
   return (
@@ -79,7 +81,7 @@ export function KeysPage() {
               ) : (
                 <table className="stack-s">
                   <thead><tr><th>Key</th><th>Role</th><th>State</th><th className="num">Last used</th><th className="num">Actions</th></tr></thead>
-                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} isOwn={one.id === session.data?.id} onNewText={setCreated} />)}</tbody>
+                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} onNewText={setCreated} />)}</tbody>
                 </table>
               )}
             </div>}
@@ -96,7 +98,7 @@ export function KeysPage() {
   );
 }
 
-function KeyRow({ apiKey, isOwn, onNewText }: { apiKey: ApiKey; isOwn: boolean; onNewText: (key: CreatedKey) => void }) {
+function KeyRow({ apiKey, maker, isOwn, onNewText }: { apiKey: ApiKey; maker: string | null; isOwn: boolean; onNewText: (key: CreatedKey) => void }) {
   const keys = () => [["api-keys"], ["session"]];
   const state = useWrite({
     what: "The state of the key",
@@ -114,7 +116,7 @@ function KeyRow({ apiKey, isOwn, onNewText }: { apiKey: ApiKey; isOwn: boolean; 
         <th scope="row">
           {name}{isOwn && <span className="tag">yours</span>}
           <span className="sub">
-            made <Time value={apiKey.createdAt} />{apiKey.createdBy !== null && ` by ${shown(apiKey.createdBy)}`}
+            made <Time value={apiKey.createdAt} />{maker !== null && ` by ${shown(maker)}`}
             {apiKey.tenantId !== null && ` · tenant ${shown(apiKey.tenantId)}`}
             {apiKey.requestsPerMinute !== null && ` · ${apiKey.requestsPerMinute === 0 ? "no limit" : `${apiKey.requestsPerMinute} requests a minute`}`}
           </span>

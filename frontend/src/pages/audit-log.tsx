@@ -1,8 +1,9 @@
 /** The audit log: who changed what, and what was refused. */
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { apiPath } from "../api/client";
+import { projectsQuery } from "../api/queries";
 import { type AuditRow, auditQuery } from "../api/settings";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
 import { More } from "../components/settings-bits";
@@ -124,6 +125,7 @@ function Filters({ filter, onChange, onClear }: FilterProps) {
 function Row({ row, onChange }: { row: AuditRow; onChange: FilterProps["onChange"] }) {
   const [style, word] = SIGNS[row.outcome];
   const target = row.target.name ?? row.target.id;
+  const projectName = useQuery(projectsQuery).data?.find((one) => one.id === row.projectId)?.name;
   return (
     <details className="audit-row">
       <summary>
@@ -146,7 +148,7 @@ function Row({ row, onChange }: { row: AuditRow; onChange: FilterProps["onChange
         <dt>Answer</dt><dd>{row.status ?? "–"}</dd>
         {row.address !== null && <><dt>From</dt><dd>{shown(row.address)}</dd></>}
         {row.tenantId !== null && <><dt>Tenant</dt><dd>{shown(row.tenantId)}</dd></>}
-        {row.projectId !== null && <><dt>Project</dt><dd><span className="mono">{row.projectId}</span>{" "}<button type="button" className="link plain" onClick={() => onChange({ project: row.projectId ?? undefined })}>Only this project</button></dd></>}
+        {row.projectId !== null && <><dt>Project</dt><dd>{projectName === undefined ? <span className="mono">{row.projectId}</span> : <>{shown(projectName)} <span className="label">{row.projectId}</span></>}{" "}<button type="button" className="link plain" onClick={() => onChange({ project: row.projectId ?? undefined })}>Only this project</button></dd></>}
         {row.requestId !== null && <><dt>Request id</dt><dd className="mono">{shown(row.requestId)}</dd></>}
         {Object.keys(row.details).length > 0 && <><dt>Details</dt><dd><pre className="text" tabIndex={0}>{shown(JSON.stringify(row.details, null, 2))}</pre></dd></>}
       </dl>

@@ -3,13 +3,14 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import {
-  type DiffSummary, type Run, type RunSummary, baselineQuery, diffQuery, itemAttributesQuery, outlineQuery, runQuery, runsQuery,
+  type DiffSummary, RUNS_LISTED, type Run, type RunSummary, baselineQuery, diffQuery, itemAttributesQuery, outlineQuery, runQuery, runsQuery,
   trendsQuery,
 } from "../api/queries";
 import { type Change, ChangeChart } from "../charts/charts";
 import { Failure, Loading, State } from "../components/bits";
 import { CompareItems } from "../components/compare-items";
 import { Slices } from "../components/compare-slices";
+import { Costs } from "../components/compare-costs";
 import { Crumbs } from "../components/shell";
 import { count, cut, plural, points, rate, shown, time } from "../lib/format";
 import { type Outcome, readOutline } from "../lib/outline";
@@ -104,6 +105,7 @@ function RunPickers({ runs, baseline, candidates }: PickersProps) {
       )}
       {baseline !== undefined && candidates.length + 1 < MOST_RUNS && options.some((run) => !taken.has(run.id)) &&
         picker("Add run", "", (next) => next !== "" && go(baseline, [...candidates, next]))}
+      {runs.length >= RUNS_LISTED && <span className="label">Of the latest {count(RUNS_LISTED)} runs; older ones are chosen in the list of the <Link className="link" to="/experiments/$experimentId" params={{ experimentId }}>experiment</Link>.</span>}
     </div>
   );
 }
@@ -166,6 +168,7 @@ function Comparison({ experimentId, baseline, candidates }: ComparisonProps) {
           <div className="panel pad"><ChangeChart changes={changesOf(summary)} /></div>
         </section>
       )}
+      <Costs pairing={pairing} runs={described} />
       <Slices pairing={pairing} runs={described} />
       <CompareItems pairing={pairing} runs={described} />
     </>

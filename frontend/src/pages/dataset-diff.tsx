@@ -5,7 +5,7 @@ import { type DatasetCase, datasetDiffQuery, datasetQuery } from "../api/dataset
 import { Failure, Loading, State, Text } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { nameOfItem } from "../lib/datasets";
-import { count, plural, shown, textOf } from "../lib/format";
+import { count, cut, plural, shown, textOf } from "../lib/format";
 import { compareWords } from "../lib/words";
 import "../styles/datasets.css";
 
@@ -89,7 +89,7 @@ function Case({ one }: { one: DatasetCase }) {
   const fields = one.status === "CHANGED" ? FIELDS.filter(([field]) => one.changedFields.includes(field)) : FIELDS.slice(0, 2);
   return (
     <article>
-      <h2 className="case-head"><span className={`sign ${style}`}>{words}</span> <span className="mono">{shown(nameOfItem(item))}</span>{one.status === "CHANGED" && !one.changedFields.includes("inputs") && <span className="muted"> {shown(textOf(item.inputs)).slice(0, 200)}</span>}</h2>
+      <h2 className="case-head"><span className={`sign ${style}`}>{words}</span> <span className="mono">{shown(nameOfItem(item))}</span>{one.status === "CHANGED" && !one.changedFields.includes("inputs") && <span className="muted"> {shown(cut(textOf(item.inputs), 200))}</span>}</h2>
       {fields.map(([field, label]) => {
         const left = one.from === null ? null : textOf(one.from[field]);
         const right = one.to === null ? null : textOf(one.to[field]);

@@ -31,7 +31,7 @@ function DatasetBody({ dataset }: { dataset: Dataset }) {
   const navigate = route.useNavigate();
   const [edits, setEdits] = useState(() => readEdits(dataset.name));
   const { pending } = edits;
-  const [open, setOpen] = useState<{ id: string; item: DatasetItem | null } | null>(null);
+  const [open, setOpen] = useState<{ id: string; item: DatasetItem | null; known: number | null } | null>(null);
   const latest = dataset.latestVersion;
   const version = dataset.versions.find((one) => one.version === chosen)?.version ?? latest;
   const change = (next: Record<string, unknown>) =>
@@ -48,7 +48,8 @@ function DatasetBody({ dataset }: { dataset: Dataset }) {
     const now = new Map(pending);
     if (one === null) now.delete(id);
     else now.set(id, one);
-    keep({ pending: now, known: pending.size === 0 ? latest : edits.known });
+    // The version that was the latest when the item was opened: one that came since may have changed it.
+    keep({ pending: now, known: pending.size === 0 ? (open?.known ?? latest) : edits.known });
     setOpen(null);
   };
   return (
@@ -68,11 +69,11 @@ function DatasetBody({ dataset }: { dataset: Dataset }) {
           <button type="button" className={latest === null ? "btn main" : "btn"} aria-expanded={upload === true} onClick={() => change({ upload: upload === true ? undefined : true })}>
             Upload a version
           </button>
-          <button type="button" className="btn" onClick={() => setOpen({ id: `new-${crypto.randomUUID()}`, item: null })}>Add an item</button>
+          <button type="button" className="btn" onClick={() => setOpen({ id: `new-${crypto.randomUUID()}`, item: null, known: latest })}>Add an item</button>
         </div>
       </div>
       {upload === true && <DatasetUpload name={dataset.name} onSaved={() => change({ upload: undefined, version: undefined })} />}
-      <DatasetEdits dataset={dataset} base={version} edits={edits} onOpen={(id) => setOpen({ id, item: null })} onChange={keep} onSaved={() => change({ version: undefined })} />
+      <DatasetEdits dataset={dataset} base={version} edits={edits} onOpen={(id) => setOpen({ id, item: null, known: latest })} onChange={keep} onSaved={() => change({ version: undefined })} />
       <Versions dataset={dataset} version={version} onChoose={(one) => change({ version: one === latest ? undefined : one, search: undefined })} />
       <section>
         <div className="sec">
@@ -91,7 +92,7 @@ function DatasetBody({ dataset }: { dataset: Dataset }) {
             <div className="bar">
               <SearchField label="Search items" placeholder="Search in inputs, expected outputs and ids" text={search} onSearch={(text) => change({ search: text })} />
             </div>
-            <DatasetRows key={`${version} ${search}`} name={dataset.name} version={version} search={search} pending={pending} onOpen={(item) => setOpen({ id: item.lineageId, item })} />
+            <DatasetRows key={`${version} ${search}`} name={dataset.name} version={version} search={search} pending={pending} onOpen={(item) => setOpen({ id: item.lineageId, item, known: latest })} />
           </>
         )}
       </section>

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { type DatasetSummary, createDataset, datasetsQuery, projectDatasetsQuery } from "../api/datasets";
+import { type DatasetSummary, MOST_DATASETS, createDataset, datasetsQuery, projectDatasetsQuery } from "../api/datasets";
 import { projectsQuery } from "../api/queries";
 import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
@@ -49,6 +49,7 @@ export function DatasetsPage() {
             {projects.data?.map((one) => <option key={one.id} value={one.name}>{shown(one.name)}</option>)}
           </select>
         </div>
+        {datasets.data.length >= MOST_DATASETS && <p className="callout">The first {count(MOST_DATASETS)} datasets are shown; a search finds the others.</p>}
         <div className="panel"><DatasetsTable rows={rows} isFiltered={search !== "" || project !== undefined} /></div>
       </section>
     </>

@@ -3,13 +3,13 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { useChanges } from "../api/live";
-import { type RunSummary, type Trends, isLive, runsQuery, trendsQuery } from "../api/queries";
+import { RUNS_LISTED, type RunSummary, type Trends, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
 import { Failure, Loading } from "../components/bits";
 import { EvaluatorTrends } from "../components/evaluator-trends";
 import { RunsTable } from "../components/runs-table";
 import { Crumbs } from "../components/shell";
-import { plural, shown } from "../lib/format";
+import { count, plural, shown } from "../lib/format";
 import { findAxisStart, placeChanges, sayChanges } from "../lib/trends";
 
 const route = getRouteApi("/experiments/$experimentId");
@@ -44,13 +44,13 @@ export function ExperimentPage() {
       <div className="head">
         <div>
           <h1>{shown(experimentName)}</h1>
-          <p className="facts"><span>{plural(all.data.length, "run")}</span></p>
+          <p className="facts"><span>{all.data.length >= RUNS_LISTED ? `${count(RUNS_LISTED)} runs or more` : plural(all.data.length, "run")}</span></p>
         </div>
       </div>
       <section>
         <div className="sec">
           <h2>Pass rate</h2>
-          <span className="label">percent of the judged items; bars are 95 % intervals; ◆ dataset, model or evaluators changed</span>
+          <span className="label">{points.length >= MOST_POINTS && `the latest ${MOST_POINTS} runs that judged; `}percent of the judged items; bars are 95 % intervals; ◆ dataset, model or evaluators changed</span>
         </div>
         {start > 0 && (
           <p className="callout split">

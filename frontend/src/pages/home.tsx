@@ -6,7 +6,7 @@ import { type Project, type Verdict, projectsQuery } from "../api/queries";
 import { waitingQuery } from "../api/reviews";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
-import { plural, shown } from "../lib/format";
+import { count, plural, shown } from "../lib/format";
 import { serverAddress } from "../lib/root";
 
 const WORDS: Record<Verdict["status"], readonly [string, string]> = {
@@ -49,6 +49,7 @@ function Attention({ projects }: { projects: readonly Project[] }) {
     (answer.data ?? []).filter((one) => one.status === "FIRING").map((one) => ({ project: projects[index], one })),
   );
   const waiting = queue.data?.totalElements ?? 0;
+  const unasked = projects.length - alerts.length;
   if (failed.length + firing.length + waiting === 0) return null;
   return (
     <section>
@@ -75,6 +76,7 @@ function Attention({ projects }: { projects: readonly Project[] }) {
           </li>
         )}
       </ul>
+      {unasked > 0 && <p className="label">Alerts are looked up here for {count(alerts.length)} of {count(projects.length)} projects; each other one has them on its page.</p>}
     </section>
   );
 }

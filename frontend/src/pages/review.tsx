@@ -19,7 +19,9 @@ import { useKeyHelp, useKeys } from "../lib/keys";
 import { notify } from "../lib/notices";
 import { type Draft, keepDraft, readCorrection, readDraft, toReview } from "../lib/review-drafts";
 import { type Verdict, findNeighbour, findNextOpen, sayVerdict, toEditable } from "../lib/review";
+import { useStore } from "../lib/store";
 import { type Decisions, useDecisions } from "../lib/use-decisions";
+import { givenVerdicts } from "../lib/verdicts";
 import "../styles/review.css";
 
 const route = getRouteApi("/review-queue");
@@ -32,10 +34,17 @@ export function ReviewPage() {
   const decisions = useDecisions();
   const items = uniqueItems(queue.data?.pages.flatMap((page) => page.content) ?? []);
   const ids = items.map((item) => item.itemId);
-  const verdictOf = (item: QueueItem) => decisions.verdicts.get(item.itemId) ?? null;
+  const given = useStore(givenVerdicts);
+  const verdictOf = ({ itemId }: QueueItem) => (decisions.verdicts.has(itemId) ? decisions.verdicts : given).get(itemId) ?? null;
   const me = useQuery(sessionQuery).data?.id;
   const waiting = items.filter((item) => verdictOf(item) === null);
-  const current = items.find((item) => item.itemId === wanted) ?? waiting.find((item) => isFree(item, me)) ?? waiting[0] ?? items[0] ?? null;
+  const [shownItem, setShownItem] = useState<{ readonly of: string; readonly item: QueueItem } | null>(null);
+  const of = JSON.stringify(filter);
+  // What is decided in another tab, or leaves the queue, stays before the reader until they go on.
+  const stays = shownItem?.of === of && (wanted ?? shownItem.item.itemId) === shownItem.item.itemId ? shownItem.item : null;
+  const found = items.find((item) => item.itemId === (wanted ?? stays?.itemId)) ?? stays;
+  const current = found ?? waiting.find((item) => isFree(item, me)) ?? waiting[0] ?? items[0] ?? null;
+  if (current !== null && (shownItem?.item !== current || shownItem.of !== of)) setShownItem({ of, item: current });
   const done = [...decisions.verdicts.values()].filter((verdict) => verdict !== null).length;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = queue;
   const isNearEnd = hasNextPage && !isFetchingNextPage && !isFetchNextPageError && waiting.length < READ_AHEAD;
@@ -45,6 +54,9 @@ export function ReviewPage() {
   const change = (next: Record<string, unknown>) => {
     const kept = Object.entries({ ...filter, reviewers, ...next }).filter(([, value]) => value !== undefined);
     void navigate({ search: Object.fromEntries(kept), replace: true, resetScroll: false });
+  };
+  const lookAgain = async () => {
+    if ((await queue.refetch()).isSuccess) setShownItem(null);
   };
   const total = Math.max(queue.data?.pages[0]?.totalElements ?? 0, items.length);
   const left = Math.max(total - items.filter((item) => verdictOf(item) !== null).length, 0);
@@ -74,7 +86,7 @@ export function ReviewPage() {
       ) : queue.data === undefined ? (
         <Failure error={queue.error} retry={() => void queue.refetch()} />
       ) : current === null ? (
-        <Empty filter={filter} onClear={() => void navigate({ search: {} })} onLook={() => void queue.refetch()} />
+        <Empty filter={filter} onClear={() => void navigate({ search: {} })} onLook={() => void lookAgain()} />
       ) : (
         <>
           <Progress decisions={decisions} left={left} />
@@ -87,8 +99,9 @@ export function ReviewPage() {
               ids={ids}
               total={total}
               decisions={decisions}
+              verdictOf={verdictOf}
               onShow={(id) => change({ item: id })}
-              onAgain={() => void queue.refetch()}
+              onAgain={() => void lookAgain()}
             />
           </section>
         </>
@@ -103,11 +116,12 @@ interface ReviewingProps {
   readonly ids: readonly string[];
   readonly total: number;
   readonly decisions: Decisions;
+  readonly verdictOf: (item: QueueItem) => Verdict | null;
   readonly onShow: (id: string) => void;
   readonly onAgain: () => void;
 }
 
-function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: ReviewingProps) {
+function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAgain }: ReviewingProps) {
   const queries = useQueryClient();
   const session = useQuery(sessionQuery);
   const reviews = useQuery(reviewsQuery(item));
@@ -119,7 +133,7 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   const commentField = useRef<HTMLInputElement>(null);
   const expectedField = useRef<HTMLTextAreaElement>(null);
   const draft = typed ?? readDraft(item, mine);
-  const open = new Set(items.filter((one) => (decisions.verdicts.get(one.itemId) ?? null) === null && isFree(one, session.data?.id)).map((one) => one.itemId));
+  const open = new Set(items.filter((one) => verdictOf(one) === null && isFree(one, session.data?.id)).map((one) => one.itemId));
   const next = items.find((one) => one.itemId === findNextOpen(ids, item.itemId, (id) => open.has(id)));
   const isAllowed = mayWrite(session.data);
   useEffect(() => {
@@ -150,7 +164,8 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
     notify(`Marked ${sayVerdict(verdict)}`, undo);
     if (next !== undefined) onShow(next.itemId);
   };
-  const given = decisions.verdicts.get(item.itemId) ?? mine?.verdict ?? null;
+  const given = verdictOf(item) ?? mine?.verdict ?? null;
+  const elsewhere = decisions.verdicts.has(item.itemId) ? null : verdictOf(item);
   const correct = () => {
     if (draft.expected === null) change({ ...draft, expected: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).text });
     requestAnimationFrame(() => expectedField.current?.focus());
@@ -178,6 +193,12 @@ function Reviewing({ item, items, ids, total, decisions, onShow, onAgain }: Revi
   return (
     <div>
       {next === undefined && <AllDone isDone={given !== null} onAgain={onAgain} />}
+      {elsewhere !== null && (
+        <p className="callout info" role="status"><b>You have decided it already: {sayVerdict(elsewhere)}.</b> What is typed here stays; a verdict here takes the place of that one.</p>
+      )}
+      {elsewhere === null && !ids.includes(item.itemId) && (
+        <p className="callout info" role="status"><b>It waits no more.</b> Somebody has decided it, or taken it out of the queue. What is typed here stays.</p>
+      )}
       {!isAllowed && (
         <p className="callout">Verdicts need the role editor. Yours is {session.data?.role.toLowerCase()}, so you may look, not change.</p>
       )}

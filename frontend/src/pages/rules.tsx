@@ -33,7 +33,7 @@ export function RulesPage() {
       {edit === "true" && id !== undefined && rules.data !== undefined && (rule === undefined || current !== undefined) ? (
         <RuleForm key={current?.id ?? "new"} project={id} rule={current} onSaved={(saved) => open(saved)} onCancel={() => open(rule)} />
       ) : current !== undefined && project !== undefined ? (
-        <OneRule rule={current} project={project} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />
+        <OneRule key={current.id} rule={current} project={project} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />
       ) : (
         <>
           <div className="head">

@@ -1,7 +1,7 @@
 /** A run: the verdict, then what to look at first, then evaluators and every item. */
 import { useIsFetching, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { memo, useCallback, useMemo, useState } from "react";
+import { memo, useCallback, useMemo, useRef, useState } from "react";
 import { useChanges, useSteady } from "../api/live";
 import { jobsQuery, isOpenJob } from "../api/judging";
 import { type Run, isLive, itemsQuery, outlineQuery, runQuery, versionOf } from "../api/queries";
@@ -13,11 +13,12 @@ import { ItemDrawer } from "../components/item-drawer";
 import { ItemList } from "../components/item-list";
 import { JudgeJobs } from "../components/judge-jobs";
 import { RunActions } from "../components/run-actions";
+import { RunSlices } from "../components/run-slices";
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, rate, shown, textOf } from "../lib/format";
 import { nameOf, reasonOf } from "../lib/items";
-import { type Counts, type Outline, countOutcomes, findWorst, placeOf, quantile, readOutline, wilson } from "../lib/outline";
+import { type Counts, type Outline, countOutcomes, findStep, findWorst, placeOf, quantile, readOutline, wilson } from "../lib/outline";
 
 const route = getRouteApi("/runs/$runId");
 const FIRST = 3;
@@ -118,6 +119,14 @@ function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
   const open = useCallback((item: string | undefined) => {
     void navigate({ search: ({ item: _, ...rest }) => (item === undefined ? rest : { ...rest, item }), resetScroll: false });
   }, [navigate]);
+  const order = useRef<readonly number[]>([]);
+  const noteOrder = useCallback((positions: readonly number[]) => {
+    order.current = positions;
+  }, []);
+  const step = useCallback((by: 1 | -1, place: string) => {
+    const next = findStep(outline, order.current, place, by);
+    if (next !== null) open(next);
+  }, [open, outline]);
   const openPosition = useCallback((position: number) => open(placeOf(outline, position)), [open, outline]);
   if (outline.size === 0) {
     return isLive(run.status) ? (
@@ -140,6 +149,7 @@ function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
       <LookFirst run={run} outline={outline} version={version} onOpen={open} />
       <JudgeJobs run={run} isAdding={isJudging} onClose={onJudged} />
       <EvaluatorTable run={run} outline={outline} />
+      <RunSlices run={run} outline={outline} version={version} />
       <HumanCheck run={run} />
       {outline.columns.length > 0 && (
         <section className="hide-s">
@@ -154,9 +164,9 @@ function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
           </div>
         </section>
       )}
-      <ItemList run={run} outline={outline} counts={counts} version={version} onOpen={open} />
+      <ItemList run={run} outline={outline} counts={counts} version={version} onOpen={open} onOrder={noteOrder} />
       <HowItWasRun run={run} />
-      <OpenItem run={run} version={version} onOpen={open} />
+      <OpenItem run={run} version={version} onOpen={open} onStep={step} />
     </>
   );
 }
@@ -165,13 +175,14 @@ interface OpenItemProps {
   readonly run: Run;
   readonly version: string;
   readonly onOpen: (place: string | undefined) => void;
+  readonly onStep: (by: 1 | -1, place: string) => void;
 }
 
 /** The item of the address. Only this and the list read the address, so a filter leaves the charts alone. */
-function OpenItem({ run, version, onOpen }: OpenItemProps) {
+function OpenItem({ run, version, onOpen, onStep }: OpenItemProps) {
   const place = route.useSearch({ select: (search) => search.item });
   if (place === undefined) return null;
-  return <ItemDrawer run={run} place={place} version={version} onClose={() => onOpen(undefined)} />;
+  return <ItemDrawer run={run} place={place} version={version} onClose={() => onOpen(undefined)} onStep={(by) => onStep(by, place)} />;
 }
 
 function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {

@@ -1,6 +1,7 @@
 /** One session as its conversation: each trace is a turn, with what was asked, answered and judged. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
 import { type EvalJob, type Trace, sessionTracesQuery, traceQuery } from "../api/traces";
 import { Failure, Loading, State, Text, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
@@ -9,7 +10,9 @@ import { outcomeOfJob } from "../lib/spans";
 
 const route = getRouteApi("/sessions/$sessionId");
 /** Of a longer session, only these turns ask for their scores: each is a request of its own. */
+/** Scores are a request for each turn: those of later turns are read when somebody asks. */
 const MOST_SCORED = 30;
+const MOST_USERS = 3;
 
 export function SessionPage() {
   const { sessionId } = route.useParams();
@@ -31,7 +34,8 @@ export function SessionPage() {
           <h1 dir="auto">{shown(sessionId)}</h1>
           <p className="facts">
             <span>{plural(traces.length, "turn")}{pages.hasNextPage ? " so far" : ""}</span>
-            {users.slice(0, 3).map((user) => <span key={user}>user {shown(user)}</span>)}
+            {users.slice(0, MOST_USERS).map((user) => <span key={user}>user {shown(user)}</span>)}
+            {users.length > MOST_USERS && <span>{plural(users.length - MOST_USERS, "more user", "more users")}</span>}
             {traces[0] !== undefined && <span><Time value={traces[0].createdAt} /></span>}
           </p>
         </div>
@@ -67,6 +71,7 @@ function sumsOf(traces: readonly Trace[]): string {
 }
 
 function Turn({ trace, number, isScored }: { trace: Trace; number: number; isScored: boolean }) {
+  const [isAsked, setIsAsked] = useState(false);
   return (
     <article className="turn" aria-label={`Turn ${number}`}>
       <ol className="talk talk-page">
@@ -78,7 +83,7 @@ function Turn({ trace, number, isScored }: { trace: Trace; number: number; isSco
         <span><Time value={trace.createdAt} /></span>
         <span>{duration(trace.durationMs)}</span>
         {trace.errorCount > 0 && <span className="error">! {plural(trace.errorCount, "span")} failed</span>}
-        {isScored && <Scores trace={trace.id} />}
+        {isScored || isAsked ? <Scores trace={trace.id} /> : <button type="button" className="link plain-button" onClick={() => setIsAsked(true)}>Show its scores</button>}
       </p>
     </article>
   );

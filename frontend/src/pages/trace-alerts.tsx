@@ -27,7 +27,7 @@ export function TraceAlertsPage() {
         {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
         {current !== undefined && <><Link to="/trace-alerts" search={project === undefined ? {} : { project }}>Alerts</Link><i>/</i></>}
       </Crumbs>
-      {current !== undefined ? <OneAlert alert={current} isStale={alerts.isError} /> : (
+      {current !== undefined ? <OneAlert key={current.id} alert={current} isStale={alerts.isError} /> : (
         <>
           <div className="head">
             <div><h1>Alerts on traces</h1><p className="facts"><span>what is watched in production</span></p></div>

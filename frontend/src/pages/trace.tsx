@@ -73,6 +73,8 @@ function Body({ trace }: { trace: TraceDetails }) {
             results={results}
             search={search.search ?? ""}
             onlyFailing={search.only === "failing"}
+            kind={search.kind}
+            onKind={(kind) => change({ kind })}
             current={search.span}
             onSearch={(text) => change({ search: text })}
             onOnlyFailing={() => change({ only: search.only === "failing" ? undefined : "failing" })}

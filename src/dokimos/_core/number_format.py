@@ -16,7 +16,7 @@ _EXACT: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 
 def round_half_up(value: float, digits: int = DIGITS) -> float:
     """Round to `digits` decimals; a tie, as the number is written, goes away from zero."""
-    if value == 0.0 or value == 1.0:  # as most scores
+    if value in (0.0, 1.0):  # as most scores
         return float(value)
     return float(_round(value, digits))
 

@@ -23,8 +23,8 @@ from dokimos._http.address_policy import AddressPolicy, current_address_policy
 from dokimos._http.answer import Answer, Forbidden, NoAnswer, Oversized, Unsendable
 from dokimos._http.backoff import retry_after
 from dokimos._http.body import max_reply_bytes
-from dokimos._http.client import OFFLINE, is_offline_for
 from dokimos._http.credentials import Secret, redact, redact_url, secrets_of_headers, words_of
+from dokimos._http.offline import OFFLINE, is_offline_for
 from dokimos._http.refusal import JSON_ERRORS, excerpt_of_content, find_error_reply, format_status
 from dokimos.errors import (
     AddressRefusedError,

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
-import os
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from dokimos._http.address_policy import AddressPolicy, current_address_policy
 from dokimos._http.answer import Answer, Forbidden, NoAnswer, Oversized, Unsendable
@@ -26,6 +23,7 @@ from dokimos._http.backoff import rate_limit_pause, retry_after
 from dokimos._http.body import LIMIT_VARIABLE, max_reply_bytes
 from dokimos._http.breaker import Breaker, FailureKind, current_breakers
 from dokimos._http.credentials import Secret, redact, redact_credentials, redact_url
+from dokimos._http.offline import refuse_when_offline
 from dokimos._http.refusal import (
     JSON_ERRORS,
     ErrorReply,
@@ -44,7 +42,6 @@ from dokimos.errors import JudgeUnavailableError
 if TYPE_CHECKING:
     from dokimos._http.session import Session
 
-OFFLINE: Final = "DOKIMOS_OFFLINE"
 _DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _OVERLOADED: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, 529})
 _OUTCOME_UNKNOWN: Final = frozenset({408, 502, 504, 520, 524})
@@ -391,29 +388,3 @@ async def _register_loop(loop: asyncio.AbstractEventLoop) -> _LoopEndpoints:
     # A loop shuts down only the asynchronous generators that have begun.
     await anext(endpoints.closing)
     return endpoints
-
-
-def refuse_when_offline(url: str, label: str) -> None:
-    """Raise where `DOKIMOS_OFFLINE` is set and the URL is not on this machine."""
-    if is_offline_for(url):
-        raise JudgeUnavailableError(
-            f"{label}: {redact_url(url)} was not called because {OFFLINE} is set; "
-            "unset it, or replay a cassette."
-        )
-
-
-def is_offline_for(url: str) -> bool:
-    """Say whether `DOKIMOS_OFFLINE` keeps a URL from being called."""
-    return not is_local(url) and os.environ.get(OFFLINE, "") not in ("", "0")
-
-
-@lru_cache(1024)
-def is_local(url: str) -> bool:
-    """Say whether a URL stays on this machine."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos._core.score_range import share_of
+from dokimos._core.score_range import is_score_range, share_of
 from dokimos._mcp.answers import clean_name, cut_parts, foreign, foreign_map
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def past_scores(run: Tree, outline: Tree, noise: float) -> list[Assumption]:
     facts = {one["name"]: one for one in run["evaluators"]}
     for column in outline["evaluators"]:
         fact = facts.get(column["evaluatorName"], {})
-        low, high = fact.get("rangeLow"), fact.get("rangeHigh")
-        within = None if low is None or high is None else (low, high)
+        ends = (fact.get("rangeLow"), fact.get("rangeHigh"))
+        within = ends if is_score_range(ends) else None
         shares = [None if score is None else share_of(score, within) for score in column["scores"]]
         repeats[column["evaluatorName"]] = _group_by_item(outline["ordinals"], shares)
     return assumptions_of_scores(repeats, lower_is_better(run), noise_share=noise)

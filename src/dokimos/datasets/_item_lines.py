@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dokimos._core.example import Example
 from dokimos.datasets._csv_format import read_csv
+from dokimos.datasets._fingerprint import canonical_json
 from dokimos.datasets._json_format import Head, read_json, read_jsonl
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source, find_format, sniff
@@ -41,7 +41,7 @@ def find_item_lines(path: Path, examples: Sequence[Example[Any, Any]]) -> list[i
 
 
 def _key(example: Example[Any, Any]) -> _Key:
-    return example.id, json.dumps(dict(example.inputs), sort_keys=True, default=str)
+    return example.id, canonical_json(Example(inputs=example.inputs))
 
 
 class _LineReader(RowReader):

@@ -162,6 +162,11 @@ class GateEnvironment:
         start = ["python", program] if name.endswith(".py") else [name]
         return join([*start, *arguments])
 
+    def repository_path(self, path: Path) -> str:
+        """Return a path from the top of the repository; outside of it, as `display_path` does."""
+        whole, top = path.resolve(), repository(self.root).resolve()
+        return relative(whole, top) if whole.is_relative_to(top) else self.display_path(path)
+
     def display_path(self, path: Path) -> str:
         """Return a path as a user types it: relative to the current folder if it is inside the project."""
         # Resolved, since temporary folders are behind a symbolic link on macOS.

@@ -9,11 +9,11 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
 from dokimos._runtime.terminal_text import escape_control_characters
-from dokimos.gate._gate_environment import relative, truthy
+from dokimos.gate._gate_environment import truthy
 from dokimos.gate._verdict_markdown import VerdictFile, describe_case, has_place, overall, render_markdown
 
 TIMEOUT: Final = 30.0
@@ -167,24 +167,27 @@ def annotate(verdicts: Sequence[VerdictFile], environment: Mapping[str, str]) ->
     """
     if not truthy(environment.get("GITHUB_ACTIONS")):
         return
-    workspace = Path(environment.get("GITHUB_WORKSPACE") or ".").resolve()
     worse = (
         (verdict, case)
         for verdict in verdicts
         if not verdict.passed
         for case in verdict.tree.get("cases") or []
-        if has_place(case)
+        if has_place(case) and _is_in_repository(case["file"])
     )
     for verdict, case in islice(worse, _MOST_ANNOTATIONS):
         level = "warning" if verdict.status == "INCONCLUSIVE" else "error"
-        # GitHub knows files by their path in the repository.
         properties = {
-            "file": relative(Path(case["file"]).resolve(), workspace),
+            "file": case["file"],  # GitHub, too, knows files by their path in the repository
             "line": str(case["line"]),
             "title": f"Eval gate: {verdict.name}",
         }
         shown = ",".join(f"{name}={_in_property(value)}" for name, value in properties.items())
         yield f"::{level} {shown}::{_in_text(escape_control_characters(describe_case(case)))}"
+
+
+def _is_in_repository(file: str) -> bool:
+    path = PurePosixPath(file)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def _in_text(text: str) -> str:

@@ -260,7 +260,8 @@ def _drop(drop: Tree) -> str:
 
 def has_place(case: Tree) -> bool:
     """Whether a verdict says where an item stands in its data set."""
-    return isinstance(case.get("file"), str) and isinstance(case.get("line"), int)
+    file = case.get("file")
+    return isinstance(file, str) and "\0" not in file and isinstance(case.get("line"), int)
 
 
 def describe_case(case: Tree) -> str:

@@ -24,7 +24,7 @@ class DataLine(NamedTuple):
     """
 
     file: str
-    """As a user types it: relative to the current folder if it is inside the project."""
+    """From the top of the repository, with forward slashes; a file outside of it as a user types it."""
     line: int
     """Counted from 1."""
 
@@ -109,5 +109,5 @@ def find_data_lines(
     from dokimos.datasets._item_lines import find_item_lines
 
     lines = find_item_lines(file, [example for _, example in known])
-    shown = environment.display_path(file)
+    shown = environment.repository_path(file)
     return {key: DataLine(shown, line) for (key, _), line in zip(known, lines, strict=True) if line}

@@ -535,6 +535,18 @@ def test_a_verdict_says_where_items_that_got_worse_stand_in_the_data(tmp_path, m
     assert (case["datasetItemId"], case["file"], case["line"]) == ("id3", "data.jsonl", 5)
     assert "item `id3` at `data.jsonl:5`" in verdict.to_markdown()
 
+    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "backend").mkdir()
+    Path("data.jsonl").rename("backend/data.jsonl")
+    monkeypatch.chdir("backend")  # of a repository with several projects
+    nested = RegressionGate("faq", root=tmp_path / "backend", config=GateConfig(severity="any"))
+    nested.check(judge(str.upper))
+    [case] = nested.check(judge(lambda question: question if question == "q3" else question.upper())).tree()[
+        "cases"
+    ]
+    assert (case["file"], case["line"]) == ("backend/data.jsonl", 5)
+
     Path("data.jsonl").unlink()  # as where a result is checked on another machine
     [case] = gate.check(judge(lambda question: question if question == "q3" else question.upper())).tree()[
         "cases"

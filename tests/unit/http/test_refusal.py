@@ -1,7 +1,7 @@
 import pytest
 
-from dokimos._http.client import is_local
 from dokimos._http.credentials import Secret, redact, redact_credentials, redact_url
+from dokimos._http.offline import is_local
 from dokimos._http.refusal import ErrorReply, find_status, format_status, parse_error_reply
 
 

@@ -146,9 +146,10 @@ RUN_EVALUATORS: Final = Table(
     Column("score_count", LONG, nullable=False, default=0),
     Column("score_sum", NUMBER, nullable=False, default=0.0),
     Column("success_count", LONG, nullable=False, default=0),
-    # No score is closer to its threshold, where it is known of all: where so many were looked at.
+    # No score is closer to its threshold, where all were looked at: where these are the count and the sum.
     Column("nearest", NUMBER),
     Column("nearest_count", LONG, nullable=False, default=0),
+    Column("nearest_sum", NUMBER, nullable=False, default=0.0),
     # JSON: `EvaluatorSpec` of the judge jobs that gave these scores; none where only clients sent them.
     Column("job_evaluator", Text),
     sqlite_strict=True,

@@ -100,6 +100,9 @@ async def download(url: str, seconds: float) -> bytes:
     """Download a file. Raises `AgentError` where that fails, takes too long or yields too much."""
     import aiohttp
 
+    from dokimos._http.offline import refuse_when_offline
+
+    refuse_when_offline(url, "a file of a case", AgentError)
     timeout = aiohttp.ClientTimeout(total=seconds)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:

@@ -22,6 +22,7 @@ from dokimos._core.tool_definition import ToolDefinition
 from dokimos._http.backoff import retry_after
 from dokimos._http.breaker import FailureKind, current_breakers
 from dokimos._http.credentials import Secret, redact, redact_url
+from dokimos._http.offline import refuse_when_offline
 from dokimos._http.retries import ATTEMPTS, Retries
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
 from dokimos.integrations._token_usage import make_usage
@@ -111,6 +112,7 @@ class _Call:
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
         if self.endpoint.missing_key is not None:
             raise AgentError(f"{self.endpoint.name} needs a key: set {self.endpoint.missing_key}.")
+        refuse_when_offline(self.endpoint.url, self.endpoint.name, AgentError)
         response = await self._response()
         return JudgeReply(_serialize_response(response), metrics_of(response))
 

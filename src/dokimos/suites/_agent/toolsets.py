@@ -19,6 +19,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 from dokimos._core.jsonable import text_form
 from dokimos._core.text import error_text
+from dokimos._http.offline import refuse_when_offline
 from dokimos.errors import AgentError, DokimosError
 from dokimos.suites._agent.agent_plan import (
     QUERY_SCHEMA,
@@ -124,9 +125,13 @@ class Served(WrapperToolset[Deps]):
     """Tells a server that is gone from a tool that failed, and keeps what was retrieved."""
 
     name: str = ""
+    url: str | None = None
+    """Of a server that is not a program of this machine."""
     is_retrieval: bool = False
 
     async def __aenter__(self) -> Self:
+        if self.url is not None:
+            refuse_when_offline(self.url, f"the server of {self.name}", ServerGone)
         try:
             return await super().__aenter__()
         except Exception as error:  # whatever a program or its transport raises
@@ -250,7 +255,9 @@ def _server(block: McpTool, plan: AgentPlan, logs: Path) -> AbstractToolset[Deps
         init_timeout=block.timeout or CONNECT_SECONDS,
         read_timeout=block.request_timeout or REQUEST_SECONDS,
     )
-    served: AbstractToolset[Deps] = Served(server, name=block.name, is_retrieval=block.is_retrieval)
+    served: AbstractToolset[Deps] = Served(
+        server, name=block.name, url=block.url, is_retrieval=block.is_retrieval
+    )
     if block.prefix is not None:
         served = served.prefixed(block.prefix)
     return served.defer_loading() if block.defer_loading else served

@@ -34,6 +34,7 @@ class ViewKind(StrEnum):
     EXPERIMENTS = "experiments"
     DATASETS = "datasets"
     TRACES = "traces"
+    REVIEW = "review"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,7 +183,8 @@ def may_have_near(connection: Connection, share: float) -> ColumnElement[bool]:
     high: ColumnElement[Any] = columns.range_high
     if connection.dialect.name == "postgresql":
         kept, low, high = (cast(column, Numeric) for column in (kept, low, high))
-    is_known = columns.nearest_count == columns.score_count  # else an earlier version has counted some
+    # Else an earlier version of the server has added some, or replaced them.
+    is_known = and_(columns.nearest_count == columns.score_count, columns.nearest_sum == columns.score_sum)
     is_far = kept / func.coalesce(func.nullif(high - low, 0), 1) > _share(connection, share)
     has_threshold = columns.nearest.is_not(None)
     return exists().where(columns.run_id == RUNS.c.id, ~(is_known & (~has_threshold | is_far)))

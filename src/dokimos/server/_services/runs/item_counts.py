@@ -131,7 +131,8 @@ def _count_scores(dialect: str) -> Any:
     """Add to what is counted of an evaluator, which is new to the run or not."""
     names = ("run_id", "name", "position", *_COUNTED, "nearest")
     statement = INSERTS[dialect](RUN_EVALUATORS).values(
-        {name: bindparam(name) for name in names} | {"nearest_count": bindparam("score_count")}
+        {name: bindparam(name) for name in names}
+        | {"nearest_count": bindparam("score_count"), "nearest_sum": bindparam("score_sum")}
     )
     kept, added = RUN_EVALUATORS.c, statement.excluded
     least = func.min if dialect == "sqlite" else func.least
@@ -140,6 +141,7 @@ def _count_scores(dialect: str) -> Any:
         set_={
             **{name: kept[name] + added[name] for name in _COUNTED},
             "nearest_count": kept.nearest_count + added.score_count,
+            "nearest_sum": kept.nearest_sum + added.score_sum,
             "nearest": func.coalesce(least(kept.nearest, added.nearest), kept.nearest, added.nearest),
         },
     )

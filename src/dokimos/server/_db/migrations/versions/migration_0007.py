@@ -20,3 +20,4 @@ def upgrade() -> None:
     op.add_column("alert_webhooks", sa.Column("updated_at", LONG, nullable=True))
     op.add_column("run_evaluators", sa.Column("nearest", NUMBER, nullable=True))
     op.add_column("run_evaluators", sa.Column("nearest_count", LONG, nullable=False, server_default="0"))
+    op.add_column("run_evaluators", sa.Column("nearest_sum", NUMBER, nullable=False, server_default="0"))

@@ -1,1 +1,0 @@
-import{f as e,s as t,u as n}from"./keys-29fea8f8.js";var r=e(n(),1),i=t([]);function a(e){let t=(0,r.useRef)(e);(0,r.useEffect)(()=>{t.current=e}),(0,r.useEffect)(()=>{let e=()=>t.current;return i.set([...i.get(),e]),()=>i.set(i.get().filter(t=>t!==e))},[])}export{a as n,i as t};
