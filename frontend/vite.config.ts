@@ -8,6 +8,9 @@ const SERVER = process.env.DOKIMOS_SERVER ?? "http://127.0.0.1:8080";
 export default defineConfig({
   plugins: [react()],
   server: { proxy: { "/api": SERVER, "/actuator": SERVER } },
+  // Scripts ask for others beside themselves: the same files are served below any path of a site. Those that the
+  // page names the server puts below its root path.
+  experimental: { renderBuiltUrl: (_, { hostType }) => (hostType === "html" ? undefined : { relative: true }) },
   build: {
     outDir: "../src/dokimos/server/static",
     emptyOutDir: true,

@@ -5,6 +5,7 @@ import { Failure, Loading } from "./components/bits";
 import { type RunFilter, readRunAhead } from "./api/queries";
 import type { QueueFilter } from "./api/reviews";
 import type { Order, Outcome } from "./lib/outline";
+import { BASE_PATH } from "./lib/root";
 import { RUN_ORDERS, RUN_STATUSES } from "./lib/runs";
 import { queryClient } from "./query-client";
 import { rootRoute } from "./root-route";
@@ -211,6 +212,7 @@ export const router = createRouter({
     homeRoute, loginRoute, reviewRoute, datasetsRoute, datasetRoute, datasetDiffRoute, projectRoute, experimentRoute, runRoute,
     compareRoute, ...traceRoutes, ...settingsRoutes,
   ]),
+  basepath: BASE_PATH,
   defaultPendingComponent: Loading,
   defaultErrorComponent: ({ error }) => <Failure error={error} />,
   scrollRestoration: true,

@@ -135,6 +135,22 @@ def test_the_redirect_names_this_server_as_it_was_reached_or_as_it_is_set(sign_i
     assert redirect_uri(named, Host="evil.example") == f"https://evals.acme{CALLBACK}"
 
 
+def test_below_a_path_of_another_site_people_are_led_back_to_that_path(sign_in_server, provider):
+    root = "/tools/dokimos"
+    api = sign_in_server(settings={"public_url": f"http://testserver{root}"})
+    begun = api.get(root + START, params={"returnTo": "/projects/chat"})
+    answer = provider.sign_in(begun.headers["location"])
+    asked = parse_qs(urlsplit(begun.headers["location"]).query)
+    finished = api.get(root + CALLBACK, params=answer)
+
+    assert asked["redirect_uri"] == [f"http://testserver{root}{CALLBACK}"]
+    assert f"Path={root}/api/v1/session/oidc" in begun.headers["set-cookie"].split("; ")
+    assert (finished.status_code, finished.headers["location"]) == (303, f"{root}/projects/chat")
+    assert api.get(f"{root}/api/v1/session").json()["role"] == "EDITOR"
+    failed = api.get(root + CALLBACK, params=answer, headers={"Accept": "text/html"})
+    assert f'<a href="{root}{START}">' in failed.text
+
+
 @pytest.mark.parametrize(
     "path",
     [

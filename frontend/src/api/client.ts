@@ -1,4 +1,5 @@
 /** The API of the server: one function that asks, and errors that pages can show. */
+import { addressOf } from "../lib/root";
 import { needsSignIn, noteBuild, waitForSignIn } from "./signals";
 
 export class ApiError extends Error {
@@ -24,7 +25,7 @@ export function apiPath(path: string, query: Query = {}): string {
     for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
   }
   const text = parameters.toString();
-  return `/api/v1${path}${text && `?${text}`}`;
+  return addressOf(`/api/v1${path}${text && `?${text}`}`);
 }
 
 /**

@@ -1,7 +1,8 @@
 /** Who is signed in, signing in and out. */
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
+import { addressOf } from "../lib/root";
 import { tellTabs } from "../lib/tabs";
-import { get, send } from "./client";
+import { apiPath, get, send } from "./client";
 import type { components } from "./schema";
 import { isSignedOutElsewhere, needsSignIn } from "./signals";
 
@@ -9,7 +10,7 @@ type Schemas = components["schemas"];
 export type Session = Schemas["dokimos__server___api__accounts__session_routes__SessionAnswer"];
 type ListedSession = Schemas["ListedSession"];
 
-const SESSION = "/api/v1/session";
+const SESSION = apiPath("/session");
 const ROLES: readonly string[] = ["NONE", "VIEWER", "EDITOR", "ADMIN"];
 
 export const sessionQuery = queryOptions({
@@ -85,7 +86,7 @@ export function mayWrite(session: Session | undefined, role: "EDITOR" | "ADMIN" 
 export async function signIn(queries: QueryClient, key: string, returnTo: string): Promise<Session> {
   const answer = await send<Session>("POST", SESSION, { key });
   tellTabs({ kind: "signed-in" });
-  const session = await admit(answer, new URL(returnTo, location.origin).pathname);
+  const session = await admit(answer, addressOf(new URL(returnTo, location.origin).pathname));
   queries.setQueryData(sessionQuery.queryKey, session);
   goOn(queries);
   return session;

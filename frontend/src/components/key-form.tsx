@@ -6,6 +6,7 @@ import { signIn } from "../api/session";
 import { type CreatedKey, type KeyBody, createKey } from "../api/settings";
 import { useWrite } from "../api/write";
 import { shown } from "../lib/format";
+import { pathHere } from "../lib/root";
 import { toMoment } from "../lib/settings";
 import { NotSaved } from "./notices";
 import { Field } from "./settings-bits";
@@ -122,7 +123,7 @@ export function NewKey({ created, maySignIn, onClose }: { created: CreatedKey; m
   };
   const enter = async () => {
     try {
-      await signIn(queries, created.key, location.pathname);
+      await signIn(queries, created.key, pathHere());
       setSaid(`You are signed in with ${created.apiKey.name}.`);
     } catch (error) {
       setSaid(error instanceof Error ? error.message : String(error));

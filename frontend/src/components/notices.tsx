@@ -6,6 +6,7 @@ import { isOutdated, isSignedOutElsewhere, needsSignIn } from "../api/signals";
 import type { Write } from "../api/write";
 import { type Notice, dismissNotice, notice } from "../lib/notices";
 import { shown } from "../lib/format";
+import { pathHere } from "../lib/root";
 import { useStore } from "../lib/store";
 import { Dialog } from "./dialog";
 import { SignIn } from "./sign-in";
@@ -57,7 +58,7 @@ export function SignInNeeded() {
     <section className="panel pad sign-in-needed" aria-label="Sign in">
       <SignIn
         title="Sign in to go on"
-        returnTo={location.pathname}
+        returnTo={pathHere()}
         isInPlace
         text="The page stays as it is, with what you have typed."
       />
@@ -71,7 +72,7 @@ export function SignedOut() {
     <Dialog label="Signed out in another tab" className="signed-out">
       <SignIn
         title="You have signed out in another tab"
-        returnTo={location.pathname}
+        returnTo={pathHere()}
         isInPlace
         text="This page waits for you, with what you have typed. Somebody else who signs in does not get it."
       />

@@ -1,6 +1,6 @@
 /** The command palette: everything by text, with the keyboard alone. */
 import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type RouterHistory, useRouter } from "@tanstack/react-router";
+import { type AnyRouter, useRouter } from "@tanstack/react-router";
 import { type KeyboardEvent, useDeferredValue, useEffect, useId, useMemo, useState } from "react";
 import { OfflineError } from "../api/client";
 import { SOURCES, projectEntry, sourceQuery, useKnownRuns } from "../api/palette";
@@ -11,6 +11,7 @@ import { type Action, actionProviders } from "../lib/actions";
 import { count, shown } from "../lib/format";
 import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
 import { isKeyHelpOpen } from "../lib/keys";
+import { addressOf } from "../lib/root";
 import { type SavedView, pathOf } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 import { isDark, toggleTheme } from "../lib/theme";
@@ -37,8 +38,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const choose = ({ href, run }: Entry, inNewTab: boolean) => {
     onClose();
     if (href === undefined) run?.();
-    else if (inNewTab) window.open(href, "_blank", "noopener");
-    else router.history.push(href);
+    else if (inNewTab) window.open(addressOf(href), "_blank", "noopener");
+    else router.history.push(addressOf(href));
   };
   const press = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
@@ -165,7 +166,7 @@ function useLocalEntries(): readonly Entry[] {
   const providers = useStore(actionProviders);
   const actions = useMemo(() => actionEntries(providers.flatMap((provider) => provider())), [providers]);
   const { views } = useKeptViews();
-  const fixed = useMemo(() => [...viewEntries(views, router.history), ...pageEntries()], [views, router.history]);
+  const fixed = useMemo(() => [...viewEntries(views, router), ...pageEntries()], [views, router]);
   const runs = useKnownRuns();
   return useMemo(() => [...actions, ...fixed, ...runs, ...(projects.data ?? []).map(projectEntry)], [actions, fixed, runs, projects.data]);
 }
@@ -180,9 +181,10 @@ function actionEntries(actions: readonly Action[]): Entry[] {
   ];
 }
 
-function viewEntries(views: readonly SavedView[], history: RouterHistory): Entry[] {
-  return views.filter((view) => pathOf(view, history.location.pathname) !== "").map((view, index): Entry => ({
-    kind: "view", key: `view ${index} ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, history.location.pathname, history.push),
+function viewEntries(views: readonly SavedView[], { state, history }: AnyRouter): Entry[] {
+  const { pathname } = state.location;
+  return views.filter((view) => pathOf(view, pathname) !== "").map((view, index): Entry => ({
+    kind: "view", key: `view ${index} ${view.area} ${view.name}`, label: view.name, note: areaWord(view.area), run: () => openView(view, pathname, history.push),
   }));
 }
 

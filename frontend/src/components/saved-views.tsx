@@ -7,6 +7,7 @@ import { mayWrite, sessionQuery } from "../api/session";
 import { useActions } from "../lib/actions";
 import { cut, shown } from "../lib/format";
 import { notify } from "../lib/notices";
+import { addressOf } from "../lib/root";
 import { type Area, type KeptView, LONGEST_NAME, type SavedView, pathOf, readFilters } from "../lib/saved-views";
 import { NotSaved } from "./notices";
 
@@ -88,7 +89,7 @@ export function openView(view: SavedView, pathname: string, go: (address: string
   const { query, unknown } = readFilters(view.area, view.query);
   if (unknown.length > 0) notify(`This version does not understand all of the view: ${cut(unknown.join(", "), 60)} is left out`);
   const path = pathOf(view, pathname);
-  go(query === "" ? path : `${path}?${query}`);
+  go(addressOf(query === "" ? path : `${path}?${query}`));
 }
 
 interface NewViewProps {

@@ -6,6 +6,7 @@ import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
 import { isSignedOutElsewhere } from "../api/signals";
 import { count, shown } from "../lib/format";
+import { addressOf } from "../lib/root";
 import { followViews } from "../lib/saved-views";
 import { useStore } from "../lib/store";
 import { Stale } from "./stale";
@@ -107,7 +108,7 @@ function Menu() {
       {projects.data !== undefined && projects.data.length > MOST_PROJECTS && <Link to="/" activeProps={{}}>All {count(projects.data.length)} projects</Link>}
       <div className="foot">
         <Account />
-        {projects.isError ? <span className="error">! the server does not answer</span> : <a href="/openapi.json">API</a>}
+        {projects.isError ? <span className="error">! the server does not answer</span> : <a href={addressOf("/openapi.json")}>API</a>}
       </div>
     </nav>
   );

@@ -1,4 +1,5 @@
 /** Filters under a name: how they stand in addresses, on the server, and in this browser where it is all there is. */
+import { nameHere } from "./root";
 import { makeStore } from "./store";
 
 export type Area = "runs" | "items" | "traces" | "review";
@@ -21,7 +22,7 @@ export interface KeptView extends SavedView {
   readonly isShared: boolean;
 }
 
-const KEY = "dokimos-views";
+const KEY = nameHere("dokimos-views");
 const MOST_VIEWS = 200;
 export const LONGEST_NAME = 80;
 const ANY = null;

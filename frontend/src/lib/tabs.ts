@@ -1,6 +1,6 @@
 /** Other tabs of this browser on the same server: what is changed in one is read anew in the others. */
-
 import { VERDICTS, type Verdict } from "./review";
+import { nameHere } from "./root";
 
 export type TabMessage =
   | { readonly kind: "changed"; readonly keys: readonly (readonly unknown[])[] }
@@ -15,7 +15,7 @@ export interface Reviewed {
   readonly verdict: Verdict | null;
 }
 
-const NAME = "dokimos";
+const NAME = nameHere("dokimos");
 let channel: BroadcastChannel | null = null;
 
 /** A channel hears nothing of what it says itself. */

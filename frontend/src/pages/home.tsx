@@ -7,6 +7,7 @@ import { waitingQuery } from "../api/reviews";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
+import { serverAddress } from "../lib/root";
 
 const WORDS: Record<Verdict["status"], readonly [string, string]> = {
   PASS: ["pass", "✓ passed"],
@@ -27,7 +28,7 @@ export function HomePage() {
       {projects.data.length === 0 ? (
         <State title="No run is here yet">
           <p>Send one to this server, and it appears here:</p>
-          <pre className="text">{`dokimos run evaluation.py --server ${location.origin} --project my-project`}</pre>
+          <pre className="text">{`dokimos run evaluation.py --server ${serverAddress()} --project my-project`}</pre>
         </State>
       ) : (
         <>

@@ -5,6 +5,7 @@ import { safePath, sessionQuery } from "../api/session";
 import { Failure, Loading, State } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { SignIn } from "../components/sign-in";
+import { addressOf } from "../lib/root";
 
 const route = getRouteApi("/login");
 
@@ -32,7 +33,7 @@ export function LoginPage() {
               title={session.data.isAuthenticated ? "Sign in as somebody else" : "Sign in to this server"}
               text="A key is sent once, and this browser keeps a session instead of it. Who runs the server hands keys out."
               returnTo={target}
-              onSignedIn={() => void router.history.push(target)}
+              onSignedIn={() => void router.history.push(addressOf(target))}
             />
           </div>
         )}

@@ -2,6 +2,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo } from "react";
+import { apiPath } from "../api/client";
 import { type EvalJob, type TraceDetails, spansQuery, traceQuery } from "../api/traces";
 import { Failure, Loading, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
@@ -164,7 +165,7 @@ function Head({ trace, isMaking, onMake }: { trace: TraceDetails; isMaking: bool
           </p>
         </div>
         <div className="actions">
-          <a className="btn" href={`/api/v1/traces/${trace.id}/otlp?format=json`} download={`${trace.traceId}.json`}>Download</a>
+          <a className="btn" href={apiPath(`/traces/${trace.id}/otlp`, { format: "json" })} download={`${trace.traceId}.json`}>Download</a>
           {!isMaking && <button type="button" className="btn main" onClick={onMake}>Make dataset item</button>}
         </div>
       </div>

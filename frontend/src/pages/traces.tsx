@@ -11,6 +11,7 @@ import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, shown, time } from "../lib/format";
 import { LIST_KEYS, useKeyHelp } from "../lib/keys";
+import { serverAddress } from "../lib/root";
 import { TRACE_FILTERS, type TraceFilterName, type TracesSearch } from "../trace-routes";
 
 const route = getRouteApi("/traces");
@@ -221,7 +222,7 @@ function Nothing({ search }: { search: TracesSearch }) {
   ) : (
     <State title="No trace is here yet">
       <p>Point an exporter of OpenTelemetry at this server, and traces appear here:</p>
-      <pre className="text">{`OTEL_EXPORTER_OTLP_ENDPOINT=${location.origin}\nOTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\nOTEL_RESOURCE_ATTRIBUTES=dokimos.project=my-llm-app`}</pre>
+      <pre className="text">{`OTEL_EXPORTER_OTLP_ENDPOINT=${serverAddress()}\nOTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\nOTEL_RESOURCE_ATTRIBUTES=dokimos.project=my-llm-app`}</pre>
     </State>
   );
 }

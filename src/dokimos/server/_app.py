@@ -43,6 +43,7 @@ from dokimos.server._api.http.middleware import GuardMiddleware
 from dokimos.server._api.http.observation import ObservationMiddleware
 from dokimos.server._api.http.proxy import ProxyMiddleware
 from dokimos.server._api.http.query_parameters import check_query
+from dokimos.server._api.http.root_path import RootPathMiddleware
 from dokimos.server._api.judging import judge_call_routes, judge_routes
 from dokimos.server._api.metrics_routes import watch_server
 from dokimos.server._api.models import connection_routes
@@ -198,6 +199,8 @@ def _add_middleware(app: FastAPI, settings: ServerSettings) -> None:
     app.add_middleware(OtlpErrorMiddleware)
     app.add_middleware(ObservationMiddleware, metrics=app.state.metrics, trail=app.state.audit_trail)
     app.add_middleware(ProxyMiddleware, trusted=settings.trusted_proxies)
+    if settings.root_path:
+        app.add_middleware(RootPathMiddleware, root_path=settings.root_path)
 
 
 def _add_parts(state: State, settings: ServerSettings) -> None:
@@ -319,4 +322,5 @@ async def _get_api_description(request: Request) -> dict[str, Any]:
 def _add_openapi(app: FastAPI) -> None:
     for path in ("/openapi.json", "/v3/api-docs"):
         app.add_api_route(path, _get_api_description, methods=["GET"], include_in_schema=False)
-    app.openapi = cache(lambda: describe_api(app))  # type: ignore[method-assign] # as the framework wants it
+    root_path = app.state.settings.root_path
+    app.openapi = cache(lambda: describe_api(app, root_path))  # type: ignore[method-assign] # as the framework wants it

@@ -80,7 +80,7 @@ class ServerSettings:
     """The headers in which a trusted proxy says who calls, None where no proxy does."""
     public_url: str | None = None
     """The address at which browsers reach the server, such as `https://dokimos.example.com`; by default as
-    the requests say."""
+    the requests say. With a path, the server is below that path of another site."""
     session_hours: float = 168.0
     """Hours after which a session of a browser ends."""
     session_idle_hours: float = 0.0
@@ -212,6 +212,11 @@ class ServerSettings:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.host in _LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def root_path(self) -> str:
+        """The path of the site below which the server is, such as `/dokimos`; empty at the root."""
+        return "" if self.public_url is None else urlsplit(self.public_url).path.rstrip("/")
 
     @property
     def has_sign_in(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,15 @@ ALL_TENANTS: Final = "*"
 """What stands for no tenant where people have one: such people see all tenants."""
 _WIDEST_PREFIX: Final = 7
 """Of the private networks, fc00::/7 is the widest."""
+OWN_PATHS: Final = frozenset(
+    (
+        "actuator", "api", "api-keys", "assets", "audit-log", "datasets", "experiments", "llm-connections",
+        "login", "mcp", "metrics", "openapi.json", "projects", "review-queue", "runs", "sessions", "settings",
+        "trace-alerts", "trace-eval-rules", "traces", "v1", "v3", "validity",
+    )
+)  # fmt: skip
+"""The first part of each path that the server and its web interface have."""
+_PATH_PART: Final = re.compile(r"[\w.~-]+", re.ASCII)
 _OIDC: Final = "DOKIMOS_OIDC"
 _HEADER: Final = "DOKIMOS_TRUSTED_HEADER"
 _OIDC_PARTS: Final = (
@@ -177,10 +187,28 @@ def read_public_url(variables: Variables) -> str | None:
         ConfigurationError: It is not the address of a server.
     """
     url = variables.text("DOKIMOS_PUBLIC_URL")
-    fault = None if url is None else find_url_fault(url, is_root=True)
+    if url is None:
+        return None
+    fault = find_url_fault(url, is_root=True) or _find_path_fault(urlsplit(url).path.rstrip("/"))
     if fault is not None:
-        raise _wrong("DOKIMOS_PUBLIC_URL", f"{fault}; write for example https://dokimos.example.com")
-    return None if url is None else url.rstrip("/")
+        raise _wrong(
+            "DOKIMOS_PUBLIC_URL",
+            f"{fault}; write for example https://dokimos.example.com or https://tools.example.com/dokimos",
+        )
+    return url.rstrip("/")
+
+
+def _find_path_fault(path: str) -> str | None:
+    """Find what keeps a server from being below a path, None where nothing does."""
+    if not path:
+        return None
+    first, *others = path.split("/")[1:]
+    if first in OWN_PATHS:
+        # Whether a proxy has removed the root path from a request could not be said.
+        return f"has the path /{first}, which the server itself answers"
+    if not all(_PATH_PART.fullmatch(part) and part.strip(".") for part in (first, *others)):
+        return "has a path that is not made of plain names: letters, digits, '-', '_', '.' and '~'"
+    return None
 
 
 def _read_header(variables: Variables, part: str) -> str | None:

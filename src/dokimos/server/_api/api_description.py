@@ -73,9 +73,10 @@ _NAMING: Final = (
 """Ends of paths without parameters whose requests still name something."""
 
 
-def describe_api(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI description of an application."""
-    schema = get_openapi(title="dokimos", version=__version__, routes=app.routes)
+def describe_api(app: FastAPI, root_path: str = "") -> dict[str, Any]:
+    """Return the OpenAPI description of an application, below a path of another site where it has one."""
+    servers = [{"url": root_path}] if root_path else None
+    schema = get_openapi(title="dokimos", version=__version__, routes=app.routes, servers=servers)
     components = schema.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for name, describe in BODY_SCHEMAS.items():

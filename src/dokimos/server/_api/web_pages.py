@@ -66,10 +66,10 @@ def wants_page(request: Request) -> bool:
 
 def answer_page(request: Request) -> Response:
     """Return the one file of all pages; a plain page that says so where the interface was never built."""
-    files = read_files(STATIC)
-    page = files.get("index.html")
+    root_path: str = request.app.state.settings.root_path
+    page = _read_page(STATIC, root_path)
     if page is None:
-        return Response(_page_without_interface(), media_type="text/html; charset=utf-8")
+        return Response(_page_without_interface(root_path), media_type="text/html; charset=utf-8")
     return _respond(request, page, "no-cache")
 
 
@@ -103,10 +103,27 @@ def read_files(folder: Path) -> Mapping[str, WebFile]:
     return {path.name: _read_file(path) for path in sorted(folder.iterdir()) if path.is_file()}
 
 
+@cache
+def _read_page(folder: Path, root_path: str) -> WebFile | None:
+    """Return the one file of all pages, which names the root path to its scripts where there is one.
+
+    These are the same bytes for each root path: what they load they ask for beside themselves.
+    """
+    page = read_files(folder).get("index.html")
+    if page is None or not root_path:
+        return page
+    title = tag("title", "dokimos")
+    head = join(tag("meta", name="dokimos-root", content=root_path), title)
+    text = page.body.decode().replace('="/assets/', f'="{root_path}/assets/')
+    return _make_file(text.replace(title.markup, head.markup).encode(), page.media_type)
+
+
 def _read_file(path: Path) -> WebFile:
-    body = path.read_bytes()
+    return _make_file(path.read_bytes(), _TYPES.get(path.suffix, "text/html; charset=utf-8"))
+
+
+def _make_file(body: bytes, media_type: str) -> WebFile:
     compressed = gzip.compress(body, 9, mtime=0) if len(body) >= _LEAST_COMPRESSED else None
-    media_type = _TYPES.get(path.suffix, "text/html; charset=utf-8")
     return WebFile(body, media_type, f'"{hashlib.sha256(body).hexdigest()[:32]}"', compressed)
 
 
@@ -121,12 +138,12 @@ def _respond(request: Request, file: WebFile, caching: str) -> Response:
     return Response(file.body, headers=headers, media_type=file.media_type)
 
 
-def _page_without_interface() -> str:
+def _page_without_interface(root_path: str) -> str:
     head = join(tag("meta", charset="utf-8"), tag("title", "dokimos"))
     body = tag(
         "main",
         tag("h1", "dokimos"),
         tag("p", "This source tree has no built web interface; make ui builds it. The API works without it."),
-        tag("p", link_to_path("/openapi.json", "Description of the API")),
+        tag("p", link_to_path(f"{root_path}/openapi.json", "Description of the API")),
     )
     return document(head, body)

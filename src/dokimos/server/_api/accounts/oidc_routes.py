@@ -192,7 +192,8 @@ def _answer_failure(request: Request, error: Exception) -> Response:
     # What the answer says, and not the error itself: that of a database may hold more than is for the caller.
     body = json.loads(bytes(answer.body))
     headers = {name: value for name, value in answer.headers.items() if name == "retry-after"}
-    return sign_in_error_page(answer.status_code, body.get("message", body["error"]), _START, headers)
+    again = request.app.state.settings.root_path + _START
+    return sign_in_error_page(answer.status_code, body.get("message", body["error"]), again, headers)
 
 
 def _redirect_uri(request: Request) -> str:

@@ -243,7 +243,7 @@ def list_routes(app: FastAPI) -> list[APIRoute]:
         if isinstance(route, APIRoute):
             found.append(route)
         else:
-            waiting.extend(getattr(route, "original_router", route).routes)
+            waiting.extend(getattr(getattr(route, "original_router", route), "routes", ()))
     return found
 
 

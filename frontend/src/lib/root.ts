@@ -1,0 +1,18 @@
+/** Where the server is: at the root of its site, or below a path of it, which its page then names. */
+
+const ROOT = (typeof document === "undefined" ? null : document.querySelector<HTMLMetaElement>('meta[name="dokimos-root"]'))?.content ?? "";
+
+/** The root path for the router. */
+export const BASE_PATH = `${ROOT}/`;
+
+/** A name of what this browser keeps for this server, rather than for another one on its site. */
+export const nameHere = (name: string): string => name + ROOT;
+
+/** The address on the site of a path of the server, such as `/runs/1`: for all that does not go through the router. */
+export const addressOf = (path: string): string => ROOT + path;
+
+/** The path of the server that the browser shows. */
+export const pathHere = (): string => location.pathname.slice(ROOT.length) || "/";
+
+/** The address that programs are told. */
+export const serverAddress = (): string => location.origin + ROOT;
