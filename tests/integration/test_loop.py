@@ -481,7 +481,9 @@ experiment = Experiment(Dataset(rows), answer, [Contains(values=["Well"])], name
 """
 
 
-def test_evaluators_and_rows_beside_the_task_keep_its_outputs():
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_evaluators_and_rows_beside_the_task_keep_its_outputs(is_compiled, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", not is_compiled)
     Path("evals.py").write_text(ALL_IN_ONE)
     dokimos("run", "evals.py", "-q")
     asked()

@@ -241,7 +241,7 @@ async def test_a_busy_server_says_when_to_try_again(status, fields, answered):
     assert (messages[0]["status"], dict(messages[0]["headers"])[b"retry-after"].decode()) == answered
 
 
-def test_a_call_takes_one_place_of_those_that_the_server_has_and_is_counted_by_its_path(tmp_path):
+def test_a_call_takes_one_place_of_those_that_the_server_has_and_is_counted_by_its_path(tmp_path, wait_until):
     app = create_app(ServerSettings(data_dir=tmp_path, max_requests=1))
     mount_mcp(app)
     call = {"name": "list_datasets", "arguments": {}}
@@ -250,6 +250,10 @@ def test_a_call_takes_one_place_of_those_that_the_server_has_and_is_counted_by_i
         request = urllib.request.Request(f"{url}/mcp", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request) as reply:
             assert json.load(reply)["result"].get("isError") is not True
-        with urllib.request.urlopen(f"{url}/metrics") as reply:
-            counted = [line for line in reply.read().decode().splitlines() if "/mcp" in line]
-    assert any('route="/mcp"' in line and line.endswith(" 1.0") for line in counted), counted
+
+        def is_counted():
+            with urllib.request.urlopen(f"{url}/metrics") as reply:
+                lines = reply.read().decode().splitlines()
+            return any('route="/mcp"' in line and line.endswith(" 1.0") for line in lines)
+
+        wait_until(is_counted)  # a moment after its answer

@@ -141,9 +141,16 @@ def _find_row_files(files: FilesRead) -> list[str]:
 
 
 def _find_rewritten_files(files: FilesRead, code: Iterable[str]) -> list[str]:
-    """Return the files of the project that were read and written: they count as the run has left them."""
+    """Return the files of the project that were read and written: they count as the run has left them.
+
+    Python writes compiled modules, whose sources count.
+    """
     roots = _roots(code)
-    return [path for path in list(files.written) if path in files.opened and is_project_file(path, roots)]
+    return [
+        path
+        for path in list(files.written)
+        if path in files.opened and not path.endswith(".pyc") and is_project_file(path, roots)
+    ]
 
 
 def _find_absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
