@@ -156,6 +156,13 @@ def test_below_a_path_of_another_site_people_are_led_back_to_that_path(sign_in_s
     [
         *("//evil.example", "https://evil.example", "/\\evil.example", "\\\\evil.example", "evil", ""),
         *("/\t/evil.example", "/a b", "/" + "x" * 1000, "/\x7f", "javascript:alert(1)"),
+        *(
+            "/.//evil.example",
+            "/..//evil.example",
+            "/a/..//evil.example",
+            "/%2e//evil.example",
+            "/a/%2E%2e/b",
+        ),
     ],
 )
 def test_nobody_is_led_to_another_site(sign_in_server, path):

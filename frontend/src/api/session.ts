@@ -1,6 +1,6 @@
 /** Who is signed in, signing in and out. */
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
-import { addressOf } from "../lib/root";
+import { addressOf, loadAnew } from "../lib/root";
 import { tellTabs } from "../lib/tabs";
 import { apiPath, get, send } from "./client";
 import type { components } from "./schema";
@@ -37,7 +37,7 @@ export const isSomebodyElse = (before: string | null, now: string | null): boole
 async function admit(session: Session, path = location.pathname): Promise<Session> {
   const now = personOf(session);
   if (isSomebodyElse(person, now)) {
-    location.replace(path);
+    loadAnew(path);
     return new Promise(() => undefined);
   }
   person = now ?? person;
@@ -103,9 +103,13 @@ export async function signOut(queries: QueryClient, session: Session): Promise<s
   return target;
 }
 
-/** A path of this server, never an address elsewhere. */
+const SITE = "http://site.invalid";
+
+/** A path of this server, never an address elsewhere, whatever a browser makes of its dots and slashes. */
 export function safePath(path: string | undefined): string {
-  return path !== undefined && /^\/(?![/\\])/.test(path) && !path.startsWith("/login") ? path : "/";
+  if (path === undefined || !/^\/(?![/\\])/.test(path) || !URL.canParse(path, SITE)) return "/";
+  const { origin, pathname } = new URL(path, SITE);
+  return origin === SITE && !pathname.startsWith("//") && !pathname.startsWith("/login") ? path : "/";
 }
 
 export function providerAddress(returnTo: string): string {

@@ -6,7 +6,7 @@ import { isOutdated, isSignedOutElsewhere, needsSignIn } from "../api/signals";
 import type { Write } from "../api/write";
 import { type Notice, dismissNotice, notice } from "../lib/notices";
 import { shown } from "../lib/format";
-import { pathHere } from "../lib/root";
+import { loadAnew, pathHere } from "../lib/root";
 import { useStore } from "../lib/store";
 import { Dialog } from "./dialog";
 import { SignIn } from "./sign-in";
@@ -76,7 +76,7 @@ export function SignedOut() {
         isInPlace
         text="This page waits for you, with what you have typed. Somebody else who signs in does not get it."
       />
-      <button type="button" className="btn bare" onClick={() => location.replace(location.pathname)}>Discard it and load the page again</button>
+      <button type="button" className="btn bare" onClick={() => loadAnew(location.pathname)}>Discard it and load the page again</button>
     </Dialog>
   );
 }

@@ -44,7 +44,7 @@ export function SignIn({ title, text, returnTo, isInPlace = false, onSignedIn }:
         </a>
       )}
       {ways.includes("proxy") && (
-        <p className="muted">People are signed in by the proxy before this server; loading the page again may be enough.</p>
+        <p className="muted">A proxy in front of this server signs people in. Reloading the page may be enough.</p>
       )}
       <input type="text" autoComplete="username" value="API key" readOnly hidden />
       <label htmlFor={name}>API key</label>

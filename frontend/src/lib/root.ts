@@ -16,3 +16,6 @@ export const pathHere = (): string => location.pathname.slice(ROOT.length) || "/
 
 /** The address that programs are told. */
 export const serverAddress = (): string => location.origin + ROOT;
+
+/** Loads a path of this site anew. With the origin before it, no path is taken for another host, as `//example.com` would be. */
+export const loadAnew = (path: string): void => location.replace(location.origin + path);

@@ -31,7 +31,7 @@ export function LoginPage() {
           <div className="panel pad">
             <SignIn
               title={session.data.isAuthenticated ? "Sign in as somebody else" : "Sign in to this server"}
-              text="A key is sent once, and this browser keeps a session instead of it. Who runs the server hands keys out."
+              text="A key is sent once, and this browser keeps a session instead of it. Ask whoever runs the server for a key."
               returnTo={target}
               onSignedIn={() => void router.history.push(addressOf(target))}
             />

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,7 +32,12 @@ def refuse_when_offline(url: str, label: str, error: type[DokimosError] = JudgeU
 
 def is_offline_for(url: str) -> bool:
     """Say whether `DOKIMOS_OFFLINE` keeps a URL from being called."""
-    return not is_local(url) and os.environ.get(OFFLINE, "") not in ("", "0")
+    return not is_local(url) and is_offline(os.environ)
+
+
+def is_offline(environment: Mapping[str, str]) -> bool:
+    """Say whether `DOKIMOS_OFFLINE` is set: to anything but `0`, `false`, `no` or `off`."""
+    return environment.get(OFFLINE, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 @lru_cache(1024)

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
+from dokimos._http.offline import is_offline
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.gate._gate_environment import truthy
 from dokimos.gate._verdict_markdown import VerdictFile, describe_case, has_place, overall, render_markdown
@@ -52,7 +53,7 @@ class PullRequest:
             raise CommentSkipped("the pull request comes from a fork, whose jobs may not comment")
         if not token or not repository:
             raise CommentSkipped("GITHUB_TOKEN or GITHUB_REPOSITORY is not set")
-        if truthy(environment.get("DOKIMOS_OFFLINE")):
+        if is_offline(environment):
             raise CommentSkipped("DOKIMOS_OFFLINE is set")
         api_url = environment.get("GITHUB_API_URL") or "https://api.github.com"
         return cls(api_url=api_url.rstrip("/"), repository=repository, number=pull["number"], token=token)

@@ -1,7 +1,7 @@
 import pytest
 
 from dokimos._http.credentials import Secret, redact, redact_credentials, redact_url
-from dokimos._http.offline import is_local
+from dokimos._http.offline import is_local, is_offline
 from dokimos._http.refusal import ErrorReply, find_status, format_status, parse_error_reply
 
 
@@ -144,3 +144,10 @@ def test_answers_lose_keys_and_nothing_else(secret, shown):
 
 def test_a_url_that_is_none_shows_nothing_of_itself():
     assert redact_url("http://me:secret@[box/v1") == "http://..."
+
+
+@pytest.mark.parametrize(
+    ("value", "is_set"), [("1", True), ("on", True), ("2", True), ("0", False), ("false", False), ("", False)]
+)
+def test_judges_and_comments_agree_on_what_offline_is(value, is_set):
+    assert is_offline({"DOKIMOS_OFFLINE": value}) is is_set

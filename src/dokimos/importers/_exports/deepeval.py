@@ -26,7 +26,6 @@ _OF_THE_RUN: Final = (
     "imagesMapping", "completionTime", "tokenCost",
 )  # fmt: skip
 """What DeepEval records about its own evaluation of a test case, and what has no unit."""
-_TURN_CONTEXT: Final = ("retrieval_context", "retrievalContext")
 
 
 def read_examples(path: Path, notes: Notes) -> Iterator[Example]:

@@ -76,18 +76,32 @@ def read_scores(path: Path, notes: Notes) -> dict[str, dict[str, Any]]:
         row = Row(record)
         trace, name = row.take_text("traceId"), row.take_text("name")
         if trace is None:
-            notes.lose("a score of something else than a trace")
+            notes.lose("a score that does not belong to a trace")
             continue
         if name is None:
             row.fail("A score has no 'name'.")
-        value = row.take("stringValue") if row.fields.get("stringValue") else row.take("value")
-        if value is None:
-            row.fail(f"The score {name!r} has no value.")
-        comment = row.take_text("comment")
-        entry = {"value": _number(value)} | ({"comment": comment} if comment else {})
-        if scores.setdefault(trace, {}).setdefault(name, entry) != entry:
-            notes.lose(f"a second score {name!r} of one trace")
+        _add_score(scores.setdefault(trace, {}), name, row, notes)
     return scores
+
+
+def _add_score(scores: dict[str, Any], name: str, row: Row, notes: Notes) -> None:
+    """Add a score of a trace to those of the trace; the first of a name stays."""
+    fields = row.fields
+    if fields.get("observationId"):
+        notes.lose("a score of an observation")
+        return
+    kind, value = str(fields.get("dataType") or "").upper(), fields.get("value")
+    if kind == "CATEGORICAL" or value in (None, ""):
+        value = fields.get("stringValue", value)
+    if value is None or value == "":
+        row.fail(f"The score {name!r} has no value.")
+    value = _number(value)
+    if kind == "BOOLEAN" and value in (0, 1):
+        value = bool(value)
+    comment = fields.get("comment")
+    entry = {"value": value} | ({"comment": comment} if comment else {})
+    if scores.setdefault(name, entry) != entry:
+        notes.lose(f"a second score {name!r} of one trace")
 
 
 def _read_item(row: Row, notes: Notes, options: ImportOptions) -> Iterator[Example]:
@@ -106,14 +120,14 @@ def _read_trace(row: Row, notes: Notes, options: ImportOptions) -> Example:
     id = row.take_text("id")
     inputs = options.name_inputs(row, as_map(row.take_container("input", or_text=True), INPUT))
     outputs = options.name_outputs(row, as_map(row.take_container("output", or_text=True), OUTPUT))
-    metrics = _take_metrics(row)
-    if row.fields.get("level") == "ERROR":
-        notes.change("a trace with the level ERROR is a call that failed")
-    error = "The trace has the level ERROR." if row.take("level") == "ERROR" else None
+    metrics, level, error = _take_metrics(row), row.take("level"), None
+    if level == "ERROR" and not outputs:
+        notes.change("a trace with the level ERROR and without an output is a call that failed")
+        error = "The trace has the level ERROR, and no output."
+    metadata = _take_metadata(row, notes) | ({} if level is None else {"level": level})
     return Example(
-        inputs, metadata=_take_metadata(row, notes), id=id, actual_outputs=outputs or None, metrics=metrics,
-        actual_error=error,
-    )  # fmt: skip
+        inputs, metadata=metadata, id=id, actual_outputs=outputs or None, metrics=metrics, actual_error=error
+    )
 
 
 def _read_whole_trace(row: Row, notes: Notes, options: ImportOptions) -> Example:
@@ -181,7 +195,7 @@ def _take_metadata(row: Row, notes: Notes) -> dict[str, Any]:
              "version", "environment", "timestamp", "latency")  # fmt: skip
     metadata = {name: row.take(name) for name in names if name in row.fields}
     tags = row.take_container("tags", or_text=True)
-    scores = _scores_of(row.take_container("scores"), row)
+    scores = _scores_of(row.take_container("scores"), row, notes)
     scores |= _take_score_columns(row, notes)
     metadata |= ({"tags": tags} if tags else {}) | ({"scores": scores} if scores else {})
     return merge_metadata(metadata, as_map(own, "metadata"), "metadata")
@@ -206,18 +220,19 @@ def _only(values: Any) -> Any:
     return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
-def _scores_of(scores: Any, row: Row) -> dict[str, Any]:
-    """Return scores by name: those of a table are lists of values by name, those of the API objects."""
+def _scores_of(scores: Any, row: Row, notes: Notes) -> dict[str, Any]:
+    """Return scores by name: a table has lists of values by name, the API objects or their ids."""
     if isinstance(scores, dict):
         return {name: {"value": _only(value)} for name, value in scores.items()}
     if scores is not None and not isinstance(scores, list):
         row.fail(f"'scores' must be a list or an object, not {scores!r:.60}.")
     found: dict[str, Any] = {}
     for score in scores or ():
-        values = row.nest(score, "scores").fields
-        value = values.get("stringValue") or values.get("value")
-        comment = values.get("comment")
-        found[str(values.get("name"))] = {"value": value} | ({"comment": comment} if comment else {})
+        if isinstance(score, str):
+            notes.lose("scores of which only the ids are there (give them with --scores)")
+        else:
+            each = row.nest(score, "scores")
+            _add_score(found, str(each.fields.get("name")), each, notes)
     return found
 
 

@@ -51,7 +51,7 @@ class Row:
         name = next((each for each in names if each in self.fields), names[0])
         value = self.fields.get(name)
         if delimiter is not None and isinstance(value, str):
-            self.fields[name] = value.split(delimiter)
+            self.fields[name] = _parse_list(value) or value.split(delimiter)
         texts = self.take_list(*names)
         for text in texts or ():
             if not isinstance(text, str):
@@ -130,3 +130,14 @@ def merge_metadata(first: Mapping[str, Any], nested: Mapping[str, Any] | None, k
     metadata = dict(first) | {name: value for name, value in entries.items() if name not in first}
     taken = {name: value for name, value in entries.items() if name in first and first[name] != value}
     return metadata | ({key: taken} if taken else {})
+
+
+def _parse_list(text: str) -> list[Any] | None:
+    """Return a list that a table holds as text, None for any other text."""
+    if not text.startswith("["):
+        return None
+    try:
+        parsed = parse_container(text)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, list) else None

@@ -60,7 +60,7 @@ def wants_page(request: Request) -> bool:
     return (
         request.method == "GET"
         and "text/html" in request.headers.get("accept", "")
-        and not path.startswith(_OF_THE_API)
+        and not path.startswith((*_OF_THE_API, "//"))  # which scripts could take for another host
     )
 
 

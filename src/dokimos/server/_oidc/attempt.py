@@ -9,6 +9,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from typing import Final, Self
+from urllib.parse import unquote
 
 from dokimos.server._db.clock import MINUTE, SECOND, now
 from dokimos.server._services.accounts.secret_hash import hash_secret
@@ -86,8 +87,11 @@ def check_return_path(path: str) -> str:
     Raises:
         InvalidRequestError: It leads, or a browser would take it, to another site.
     """
-    # Browsers drop tabs and line breaks, and take a backslash for a slash; two slashes begin a host.
-    is_local = path.startswith("/") and not path.startswith("//") and not _REFUSED_IN_PATHS.search(path)
+    # Browsers drop tabs, line breaks and parts that are dots, and take a backslash for a slash; two slashes
+    # begin a host.
+    parts = re.split("[?#]", path, maxsplit=1)[0].split("/")
+    is_odd = "" in parts[1:-1] or any(unquote(part) in (".", "..") for part in parts)
+    is_local = path.startswith("/") and not is_odd and not _REFUSED_IN_PATHS.search(path)
     if not is_local or len(path) > _MAX_PATH:
         raise InvalidRequestError("must be a path of this server, such as /projects", field="returnTo")
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import mimetypes
+import os
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -100,12 +101,17 @@ async def download(url: str, seconds: float) -> bytes:
     """Download a file. Raises `AgentError` where that fails, takes too long or yields too much."""
     import aiohttp
 
-    from dokimos._http.offline import refuse_when_offline
+    from dokimos._http.offline import is_offline, refuse_when_offline
 
     refuse_when_offline(url, "a file of a case", AgentError)
     timeout = aiohttp.ClientTimeout(total=seconds)
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+        # Offline, what is fetched from this machine may not lead to another one.
+        follows = not is_offline(os.environ)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, allow_redirects=follows) as response,
+        ):
             if response.status != 200:
                 raise AgentError(f"the file {url} cannot be fetched: status {response.status}")
             # read(n) returns what has arrived, which may be less; one byte over the limit refuses it.

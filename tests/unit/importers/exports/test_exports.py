@@ -139,7 +139,7 @@ def test_traces_of_langfuse_are_recorded_rows_with_scores(run_import):
         "tone": {"value": "friendly"},
     }
     assert failed.actual_error is not None
-    assert "a score of something else than a trace" in printed
+    assert "a score that does not belong to a trace" in printed
     assert "the column 'helpful', which has lists, is a score" in printed
 
 
@@ -331,3 +331,63 @@ def test_observations_and_sessions_of_langfuse_become_the_same_trace(run_import,
         expected.metrics,
     )
     assert of_table.actual_outputs == expected.actual_outputs
+
+
+@pytest.fixture
+def import_langfuse(tmp_path, run_import):
+    """A function that imports traces, and scores beside them, as the API of Langfuse lists them."""
+
+    def run(*traces, scores=()):
+        (tmp_path / "traces.json").write_text(json.dumps({"data": list(traces)}))
+        (tmp_path / "scores.json").write_text(json.dumps({"data": list(scores)}))
+        options = ["--scores", str(tmp_path / "scores.json")] if scores else []
+        return run_import("langfuse", str(tmp_path / "traces.json"), *options)
+
+    return run
+
+
+def trace(**fields):
+    return {"id": "t", "timestamp": "2026-01-01T00:00:00Z", "input": "question", "output": "good", **fields}
+
+
+def test_a_list_of_traces_has_the_ids_of_its_scores(import_langfuse):
+    (only,), printed = import_langfuse(trace(observations=["o1"], scores=["s1"]))
+    assert "scores" not in only.metadata
+    assert "scores of which only the ids are there" in printed
+
+
+@pytest.mark.parametrize(
+    ("output", "error"), [("good", None), (None, "The trace has the level ERROR, and no output.")]
+)
+def test_a_trace_that_recovered_is_scored(import_langfuse, output, error):
+    (only,), _ = import_langfuse(trace(output=output, level="ERROR"))
+    assert (only.actual_error, only.metadata["level"]) == (error, "ERROR")
+
+
+@pytest.mark.parametrize("is_inline", [True, False])
+def test_scores_of_traces_keep_their_types_and_those_of_observations_are_told(import_langfuse, is_inline):
+    common = {"traceId": "t"}
+    scores = [
+        {**common, "name": "help", "value": 0.1, "observationId": "o1"},
+        {**common, "name": "help", "value": 0.9},
+        {**common, "name": "ok", "value": 1, "stringValue": "True", "dataType": "BOOLEAN"},
+        {**common, "name": "tone", "value": 2, "stringValue": "warm", "dataType": "CATEGORICAL"},
+        {**common, "name": "ok", "value": 0, "stringValue": "False", "dataType": "BOOLEAN"},
+    ]
+    (only,), printed = (
+        import_langfuse(trace(scores=scores)) if is_inline else import_langfuse(trace(), scores=scores)
+    )
+    assert only.metadata["scores"] == {
+        "help": {"value": 0.9},
+        "ok": {"value": True},
+        "tone": {"value": "warm"},
+    }
+    assert "a score of an observation" in printed
+    assert "a second score 'ok' of one trace" in printed
+
+
+def test_a_list_in_a_cell_is_not_one_context(run_import, tmp_path):
+    cell = '"[""c1"", ""c2""]"'
+    (tmp_path / "goldens.csv").write_text(f"input,actual_output,retrieval_context\nq,a,{cell}\nr,b,c1|c2\n")
+    dataset, _ = run_import("deepeval", str(tmp_path / "goldens.csv"))
+    assert [each.actual_outputs["contexts"] for each in dataset] == [["c1", "c2"], ["c1", "c2"]]
