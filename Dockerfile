@@ -1,7 +1,7 @@
 # The images of dokimos: the server (the default) and the MCP server.
 #
-#   docker build -t dokimos/server:0.2.0 .
-#   docker build --target mcp-server -t dokimos/mcp-server:0.2.0 .
+#   docker build -t dokimos-server:0.2.0 .
+#   docker build --target mcp-server -t dokimos-mcp-server:0.2.0 .
 #
 # Both run on linux/amd64 and linux/arm64 (docker buildx build --platform linux/amd64,linux/arm64 ...). The web
 # interface is committed as built files, so nothing here needs Node.

@@ -64,7 +64,7 @@ def test_the_image_is_that_of_the_chart_and_runs_as_its_user(values):
     user, group = list_stages("server")[-1].values("USER")[0].split(":")
     context = values["podSecurityContext"]
 
-    assert values["image"]["repository"] == "dokimos/server"
+    assert values["image"]["repository"] == "dokimos-server"
     assert values["image"]["tag"] == "", "the version of the chart"
     assert (context["runAsUser"], context["runAsGroup"]) == (int(user), int(group))
     assert values["terminationGracePeriodSeconds"] > values["drainSeconds"] + values["stopTimeoutSeconds"]
@@ -95,7 +95,7 @@ PLAIN = {"enabled": True, "issuer": "http://id.test", "defaultRole": "VIEWER"}
 CHANGES = [
     ({"replicaCount": 0}, False),
     ({"replicas": 3}, False),
-    ({"image": {"repository": "dokimos/server", "tag": "latest"}}, False),
+    ({"image": {"repository": "dokimos-server", "tag": "latest"}}, False),
     ({"secret": {"name": "dokimos-secrets", "databasePasswordKey": ""}}, False),
     ({"secret": {"name": "own", "databasePasswordKey": "password", "databaseUrlKey": "url"}}, True),
     ({"access": {"sharedRows": "closed"}}, False),

@@ -43,7 +43,7 @@ def settings(**variables):
 
 def test_the_file_alone_starts_a_server_and_its_database(services):
     assert set(services) == {"server", "db"}
-    assert services["server"]["image"] == f"dokimos/server:{__version__}"
+    assert services["server"]["image"] == f"dokimos-server:{__version__}"
     assert services["db"]["image"] == "postgres:16"
     assert services["server"]["depends_on"] == {"db": {"condition": "service_healthy"}}
     assert all("build" not in service for service in services.values())

@@ -129,7 +129,7 @@ def test_the_page_on_mcp_mounts_what_the_image_uses():
     entry = json.loads(value_of("mcp-server", "ENTRYPOINT"))
 
     assert "-i" in server["args"]
-    assert server["args"][-1] == f"dokimos/mcp-server:{__version__}"
+    assert server["args"][-1] == f"dokimos-mcp-server:{__version__}"
     assert volumes == [f"{home}/.dokimos", entry[entry.index("--allow") + 1]]
 
 

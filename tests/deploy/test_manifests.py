@@ -43,7 +43,7 @@ def settings_of(documents):
 def test_names_are_the_documented_ones(documents):
     assert documents["Deployment"]["metadata"]["name"] == "dokimos-server"
     assert documents["Deployment"]["spec"]["replicas"] == 2
-    assert container_of(documents)["image"] == f"dokimos/server:{__version__}"
+    assert container_of(documents)["image"] == f"dokimos-server:{__version__}"
     assert documents["Service"]["spec"]["ports"][0]["port"] == 80
 
 
