@@ -11,7 +11,7 @@ FILES = [
     ROOT / "docs" / "guide" / "server-deployment.md", ROOT / "docs" / "guide" / "mcp.md",
     *(path for path in DEPLOY.rglob("*") if path.is_file()),
 ]  # fmt: skip
-IMAGE = re.compile(r"\bdokimos/(?:mcp-)?server(?::([\w.-]+))?")
+IMAGE = re.compile(r"\bdokimos-(?:mcp-)?server(?::([\w.-]+))?")
 
 
 def test_images_are_named_with_the_version_of_the_package():
