@@ -20,7 +20,7 @@ def documents(request):
 
 
 @pytest.fixture
-def hardened():
+def hardened_manifest():
     return read_documents(DEPLOY / "kubernetes" / "hardened.yaml")
 
 
@@ -118,8 +118,8 @@ def test_a_database_that_is_away_starts_no_pod_again(documents):
     assert startup["periodSeconds"] * startup["failureThreshold"] == 300  # for migrations
 
 
-def test_the_hardened_pod_meets_the_restricted_standard_as_the_user_of_the_image(hardened):
-    pod, container = pod_of(hardened), container_of(hardened)
+def test_the_hardened_pod_meets_the_restricted_standard_as_the_user_of_the_image(hardened_manifest):
+    pod, container = pod_of(hardened_manifest), container_of(hardened_manifest)
     user, group = list_stages("server")[-1].values("USER")[0].split(":")
     context = pod["securityContext"]
 
@@ -133,23 +133,23 @@ def test_the_hardened_pod_meets_the_restricted_standard_as_the_user_of_the_image
         "capabilities": {"drop": ["ALL"]},
     }
     assert pod["automountServiceAccountToken"] is False
-    assert pod["serviceAccountName"] == hardened["ServiceAccount"]["metadata"]["name"]
+    assert pod["serviceAccountName"] == hardened_manifest["ServiceAccount"]["metadata"]["name"]
 
 
-def test_the_hardened_pod_writes_to_the_folder_of_the_image(hardened):
-    [mount] = container_of(hardened)["volumeMounts"]
+def test_the_hardened_pod_writes_to_the_folder_of_the_image(hardened_manifest):
+    [mount] = container_of(hardened_manifest)["volumeMounts"]
     environment = list_stages("server")[-1].pairs("ENV")
 
     assert mount["mountPath"] == environment["DOKIMOS_DATA_DIR"] == environment["TMPDIR"]
-    assert {volume["name"] for volume in pod_of(hardened)["volumes"]} == {mount["name"]}
+    assert {volume["name"] for volume in pod_of(hardened_manifest)["volumes"]} == {mount["name"]}
 
 
-def test_the_hardened_server_is_reached_by_the_ingress_controller_alone(hardened):
-    policy = hardened["NetworkPolicy"]["spec"]
+def test_the_hardened_server_is_reached_by_the_ingress_controller_alone(hardened_manifest):
+    policy = hardened_manifest["NetworkPolicy"]["spec"]
 
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     [rule] = policy["ingress"]
-    assert rule["ports"] == [{"port": settings_of(hardened).port}]
+    assert rule["ports"] == [{"port": settings_of(hardened_manifest).port}]
     assert all(rule["from"])
     database_ports = [port["port"] for rule in policy["egress"] for port in rule["ports"]]
     assert 5432 in database_ports

@@ -163,6 +163,7 @@ def test_what_cannot_be_searched_hides_nothing_else(visit):
     palette = open_palette(page, "shop")
     palette.get_by_text("! Datasets could not be searched: too <b> busy").wait_for()
     palette.get_by_role("option", name=PROJECT).wait_for()
+    assert palette.get_by_role("group", name="Datasets").count() == 0
     page.keyboard.press("Escape")
 
     page.route("**/api/v1/**", lambda route: route.abort())
@@ -372,3 +373,4 @@ def test_what_is_changed_in_one_tab_is_seen_in_the_other(visit, run):
     page.get_by_role("button", name="Save description").click()
 
     other.locator(".facts .tag", has_text="from the first tab").wait_for()
+    assert other.url.endswith(f"/runs/{run}")  # without a visit to it

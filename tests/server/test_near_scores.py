@@ -18,7 +18,7 @@ FAR = score(value=1.0, threshold=0.5)
 
 
 @pytest.fixture
-def searched(monkeypatch):
+def searched_runs(monkeypatch):
     """The runs that the queue read items of."""
     runs = []
     read_run = Queue.read_run
@@ -31,19 +31,19 @@ def searched(monkeypatch):
     return runs
 
 
-def test_only_runs_with_such_a_score_are_read(api, searched):
+def test_only_runs_with_such_a_score_are_read(api, searched_runs):
     start(api, item(0, FAR), item(1, score(threshold=None)), item(2, score("exact", 0.6, threshold=None)))
     found = start(api, item(3, FAR), item(4, score("other", 3.0), NEAR))
     assert numbers(queue(api, near=0.05)) == [4]
-    assert searched == [found]
+    assert searched_runs == [found]
     assert numbers(queue(api, near=0.05, sort="informative")) == [4]
-    assert set(searched) == {found}
+    assert set(searched_runs) == {found}
 
 
-def test_the_range_that_a_run_tells_later_counts(api, searched):
+def test_the_range_that_a_run_tells_later_counts(api, searched_runs):
     run = start(api, item(0, score("grade", 60, threshold=55)))
     assert numbers(queue(api, near=0.1)) == []
-    assert searched == []
+    assert searched_runs == []
     body = {"status": "SUCCESS", "evaluators": [{"name": "grade", "rangeLow": 0, "rangeHigh": 100}]}
     assert api.patch(f"/api/v1/runs/{run}", json=body).status_code == 200
     assert numbers(queue(api, near=0.1)) == [0]

@@ -133,7 +133,7 @@ def parse_cursor(cursor: str | None) -> int:
         return 0
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
         raise ToolError(
-            f"The cursor {cursor[:40]!r} is none of an earlier answer; leave it out to start again."
+            f"The cursor {cursor[:40]!r} is not one of an earlier answer; leave it out to start again."
         )
     return int(cursor)
 

@@ -225,7 +225,7 @@ class ServerTools:
     async def _search_traces(self, arguments: Arguments) -> Answer:
         cursor = arguments["cursor"]
         if cursor is not None and not _UUID.fullmatch(cursor):
-            raise ToolError(f"The cursor {cursor[:40]!r} is none of an earlier answer.")
+            raise ToolError(f"The cursor {cursor[:40]!r} is not one of an earlier answer.")
         found = await self._get(
             "/traces",
             project=arguments["project"] or self.project,

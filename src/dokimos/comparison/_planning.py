@@ -331,14 +331,9 @@ def assumptions_of_scores(
     noise_share: float = NOISE,
     affected: float = AFFECTED_SHARE,
 ) -> list[Assumption]:
-    """Take them from the scores of past items.
+    """Take them from the scores of past items, as `assumptions_of` does.
 
-    Args:
-        repeats: For `PASS_RATE` and each evaluator, the scores of each item in its repeats, as shares of the
-            range.
-        lower_is_better: The evaluators of which lower scores are better.
-        noise_share: Share of the variance that is taken for noise where nothing was repeated.
-        affected: Share of the items that a drop falls on.
+    `repeats` has, for `PASS_RATE` and each evaluator, the scores of each item, as shares of the range.
     """
     assumptions = (
         Assumption.of(name, scores, noise_share, lower_is_better=name in lower_is_better)

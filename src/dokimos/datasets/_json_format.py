@@ -148,13 +148,18 @@ def _record_member(head: Head, key: str, cursor: JsonCursor) -> None:
 
 
 def _elements(cursor: JsonCursor, rows: RowReader) -> Iterator[Example]:
+    for value, line in iterate_elements(cursor):
+        yield rows.read(value, line)
+
+
+def iterate_elements(cursor: JsonCursor) -> Iterator[tuple[Any, int]]:
+    """Yield each element of the array at the cursor, and the line on which it begins."""
     cursor.take("[")
     if cursor.peek() == "]":
         cursor.take("]")
         return
     while True:
-        value, line = cursor.value()
-        yield rows.read(value, line)
+        yield cursor.value()
         if cursor.take(",]") == "]":
             return
 

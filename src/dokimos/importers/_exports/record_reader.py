@@ -12,7 +12,7 @@ from typing import Any, Final
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable
 from dokimos.datasets._csv_format import CsvRecords
-from dokimos.datasets._json_format import JsonCursor, loads, read_member_name
+from dokimos.datasets._json_format import JsonCursor, iterate_elements, loads, read_member_name
 from dokimos.datasets._limits import read_bounded_lines
 from dokimos.datasets._source import Source, bad_utf8, find_format, sniff
 from dokimos.datasets._tables import read_parquet_rows
@@ -92,15 +92,8 @@ def _read_document(cursor: JsonCursor, lists: frozenset[str], wrappers: frozense
 
 
 def _read_elements(cursor: JsonCursor, member: str) -> Iterator[Record]:
-    cursor.take("[")
-    if cursor.peek() == "]":
-        cursor.take("]")
-        return
-    while True:
-        value, line = cursor.value()
+    for value, line in iterate_elements(cursor):
         yield _as_record(value, cursor.label, line, member)
-        if cursor.take(",]") == "]":
-            return
 
 
 def _as_record(value: object, label: str | None, line: int | None, member: str = "") -> Record:
