@@ -1,9 +1,11 @@
 """Settings that all tests share."""
 
 import asyncio
+import compileall
 import contextlib
 import importlib.util
 import math
+import os
 import signal
 import sys
 import threading
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import dokimos
 from dokimos._runtime.time_limits import count_extra_time, give_extra_time
 from dokimos.testing import _plugin as plugin
 
@@ -24,6 +27,21 @@ settings.load_profile("dokimos")
 in_main_thread = threading.current_thread() is threading.main_thread()
 if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config):
+    """Compile the sources for all commands that tests start; what tests write is never compiled to a file.
+
+    Python takes a compiled file for the source's as long as the source's size and its time in seconds are
+    the same: a test that changes `upper` to `lower` and goes on at once would run the old module.
+    """
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(dokimos.__path__[0], quiet=2, workers=0)
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+
+def pytest_collection_finish(session):
+    sys.dont_write_bytecode = True  # not before: the tests themselves may be kept as pytest rewrites them
 
 
 @pytest.fixture(scope="session", autouse=True)

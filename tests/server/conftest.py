@@ -27,14 +27,6 @@ from dokimos.server._serve import Server, configure_uvicorn, listen
 POSTGRES_URL = "DOKIMOS_TEST_POSTGRES_URL"
 
 
-@pytest.fixture(scope="session", autouse=True)
-def bytecode():
-    """Have the many processes that tests start compile what they import once, as without this variable."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        yield
-
-
 @pytest.fixture(scope="session")
 def postgres():
     """The address of a PostgreSQL for tests to create databases in: their own one where none is named."""
