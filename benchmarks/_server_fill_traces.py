@@ -18,6 +18,7 @@ from typing import Final
 from _trace_exports import TraceMaker
 
 from dokimos.server import ServerSettings
+from dokimos.server._db import ids
 from dokimos.server._db.clock import DAY, now
 from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._services.accounts.principal import SYSTEM
@@ -46,14 +47,13 @@ async def _fill(settings: ServerSettings, traces: int) -> int:
     await database.open()
     spans = 0
     try:
-        ids = await server.write(
+        projects = await server.write(
             lambda connection: [find_or_create_project(connection, SYSTEM, name).id for name in PROJECTS]
         )
-        copies, store, started_at = _copies(ids), SpanStore(), now() - DAYS * DAY
+        copies, store, started_at = _copies(projects), SpanStore(), now() - DAYS * DAY
         for first in range(0, traces, _AT_ONCE):
-            # The day of a trace is that on which the server heard of it.
             moment = started_at + DAYS * DAY * first // traces
-            span_store.now = partial(int, moment)  # type: ignore[attr-defined] # the clock of its days
+            _set_clock(moment)
             count = min(_AT_ONCE, traces - first)
             part = [
                 PlacedSpan(_shift(span, moment * 1000), placement)
@@ -66,6 +66,12 @@ async def _fill(settings: ServerSettings, traces: int) -> int:
         await database.close()
         await server.close()
     return spans
+
+
+def _set_clock(moment: int) -> None:
+    """Let the store hear of spans at a time: the days of traces are of it, and their ids sort by it."""
+    for module in (span_store, ids):
+        module.now = partial(int, moment)  # type: ignore[attr-defined]
 
 
 def _copies(projects: list[str]) -> Iterator[tuple[list[NewSpan], Placement]]:

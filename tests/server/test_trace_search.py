@@ -1,13 +1,16 @@
 """Lists of traces with filters, in other orders, page by page, and with a search."""
 
 import random
+import re
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import Engine, event
 from tests.server.test_traces import TRACES, ids
 from tests.server.trace_requests import NOW, SECOND, export, make_project, send, span
 
-from dokimos.server._services.traces import trace_lists, trace_search
+from dokimos.server._db import ids as row_ids
+from dokimos.server._services.traces import span_store, trace_lists, trace_search
 
 
 def chosen(api, **parameters):
@@ -209,3 +212,123 @@ def test_a_replaced_span_is_found_by_its_new_words_alone(api):
 
     assert chosen(api, search="banana") == [1]
     assert chosen(api, search="apple") == []
+
+
+WORDS = ("every", "half", "seldom", "once", "zürich", "größe", "日本", "don", "t")
+SEARCHES = (
+    "every",
+    "eve",
+    "half",
+    "seldom",
+    "once",
+    "absent",
+    "every half",
+    "seldom every",
+    "half seldom eve",
+    "zür",
+    "größe zürich",
+    "日本",
+    "don't",
+    '"half seldom"',
+    "every AND half",
+    "late",
+)
+DAY_SECONDS = 86_400
+
+
+def draw_spans(draw, days):
+    """Traces of some days, the newest last: each with its day, its project, its start and its texts."""
+    shares = (1.0, 0.5, 0.1, 0.02, 0.2, 0.3, 0.2, 0.3, 0.3)
+    traces = []
+    for number in range(1, 91):
+        day = number * days // 91
+        texts = [
+            [word for word, share in zip(WORDS, shares, strict=True) if draw.random() < share]
+            for _ in range(draw.randrange(1, 4))
+        ]
+        began_days_before = draw.choice((0, 0, 0, 0, 0, 5))
+        start = NOW + (day - days + 1 - began_days_before) * DAY_SECONDS * SECOND + number * SECOND
+        traces.append((day, draw.choice(("chat", None)), start, texts, draw.random() < 0.1))
+    return traces
+
+
+def store_days(api, monkeypatch, traces, days):
+    """Send traces on their days, and one more span of some of them on the last one."""
+    for day in range(days):
+        moment = (NOW // SECOND + (day - days + 1) * DAY_SECONDS) * 1_000_000
+        for module in (span_store, row_ids):
+            monkeypatch.setattr(module, "now", lambda moment=moment: moment)
+        for project in ("chat", None):
+            spans = [
+                span(number, place, start=start, input=" ".join(words), error=is_error)
+                for number, (of_day, of_project, start, texts, is_error) in enumerate(traces, 1)
+                if (of_day, of_project) == (day, project)
+                for place, words in enumerate(texts, 1)
+            ]
+            send(api, *spans, project=project)
+    for number in range(1, len(traces), 9):
+        _, project, start, texts, _ = traces[number - 1]
+        send(api, span(number, 9, start=start, input="late every"), project=project)
+        texts.append(["late", "every"])
+
+
+def scan(traces, search):
+    """The numbers of the traces one span of which has all words of a search."""
+    *whole, begun = re.split(r"\W+", search.strip('"').lower())
+    return [
+        number
+        for number, (*_, texts, is_error) in enumerate(traces, 1)
+        if any(
+            set(whole) <= set(words) and any(word.startswith(begun) for word in words)
+            for words in ([*each, "step", *(("it", "failed") if is_error else ())] for each in texts)
+        )
+    ]
+
+
+def test_a_search_finds_what_a_scan_of_all_spans_finds(api, monkeypatch):
+    days = 6
+    traces = draw_spans(random.Random(11), days)
+    make_project(api, "chat")
+    store_days(api, monkeypatch, traces, days)
+    ids_of = order_of(api)
+    middle = {"from": moment(-4.5 * DAY_SECONDS), "to": moment(-2 * DAY_SECONDS)}
+    bounds = [NOW - 4.5 * DAY_SECONDS * SECOND, NOW - 2 * DAY_SECONDS * SECOND]
+
+    for place, search in enumerate(SEARCHES):
+        # In turns as what occurs in few spans is read, and as what occurs in many.
+        rare, step = ((2000, 64), (4, 3))[place % 2]
+        monkeypatch.setattr(trace_search, "_RARE", rare)
+        monkeypatch.setattr(trace_search, "_FIRST_STEP", step)
+        found = sorted(scan(traces, search), key=ids_of, reverse=True)
+        chat = [number for number in found if traces[number - 1][1] == "chat"]
+        inside = [number for number in found if bounds[0] <= traces[number - 1][2] < bounds[1]]
+        failed = [number for number in found if traces[number - 1][4]]
+        size = (15, 50)[place % 3 == 0]
+        assert walk(api, search=search, size=size)[0] == found, search
+        assert walk(api, search=search, size=size, sort="createdAt,asc")[0] == found[::-1], search
+        assert walk(api, search=search, size=size, project="chat")[0] == chat, search
+        assert walk(api, search=search, size=size, status="error")[0] == failed, search
+        assert walk(api, search=search, size=size, **middle)[0] == inside, search
+        assert walk(api, search=search, sort="createdAt,asc", **middle)[0] == inside[::-1], search
+
+
+def test_a_search_of_a_period_reads_no_day_in_which_nothing_of_it_came(api, monkeypatch):
+    days = 8
+    make_project(api, "chat")
+    traces = [
+        (day, "chat", NOW + (day - days + 1) * DAY_SECONDS * SECOND, [["x"]], False) for day in range(8)
+    ]
+    store_days(api, monkeypatch, traces, days)
+    searched = []
+
+    def note(*arguments):
+        if re.search("MATCH|@@", arguments[2]):
+            searched.append(arguments[2])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        period = {"from": moment(-5.5 * DAY_SECONDS), "to": moment(-4.5 * DAY_SECONDS)}
+        assert chosen(api, search="x", **period) == [3]
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert 0 < len(searched) <= 4  # with the days around it, whose clocks may be ahead or behind

@@ -257,16 +257,24 @@ def _search(
     limit: int,
     offset: int,
 ) -> TracePage:
-    is_inside = and_(principal.sees(TRACES), *_project(chosen))
-    scope = TraceScope(is_inside, page.order.is_descending, page.after, chosen.start_from)
     conditions = (principal.sees(TRACES), *chosen.conditions(page.order))
+    scope = TraceScope(
+        is_inside=and_(principal.sees(TRACES), *_project(chosen)),
+        conditions=conditions,
+        is_descending=page.order.is_descending,
+        after=page.after,
+        project_id=chosen.project_id,
+        start_from=chosen.start_from,
+        start_to=chosen.start_to,
+    )
     query: Select[Any] = page.order.apply(select(TRACES.c.id).where(*conditions))
     found: list[str] = []
     seen, end = 0, None
     for batch in find_candidates(connection, chosen.words, chosen.attributes, scope):
-        found += connection.execute(query.where(TRACES.c.id.in_(batch))).scalars()
-        seen += len(batch)
-        end = batch[-1] if seen >= WINDOW else None
+        if batch.traces:
+            found += connection.execute(query.where(TRACES.c.id.in_(batch.traces))).scalars()
+        seen += batch.seen_count
+        end = batch.end if seen >= WINDOW else None
         if len(found) > offset + limit or end is not None:
             break
     shown = found[offset : offset + limit]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, select, text
 
@@ -16,12 +17,14 @@ from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
 from dokimos.server._services.traces.trace_texts import has_full_text_search, match_expression, text_table
+from dokimos.server._services.traces.word_matches import WordMatches
 
 _RARE: Final = 2000
 """Spans of a day that are all read; where something occurs in more, traces are read in order."""
 _BATCH: Final = 200
-_GAP: Final = 200
-"""Rows between two spans that are cheaper to pass over than to begin another search behind them."""
+_FIRST_STEP: Final = 64
+"""Traces that are looked at first where something occurs in many spans; each step is twice as long."""
+_LONGEST_STEP: Final = 2048
 _NANOSECONDS: Final = 1000
 """In a microsecond."""
 _LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -33,12 +36,17 @@ class TraceScope:
     """Where a search looks."""
 
     is_inside: ColumnElement[bool]
-    """The condition on traces."""
+    """The condition on traces that indexes answer."""
+    conditions: Sequence[ColumnElement[bool]]
+    """All conditions on traces."""
     is_descending: bool = True
     after: str | None = None
     """The trace behind which it begins."""
+    project_id: str | None = None
     start_from: int | None = None
     """Nanoseconds since 1970 before which no trace of it began."""
+    start_to: int | None = None
+    """Those before which each of them began."""
 
     def is_behind(self, place: str | None) -> ColumnElement[bool]:
         """The condition that a trace comes later than another one, or any where that is None."""
@@ -47,9 +55,32 @@ class TraceScope:
             return column < (place or _LAST_ID)
         return column > (place or _FIRST_ID)
 
+    def is_up_to(self, place: str) -> ColumnElement[bool]:
+        """The condition that a trace is another one or comes before it."""
+        return TRACES.c.id >= place if self.is_descending else TRACES.c.id <= place
+
     def is_later(self, trace: str, place: str | None) -> bool:
         """Whether a trace comes later than another one."""
         return place is None or (trace < place if self.is_descending else trace > place)
+
+    def apply(self, query: Select[Any]) -> Select[Any]:
+        """Return a query of traces in the order of the search."""
+        return query.order_by(TRACES.c.id.desc() if self.is_descending else TRACES.c.id.asc())
+
+    @property
+    def of_project(self) -> list[ColumnElement[bool]]:
+        """The condition that a trace is of the project, none where none is asked for."""
+        return [] if self.project_id is None else [TRACES.c.project_id == self.project_id]
+
+
+class Candidates(NamedTuple):
+    """Some traces that have what is searched for, in order, which may be outside the scope."""
+
+    traces: list[str]
+    end: str | None
+    """The trace up to which these are all; None where the next ones have to be read to say so."""
+    seen_count: int
+    """Traces that were looked at."""
 
 
 def find_candidates(
@@ -57,10 +88,8 @@ def find_candidates(
     words: Sequence[str],
     attributes: Sequence[tuple[str, str]],
     scope: TraceScope,
-) -> Iterator[list[str]]:
-    """Yield the ids of traces one span of which has all words and all attributes, in order, in batches.
-
-    Those of SQLite may be outside the scope.
+) -> Iterator[Candidates]:
+    """Yield the traces one span of which has all words and all attributes, in order.
 
     Raises:
         InvalidRequestError: This SQLite cannot search for texts.
@@ -86,7 +115,8 @@ def _days(connection: Connection, scope: TraceScope) -> Iterator[int]:
     column = TRACES.c.day
     function = func.max if scope.is_descending else func.min
     # Traces whose clock is ahead by more than a day are not found by the time that it shows.
-    first = None if scope.start_from is None else scope.start_from // _NANOSECONDS // DAY - 1
+    first = None if scope.start_from is None else _day_of_start(scope.start_from) - 1
+    last = None if scope.start_to is None else _day_of_start(scope.start_to) + 1
     day: int | None = None
     if scope.after is not None:
         shown = _day_of(scope.after)
@@ -100,7 +130,39 @@ def _days(connection: Connection, scope: TraceScope) -> Iterator[int]:
         day = connection.execute(query).scalar()
         if day is None:
             return
+        if last is not None and day > last:
+            near = _find_day_of_period(connection, day, scope)
+            if near is None:
+                return
+            if (near < day) if scope.is_descending else (near > day):
+                day = near + 1 if scope.is_descending else near - 1
+                continue
         yield day
+
+
+def _find_day_of_period(connection: Connection, day: int, scope: TraceScope) -> int | None:
+    """Return the next day, from a day on, that may have traces that began in the period of a search.
+
+    Few traces come days after they began. The index of starts holds the ids as well, which say when that was:
+    it is read from the begin of the period to its end, instead of all traces that came later.
+    """
+    identifier = func.coalesce(TRACES.c.id, TRACES.c.id)  # an expression, which no other index has in order
+    query = select(identifier).where(TRACES.c.start_ns < scope.start_to, *scope.of_project)
+    if scope.start_from is not None:
+        query = query.where(TRACES.c.start_ns >= scope.start_from)
+    if scope.is_descending:
+        query = query.where(identifier < _id_at(day + 2)).order_by(identifier.desc())
+    else:
+        query = query.where(identifier >= _id_at(day - 1)).order_by(identifier.asc())
+    found = connection.execute(query.limit(1)).scalar()
+    if found is None:
+        return None
+    shown = _day_of(found)
+    return min(day, shown + 1) if scope.is_descending else max(day, shown - 1)
+
+
+def _day_of_start(nanoseconds: int) -> int:
+    return nanoseconds // _NANOSECONDS // DAY
 
 
 def _day_of(identifier: str) -> int:
@@ -115,76 +177,74 @@ def _id_at(day: int) -> str:
 
 def _search_sqlite_day(
     connection: Connection, day: int, expression: str, scope: TraceScope
-) -> Iterator[list[str]]:
-    table = text_table(day)
+) -> Iterator[Candidates]:
     name = connection.execute(
-        text("SELECT 1 FROM sqlite_master WHERE name = :name"), {"name": table}
+        text("SELECT 1 FROM sqlite_master WHERE name = :name"), {"name": text_table(day)}
     ).scalar()
     if name is None:
         return
-    rows = connection.exec_driver_sql(
-        f"SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT {_RARE + 1}", (expression,)
-    )
-    found = [row[0] for row in rows]
-    if len(found) > _RARE:
-        yield from _search_traces_of_day(connection, day, expression, scope)
-        return
+    with closing(WordMatches(connection, day, expression, is_descending=scope.is_descending)) as matches:
+        matches.read(_RARE + 1)
+        if matches.is_complete:
+            yield from _read_traces_of_rows(connection, matches.rows, scope)
+        else:
+            yield from _search_traces_of_day(connection, day, matches, scope)
+
+
+def _read_traces_of_rows(
+    connection: Connection, rows: Sequence[int], scope: TraceScope
+) -> Iterator[Candidates]:
     traces: set[str] = set()
-    for batch in in_batches(found):
+    for batch in in_batches(rows):
         query = select(SPANS.c.trace).where(SPANS.c.row.in_(batch)).distinct()
         traces.update(connection.execute(query).scalars())
     ordered = sorted(
         (each for each in traces if scope.is_later(each, scope.after)), reverse=scope.is_descending
     )
     for start in range(0, len(ordered), _BATCH):
-        yield ordered[start : start + _BATCH]
+        part = ordered[start : start + _BATCH]
+        yield Candidates(part, part[-1], len(part))
 
 
 def _search_traces_of_day(
-    connection: Connection, day: int, expression: str, scope: TraceScope
-) -> Iterator[list[str]]:
+    connection: Connection, day: int, matches: WordMatches, scope: TraceScope
+) -> Iterator[Candidates]:
     """Search the spans of one trace after the other, for what occurs in many of them."""
-    columns, order = TRACES.c, TRACES.c.id
+    columns = TRACES.c
     # The ids of a day, give or take one: so that an index that has no day in it leads there as well.
     near = and_(columns.id >= _id_at(day - 1), columns.id < _id_at(day + 2))
-    query = select(columns.id).where(columns.day == day, near, scope.is_inside)
-    query = query.order_by(order.desc() if scope.is_descending else order.asc()).limit(_BATCH)
-    place = scope.after
+    if scope.project_id is None:
+        of_day, indexed = columns.day == day, columns.day == day
+    else:  # an expression, or the index of days would lead to the traces of all projects
+        of_day, indexed = func.coalesce(columns.day, columns.day) == day, and_(*scope.of_project, near)
+    steps = scope.apply(select(columns.id).where(indexed))
+    query = scope.apply(select(columns.id).where(of_day, near, *scope.conditions))
+    place, size = scope.after, _FIRST_STEP
     while True:
-        traces = list(connection.execute(query.where(scope.is_behind(place))).scalars())
-        if not traces:
+        step = steps.where(scope.is_behind(place)).offset(size - 1).limit(1)
+        end = connection.execute(step).scalar()
+        bounds = [scope.is_behind(place), *([] if end is None else [scope.is_up_to(end)])]
+        traces = list(connection.execute(query.where(*bounds)).scalars())
+        yield Candidates(_choose_matching(connection, matches, traces), end, size)
+        if end is None:
             return
-        matches = _match_traces(connection, text_table(day), expression, traces)
-        if matches:
-            yield [trace for trace in traces if trace in matches]
-        place = traces[-1]
+        place, size = end, min(2 * size, _LONGEST_STEP)
 
 
-def _match_traces(connection: Connection, table: str, expression: str, traces: Sequence[str]) -> set[str]:
-    spans = select(SPANS.c.row, SPANS.c.trace).where(SPANS.c.trace.in_(traces))
-    trace_of = {row.row: row.trace for row in connection.execute(spans)}
-    matches: set[str] = set()
-    for low, high in _ranges(sorted(trace_of)):
+def _choose_matching(connection: Connection, matches: WordMatches, traces: Sequence[str]) -> list[str]:
+    """Return those of some traces a span of which is a match."""
+    trace_of: dict[int, bytes] = {}
+    for batch in in_batches([bytes.fromhex(each.replace("-", "")) for each in traces]):
+        marks = ", ".join("?" * len(batch))
         rows = connection.exec_driver_sql(
-            f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND rowid BETWEEN ? AND ?",
-            (expression, low, high),
+            f'SELECT "row", trace FROM spans WHERE trace IN ({marks})', tuple(batch)
         )
-        matches.update(trace_of[row[0]] for row in rows if row[0] in trace_of)
-    return matches
-
-
-def _ranges(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of rows between which there are no large gaps."""
-    start = last = None
-    for row in rows:
-        if start is None or last is None:
-            start = row
-        elif row - last > _GAP:
-            yield start, last
-            start = row
-        last = row
-    if start is not None and last is not None:
-        yield start, last
+        trace_of.update(rows.cursor.fetchall())
+        rows.close()
+    if not trace_of:
+        return []
+    found = {Id.from_driver(trace_of[row]) for row in matches.find(set(trace_of))}
+    return [each for each in traces if each in found]
 
 
 def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnElement[bool]:
@@ -205,7 +265,7 @@ def _literal(condition: str, **values: str) -> Any:
 
 def _search_postgres_day(
     connection: Connection, day: int, search: ColumnElement[bool], scope: TraceScope
-) -> Iterator[list[str]]:
+) -> Iterator[Candidates]:
     trace: ColumnElement[str] = literal_column("spans.trace", Id)
     matching: Select[Any] = (
         select(trace)
@@ -221,7 +281,7 @@ def _search_postgres_day(
         is_behind = SPANS.c.trace < bound if scope.is_descending else SPANS.c.trace > bound
         traces = list(connection.execute(matching.where(is_behind)).scalars())
         if traces:
-            yield traces
+            yield Candidates(traces, traces[-1], len(traces))
         if len(traces) < _BATCH:
             return
         place = traces[-1]
