@@ -1,29 +1,36 @@
 """How long the pages of traces take, with a month of traces in the tables.
 
-Run with `python benchmarks/server_trace_pages.py [--traces N]`. It fills a store (`_server_fill_traces.py`)
-with 100,000 traces of about 18 spans, or with `--traces 1000000` with as many as the budgets are for, and
-reads lists, searches and the dashboard over HTTP, one after another. A page that the server does not have is
-left out.
+Run with `python benchmarks/server_trace_pages.py [--traces N] [--delete]`. It fills a store
+(`_server_fill_traces.py`) with 100,000 traces of about 18 spans, or with `--traces 560000` with as many as
+the budgets are for, and reads lists, searches and the dashboard over HTTP, one after another. A page that the
+server does not have is left out. With `--delete`, the older half of the traces expires: the lists are read
+again while the server removes it and afterwards, and the file has to become shorter.
 """
 
 from __future__ import annotations
 
 import argparse
 import http.client
+import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from _server_fill_traces import DAYS, PROJECTS, fill
-from _server_process import percentile, start_dokimos
+from _server_process import ServerProcess, percentile, start_dokimos
 from _trace_exports import make_vocabulary
 
 REQUESTS: Final = 60
-BUDGETS: Final = {"list": 80, "text search": 150, "dashboard": 60}
+BUDGETS: Final = {"list": 80, "text search": 150, "common words": 150, "long past": 150, "dashboard": 60}
 """Milliseconds, the p95; without one for the others."""
+LISTS: Final = ("list", "list of a week")
+DELETE_BUDGET: Final = 1.5
+"""Times the p95 of a list while half of the spans is removed, and afterwards."""
+SWEEP_MILLISECONDS: Final = 1000
 
 
 def pages(number: int) -> dict[str, str]:
@@ -32,12 +39,16 @@ def pages(number: int) -> dict[str, str]:
     now = datetime.now(UTC)
     week = {"from": (now - timedelta(days=7)).isoformat(), "to": now.isoformat()}
     month = {"from": (now - timedelta(days=DAYS)).isoformat(), "to": now.isoformat()}
-    word = make_vocabulary()[100 + number * 17]
+    past = {"from": (now - timedelta(days=21)).isoformat(), "to": (now - timedelta(days=14)).isoformat()}
+    words = make_vocabulary()
+    word, common = words[100 + number * 17], words[number]
     filters = ({}, {"sessionId": f"session {number}"}, {"minCostUsd": "0.01"}, {"status": "error"})
     return {
         "list": "/api/v1/traces?" + urlencode({"project": project} | filters[number % 4]),
         "list of a week": "/api/v1/traces?" + urlencode({"project": project, **week}),
         "text search": "/api/v1/traces?" + urlencode({"project": project, "search": word, **week}),
+        "common words": "/api/v1/traces?" + urlencode({"project": project, "search": common, **week}),
+        "long past": "/api/v1/traces?" + urlencode({"project": project, "search": common, **past}),
         "sessions": "/api/v1/trace-sessions?" + urlencode({"project": project}),
         "dashboard": f"/api/v1/projects/{quote(project)}/trace-stats?" + urlencode(month),
     }
@@ -48,13 +59,10 @@ def measure(connection: http.client.HTTPConnection) -> None:
     for name in pages(0):
         times = []
         for number in range(REQUESTS):
-            start = time.perf_counter()
-            connection.request("GET", pages(number)[name])
-            answer = connection.getresponse()
-            content = answer.read()
-            times.append(time.perf_counter() - start)
-            if answer.status != 200:
-                print(f"{name:<15} not measured: {answer.status} {content[:200]!r}")
+            seconds, failure = read_page(connection, pages(number)[name])
+            times.append(seconds)
+            if failure is not None:
+                print(f"{name:<15} not measured: {failure}")
                 break
         else:
             budget = f" (budget {BUDGETS[name]})" if name in BUDGETS else ""
@@ -62,24 +70,121 @@ def measure(connection: http.client.HTTPConnection) -> None:
             print(f"{name:<15} p50 {middle:.0f} ms, p95 {slow:.0f} ms{budget}")
 
 
+def read_page(connection: http.client.HTTPConnection, path: str) -> tuple[float, str | None]:
+    """Return how long a page took, and what the server said where it did not answer with one."""
+    start = time.perf_counter()
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    content = answer.read()
+    failure = None if answer.status == 200 else f"{answer.status} {content[:200]!r}"
+    return time.perf_counter() - start, failure
+
+
+def measure_lists(connection: http.client.HTTPConnection) -> list[float]:
+    """Return how long each of some lists took."""
+    times = []
+    for number in range(REQUESTS):
+        for name in LISTS:
+            seconds, failure = read_page(connection, pages(number)[name])
+            if failure is not None:
+                raise SystemExit(f"{name} was not read: {failure}")
+            times.append(seconds)
+    return times
+
+
+def measure_deletion(folder: Path) -> None:
+    """Print the p95 of lists while half of the traces is removed and afterwards, and the space given back."""
+    before, spans, size = measure_beside(folder), count_spans(folder), size_of(folder)
+    expire_half(folder)
+    server = start(folder, DOKIMOS_TRACE_SWEEP_INTERVAL_MS=str(SWEEP_MILLISECONDS))
+    try:
+        connection, began_at, cpu = server.connect(), time.perf_counter(), server.cpu()
+        while_removing: list[float] = []
+        while has_expired(folder) or size_of(folder) > 0.6 * size:
+            while_removing += measure_lists(connection)
+        seconds, cpu = time.perf_counter() - began_at, server.cpu() - cpu
+    finally:
+        server.stop()
+    after = measure_beside(folder)
+    removed, slow = spans - count_spans(folder), percentile(before, 0.95)
+    print(
+        f"{removed:,} of {spans:,} spans removed in {seconds:.0f} s ({cpu:.0f} s of CPU with the lists); "
+        f"the file has {size_of(folder) / size:.0%} of its size"
+    )
+    for name, times in (("while removing", while_removing), ("afterwards", after)):
+        p95 = percentile(times, 0.95)
+        print(
+            f"lists {name}: p95 {p95 * 1000:.1f} ms of {len(times)}, {slow * 1000:.1f} before, "
+            f"x{p95 / slow:.2f} (budget {DELETE_BUDGET})"
+        )
+
+
+def measure_beside(folder: Path) -> list[float]:
+    """Return how long lists take while nothing is removed."""
+    server = start(folder)
+    try:
+        connection = server.connect()
+        measure_lists(connection)  # the first ones fill caches
+        return [each for _ in range(5) for each in measure_lists(connection)]
+    finally:
+        server.stop()
+
+
+def start(folder: Path, **variables: str) -> ServerProcess:
+    """Start the server on a folder."""
+    return start_dokimos(
+        DOKIMOS_DATA_DIR=str(folder), DOKIMOS_PUBLIC_TRACES="true", LOG_LEVEL="WARN", **variables
+    )
+
+
+def expire_half(folder: Path) -> None:
+    """Let the older half of the traces be past its retention."""
+    with closing(sqlite3.connect(folder / "traces.db")) as connection, connection:
+        query = "SELECT id FROM traces ORDER BY id LIMIT 1 OFFSET (SELECT count(*) / 2 FROM traces)"
+        (middle,) = connection.execute(query).fetchone()
+        connection.execute("UPDATE traces SET expires_at = 1 WHERE id < ?", (middle,))
+
+
+def has_expired(folder: Path) -> bool:
+    """Whether any trace is left that is past its retention."""
+    with closing(sqlite3.connect(folder / "traces.db")) as connection:
+        query = "SELECT 1 FROM traces WHERE deleted_at IS NOT NULL OR expires_at = 1 LIMIT 1"
+        return connection.execute(query).fetchone() is not None
+
+
+def count_spans(folder: Path) -> int:
+    """Return how many spans there are."""
+    with closing(sqlite3.connect(folder / "traces.db")) as connection:
+        count: int = connection.execute("SELECT sum(span_count) FROM traces").fetchone()[0]
+        return count
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of the file of the traces."""
+    return (folder / "traces.db").stat().st_size
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=int, default=100_000)
+    parser.add_argument("--delete", action="store_true", help="remove half of the traces afterwards")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.process_time()
-        spans = fill(Path(folder), arguments.traces)
-        size = (Path(folder) / "traces.db").stat().st_size
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        start_of_cpu = time.process_time()
+        spans = fill(folder, arguments.traces)
         print(
-            f"{arguments.traces:,} traces of {spans:,} spans stored in {time.process_time() - start:.0f} s "
-            f"of CPU, {size / 1e9:.2f} GB"
+            f"{arguments.traces:,} traces of {spans:,} spans stored in "
+            f"{time.process_time() - start_of_cpu:.0f} s of CPU, {size_of(folder) / 1e9:.2f} GB"
         )
-        server = start_dokimos(DOKIMOS_DATA_DIR=folder, DOKIMOS_PUBLIC_TRACES="true", LOG_LEVEL="WARN")
+        server = start(folder)
         try:
             measure(server.connect())
             print(f"memory {server.megabytes():.0f} MB")
         finally:
             server.stop()
+        if arguments.delete:
+            measure_deletion(folder)
 
 
 if __name__ == "__main__":
