@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, not_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, false, func, not_, select
 
 from dokimos.server._db.trace_tables import TRACE_DAYS, TRACE_HOURS, TRACES
 from dokimos.server._services.accounts.principal import Principal, Role
@@ -267,12 +267,13 @@ def _search(
         start_from=chosen.start_from,
         start_to=chosen.start_to,
     )
-    query: Select[Any] = page.order.apply(select(TRACES.c.id).where(*conditions))
+    is_chosen = TRACES.c.id.in_(bindparam("chosen", expanding=True))
+    query: Select[Any] = page.order.apply(select(TRACES.c.id).where(is_chosen, *conditions))
     found: list[str] = []
     seen, end = 0, None
     for batch in find_candidates(connection, chosen.words, chosen.attributes, scope):
         if batch.traces:
-            found += connection.execute(query.where(TRACES.c.id.in_(batch.traces))).scalars()
+            found += connection.execute(query, {"chosen": batch.traces}).scalars().all()
         seen += batch.seen_count
         end = batch.end if seen >= WINDOW else None
         if len(found) > offset + limit or end is not None:
