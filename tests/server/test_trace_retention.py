@@ -20,7 +20,7 @@ from dokimos.server._services.accounts.principal import SYSTEM, Principal, Role
 from dokimos.server._services.projects.project_settings import change_settings
 from dokimos.server._services.projects.projects import find_or_create_project
 from dokimos.server._services.traces import trace_retention
-from dokimos.server._services.traces.day_storage import list_stored_days
+from dokimos.server._services.traces.day_storage import give_space_back, list_stored_days
 from dokimos.server._services.traces.trace_removals import find_removal
 from dokimos.server._trace_settings import TraceSettings
 
@@ -237,7 +237,14 @@ async def test_counts_of_hours_stay_and_unused_sources_go(server, clock):
     assert await count(server, TRACE_SOURCES) == 1
 
 
-async def test_sqlite_makes_its_file_smaller(tmp_path, clock):
+async def test_sqlite_makes_its_file_smaller(tmp_path, clock, monkeypatch):
+    given = []
+
+    def note(connection):
+        given.append(give_space_back(connection))
+        return given[-1]
+
+    monkeypatch.setattr("dokimos.server._workers.trace_retention.give_space_back", note)
     async with open_traces(clock, data_dir=tmp_path) as server:
         text = "all work and no play " * 500
         for trace in range(20):
@@ -247,6 +254,7 @@ async def test_sqlite_makes_its_file_smaller(tmp_path, clock):
         await server.sweeper.sweep()
         left = await server.traces.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
     assert left < pages / 5
+    assert given[0] == min(500, sum(given))
 
 
 async def test_a_sweep_ends_while_what_comes_in_frees_pages_all_the_time(tmp_path, clock, monkeypatch):

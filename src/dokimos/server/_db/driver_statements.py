@@ -96,6 +96,14 @@ def first_row(connection: Connection, text: str, values: tuple[object, ...] = ()
     return row
 
 
+def repeat_statement(connection: Connection, text: str, count: int) -> None:
+    """Run a statement without values as often as is said."""
+    cursor = connection.connection.cursor()
+    for _ in range(count):
+        _run(connection, cursor, text, ())
+    cursor.close()
+
+
 def driver_id(identifier: str | None, connection: Connection) -> str | bytes | None:
     """Return an identifier as the driver of the connection takes it."""
     return Id.to_driver(identifier, connection.dialect.name)

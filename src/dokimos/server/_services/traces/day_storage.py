@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from dokimos.server._db.driver_statements import repeat_statement
 from dokimos.server._services.traces.trace_partitions import partition_name
 from dokimos.server._services.traces.trace_retention import is_unused, read_day
 from dokimos.server._services.traces.trace_texts import text_table
@@ -62,8 +63,9 @@ def give_space_back(connection: Connection) -> int:
     free = count_free_pages(connection)
     if not free:
         return 0
-    # Read to its end: each step of the statement moves one page.
-    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").close()
+    # One page each time: of this statement, which has no columns, Python's driver takes the first step alone,
+    # and each step moves a page.
+    repeat_statement(connection, "PRAGMA incremental_vacuum(1)", min(free, _PAGES_AT_ONCE))
     return max(0, free - count_free_pages(connection))
 
 
