@@ -266,6 +266,7 @@ def _search(
         project_id=chosen.project_id,
         start_from=chosen.start_from,
         start_to=chosen.start_to,
+        wanted_count=offset + limit + 1,
     )
     is_chosen = TRACES.c.id.in_(bindparam("chosen", expanding=True))
     query: Select[Any] = page.order.apply(select(TRACES.c.id).where(is_chosen, *conditions))

@@ -57,6 +57,8 @@ class TraceScope:
     """Nanoseconds since 1970 before which no trace of it began."""
     start_to: int | None = None
     """Those before which each of them began."""
+    wanted_count: int = 200
+    """Traces that fill a page: PostgreSQL reads as many at first, and more where some are left out."""
 
     def is_behind(self, place: str | None) -> ColumnElement[bool]:
         """The condition that a trace comes later than another one, or any where that is None."""
@@ -288,15 +290,14 @@ def _search_postgres_day(
         .select_from(SPANS.join(TRACES, TRACES.c.id == SPANS.c.trace))
         .where(SPANS.c.day == day, search, scope.is_inside)
         .order_by(trace.desc() if scope.is_descending else trace.asc())
-        .limit(_BATCH)
     )
-    place = scope.after
+    place, size = scope.after, min(scope.wanted_count, _BATCH)
     while True:
         bound = place or (_LAST_ID if scope.is_descending else _FIRST_ID)
         is_behind = SPANS.c.trace < bound if scope.is_descending else SPANS.c.trace > bound
-        traces = list(connection.execute(matching.where(is_behind)).scalars())
+        traces = list(connection.execute(matching.where(is_behind).limit(size)).scalars())
         if traces:
             yield Candidates(traces, traces[-1], len(traces))
-        if len(traces) < _BATCH:
+        if len(traces) < size:
             return
-        place = traces[-1]
+        place, size = traces[-1], _BATCH
