@@ -94,7 +94,7 @@ def measure_lists(connection: http.client.HTTPConnection) -> list[float]:
 
 def measure_deletion(folder: Path) -> None:
     """Print the p95 of lists while half of the traces is removed and afterwards, and the space given back."""
-    before, spans, size = measure_beside(folder), count_spans(folder), size_of(folder)
+    (before, cpu_before), spans, size = measure_quiet(folder), count_spans(folder), size_of(folder)
     expire_half(folder)
     server = start(folder, DOKIMOS_TRACE_SWEEP_INTERVAL_MS=str(SWEEP_MILLISECONDS))
     try:
@@ -105,7 +105,7 @@ def measure_deletion(folder: Path) -> None:
         seconds, cpu = time.perf_counter() - began_at, server.cpu() - cpu
     finally:
         server.stop()
-    after = measure_beside(folder)
+    after, cpu_after = measure_quiet(folder)
     removed, slow = spans - count_spans(folder), percentile(before, 0.95)
     print(
         f"{removed:,} of {spans:,} spans removed in {seconds:.0f} s ({cpu:.0f} s of CPU with the lists); "
@@ -117,15 +117,21 @@ def measure_deletion(folder: Path) -> None:
             f"lists {name}: p95 {p95 * 1000:.1f} ms of {len(times)}, {slow * 1000:.1f} before, "
             f"x{p95 / slow:.2f} (budget {DELETE_BUDGET})"
         )
+    print(
+        f"CPU of a list: {cpu_before * 1000:.2f} ms before, {cpu_after * 1000:.2f} ms afterwards, "
+        f"x{cpu_after / cpu_before:.2f}"
+    )
 
 
-def measure_beside(folder: Path) -> list[float]:
-    """Return how long lists take while nothing is removed."""
+def measure_quiet(folder: Path) -> tuple[list[float], float]:
+    """Return how long lists take while nothing is removed, and the CPU of one."""
     server = start(folder)
     try:
         connection = server.connect()
         measure_lists(connection)  # the first ones fill caches
-        return [each for _ in range(5) for each in measure_lists(connection)]
+        cpu = server.cpu()
+        times = [each for _ in range(5) for each in measure_lists(connection)]
+        return times, (server.cpu() - cpu) / len(times)
     finally:
         server.stop()
 
