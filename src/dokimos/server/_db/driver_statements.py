@@ -96,6 +96,14 @@ def first_row(connection: Connection, text: str, values: tuple[object, ...] = ()
     return row
 
 
+def all_rows(connection: Connection, text: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    """Run a statement and return its rows as the driver returns them."""
+    cursor = _execute(connection, text, values)
+    rows: list[tuple[Any, ...]] = list(cursor.fetchall())
+    cursor.close()
+    return rows
+
+
 def repeat_statement(connection: Connection, text: str, count: int) -> None:
     """Run a statement without values as often as is said."""
     cursor = connection.connection.cursor()

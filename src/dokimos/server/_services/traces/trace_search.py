@@ -23,6 +23,7 @@ from sqlalchemy import (
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY
 from dokimos.server._db.columns import Id
+from dokimos.server._db.driver_statements import all_rows, driver_id
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
@@ -34,7 +35,7 @@ _RARE: Final = 2000
 _BATCH: Final = 200
 _FIRST_STEP: Final = 64
 """Traces that are looked at first where something occurs in many spans; each step is twice as long."""
-_LONGEST_STEP: Final = 2048
+_LONGEST_STEP: Final = 512
 _NANOSECONDS: Final = 1000
 """In a microsecond."""
 _LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -245,23 +246,23 @@ def _search_traces_of_day(
 
 def _choose_matching(connection: Connection, matches: WordMatches, traces: Sequence[str]) -> list[str]:
     """Return those of some traces a span of which is a match."""
-    trace_of: dict[int, bytes] = {}
-    for batch in in_batches([bytes.fromhex(each.replace("-", "")) for each in traces]):
-        spans = _read_spans(connection, '"row", trace', "trace", batch)
-        trace_of.update((span[0], span[1]) for span in spans)
-    if not trace_of:
+    spans: list[tuple[Any, ...]] = []
+    for batch in in_batches([driver_id(each, connection) for each in traces]):
+        spans += _read_spans(connection, '"row", trace', "trace", batch)
+    if not spans:
         return []
-    found = {Id.from_driver(trace_of[row]) for row in matches.find(set(trace_of))}
+    matches.read_up_to((min if matches.is_descending else max)(spans)[0])
+    known = matches.known
+    found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in known}}
     return [each for each in traces if each in found]
 
 
-def _read_spans(connection: Connection, columns: str, key: str, values: Sequence[object]) -> Sequence[Any]:
+def _read_spans(
+    connection: Connection, columns: str, key: str, values: Sequence[object]
+) -> list[tuple[Any, ...]]:
     """Return columns as the driver has them: SQLAlchemy takes longer for a thousand values than SQLite."""
     marks = ", ".join("?" * len(values))
-    result = connection.exec_driver_sql(
-        f"SELECT {columns} FROM spans WHERE {key} IN ({marks})", tuple(values)
-    )
-    return result.all()
+    return all_rows(connection, f"SELECT {columns} FROM spans WHERE {key} IN ({marks})", tuple(values))
 
 
 def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnElement[bool]:

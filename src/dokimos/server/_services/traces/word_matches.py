@@ -29,10 +29,11 @@ class WordMatches:
         direction = "DESC" if is_descending else "ASC"
         self.rows: list[int] = []
         """Those that have been read."""
+        self.known: set[int] = set()
+        """The same, to look one up."""
         self.is_complete = False
         """Whether these are all."""
-        self._is_descending = is_descending
-        self._known: set[int] = set()
+        self.is_descending = is_descending
         self._result = connection.exec_driver_sql(
             f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY rowid {direction}", (expression,)
         ).scalars()
@@ -41,15 +42,13 @@ class WordMatches:
         """Read more rows."""
         rows = self._result.fetchmany(count)
         self.rows += rows
-        self._known.update(rows)
+        self.known.update(rows)
         self.is_complete = len(rows) < count
 
-    def find(self, rows: set[int]) -> set[int]:
-        """Return which of some rows are matches."""
-        furthest = min(rows) if self._is_descending else max(rows)
-        while not self.is_complete and self._is_ahead(furthest):
+    def read_up_to(self, row: int) -> None:
+        """Read until it is known whether a row, or any before it in this order, is a match."""
+        while not self.is_complete and self._is_ahead(row):
             self.read(_READ_AT_ONCE)
-        return self._known & rows
 
     def close(self) -> None:
         """End the statement, which would keep the snapshot that it reads."""
@@ -58,4 +57,4 @@ class WordMatches:
     def _is_ahead(self, row: int) -> bool:
         if not self.rows:
             return True
-        return row < self.rows[-1] if self._is_descending else row > self.rows[-1]
+        return row < self.rows[-1] if self.is_descending else row > self.rows[-1]
