@@ -10,6 +10,7 @@ import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
 import { type Column, type Counts, type Order, type Outcome, type Outline, chooseScored, placeOf, readOutline, select } from "../lib/outline";
 import { Failure, SearchField, Sign, State } from "./bits";
+import { ItemExport } from "./item-export";
 import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SavedViews } from "./saved-views";
 
@@ -94,6 +95,7 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
           ))}
         </select>
         {scoreOf !== null && <ScoreRange key={scoreOf} low={search.low} high={search.high} onChange={change} />}
+        <ItemExport runId={run.id} search={search} listed={positions.length} all={outline.size} />
       </div>
       <div className="bar" role="group" aria-label="Filters">
         {CHIPS.filter(([outcome]) => counts[outcome] > 0).map(([outcome, label]) => (
