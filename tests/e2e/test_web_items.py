@@ -1,14 +1,19 @@
-"""The list of a run's items in a browser: exported as it is filtered, with the columns and rows that one wants."""
+"""The list of the items of a run in a browser: exported, chosen columns, and the traces of items."""
 
 import csv
 import json
+import re
+import time
 
 import pytest
 from tests.e2e.conftest import visits
+from tests.e2e.trace_spans import send, span
 
 from dokimos import Example, Experiment
 from dokimos.client import push_result
 from dokimos.evaluators import ExactMatch, Levenshtein
+
+TRACE = "a" * 32
 
 
 def shout(question):
@@ -17,13 +22,14 @@ def shout(question):
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    return start_server().address
+    return start_server(traces={"creates_projects": True}).address
 
 
 @pytest.fixture(scope="module")
 def run(server):
     data = [Example.of(f"good {number}", f"GOOD {number}", topic="fair") for number in range(30)]
-    data += [Example.of(f"bad {number}", f"BAD {number}", topic="poor") for number in range(4)]
+    data += [Example.of(f"bad {number}", f"BAD {number}", topic="poor") for number in range(3)]
+    data.append(Example.of("bad 3", "BAD 3", topic="poor", traceId=TRACE, spanId=f"{2:016x}"))
     experiment = Experiment(data, shout, [ExactMatch(), Levenshtein()], name="shouting", quiet=True)
     return push_result(experiment.run(), server_url=server, project_name="items")
 
@@ -61,3 +67,27 @@ def test_items_are_exported_as_they_are_filtered_or_all_of_them(visit, find_barr
     assert [row["actual_output"] for row in rows] == ["'=1+1"] * 4
     lines = download(page, "All 34 items", "JSONL").read_text().splitlines()
     assert [json.loads(line)["ordinal"] for line in lines] == list(range(34))
+
+
+def test_an_item_leads_to_its_span_and_the_trace_leads_back(visit, find_barriers, server, run):
+    now = time.time_ns()
+    send(
+        server,
+        "items",
+        [span("a", 1, None, "answer", now, now + 10**9), span("a", 2, 1, "say", now, now + 10**8)],
+    )
+    page = visit(f"/runs/{run}?item=33.0")
+
+    page.locator(".drawer").get_by_role("link", name="its span in the trace").click()
+
+    page.locator(".drawer").get_by_role("heading", name="say").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".drawer").wait_for(state="detached")
+    assert find_barriers(page) == []
+    page.locator(".head").get_by_role("link", name="item #33").click()
+    page.wait_for_url(re.compile(f"/runs/{run}"))
+    page.locator(".drawer").get_by_text("bad 3").first.wait_for()
+    page.goto(f"{server}/traces/{TRACE}?run={run}&item=32.0")  # an item that names no trace
+    page.get_by_role("heading", name="Waterfall").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert page.locator(".head").get_by_text("of run").count() == 0

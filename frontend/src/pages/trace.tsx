@@ -10,6 +10,7 @@ import { SpanDrawer } from "../components/span-drawer";
 import { Talk } from "../components/talk";
 import { MakeItem, TraceReview } from "../components/trace-actions";
 import { Judgement } from "../components/trace-bits";
+import { TraceItems } from "../components/trace-items";
 import { Waterfall } from "../components/waterfall";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
 import { buildTree, bySpan, isWaiting, outcomeOfJob } from "../lib/spans";
@@ -48,7 +49,7 @@ function Body({ trace }: { trace: TraceDetails }) {
   const isTalk = search.show === "talk";
   return (
     <>
-      <Head trace={trace} isMaking={making !== undefined} onMake={() => change({ make: "trace", span: undefined })} />
+      <Head trace={trace} search={search} isMaking={making !== undefined} onMake={() => change({ make: "trace", span: undefined })} />
       <VerdictLine trace={trace} jobs={jobs} />
       {making !== undefined && making !== "" && (
         <MakeItem
@@ -133,7 +134,14 @@ function useSpans(trace: TraceDetails) {
   return { spans, failure, isReading: isLarge && failure === null && (isFetching || hasNextPage) };
 }
 
-function Head({ trace, isMaking, onMake }: { trace: TraceDetails; isMaking: boolean; onMake: () => void }) {
+interface HeadProps {
+  readonly trace: TraceDetails;
+  readonly search: TraceSearch;
+  readonly isMaking: boolean;
+  readonly onMake: () => void;
+}
+
+function Head({ trace, search, isMaking, onMake }: HeadProps) {
   const title = cut(trace.inputText ?? trace.rootSpanName ?? trace.traceId, 140);
   return (
     <>
@@ -160,6 +168,7 @@ function Head({ trace, isMaking, onMake }: { trace: TraceDetails; isMaking: bool
                 </Link>
               </span>
             )}
+            <TraceItems trace={trace} run={search.run} item={search.item} />
             {trace.userId !== null && <span>user {shown(cut(trace.userId, 60))}</span>}
             {trace.expiresAt !== null && <span>deleted on <Time value={trace.expiresAt} /></span>}
           </p>
