@@ -91,3 +91,32 @@ def test_an_item_leads_to_its_span_and_the_trace_leads_back(visit, find_barriers
     page.get_by_role("heading", name="Waterfall").wait_for()
     page.wait_for_load_state("networkidle")
     assert page.locator(".head").get_by_text("of run").count() == 0
+
+
+def test_columns_and_height_are_chosen_by_keyboard_and_kept_in_the_browser(visit, find_barriers, server, run):
+    page = visit(f"/runs/{run}")
+    row = page.locator(".rows .row").first
+    row.get_by_text("want").wait_for()
+    page.locator("summary", has_text="Columns").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("group", name="Columns").wait_for()
+    page.get_by_label("Expected output").focus()
+    page.keyboard.press("Space")
+    row.get_by_text("want").wait_for(state="detached")
+    page.get_by_label("Tokens", exact=True).check()
+    row.get_by_text("tokens", exact=True).wait_for()
+    page.get_by_label("Usual").focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_url(re.compile("rows=high"))
+    assert find_barriers(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("group", name="Columns").wait_for(state="hidden")
+    assert page.evaluate("document.activeElement.innerText") == "Columns"
+
+    page.goto(f"{server}/runs/{run}")  # an address that says nothing of it
+
+    row.get_by_text("tokens", exact=True).wait_for()
+    assert row.get_by_text("want").count() == 0
+    page.goto(f"{server}/runs/{run}?columns=want&rows=low")
+    page.wait_for_function("document.querySelector('.rows .row')?.offsetHeight === 36")
+    assert row.get_by_text("tokens", exact=True).count() == 0
