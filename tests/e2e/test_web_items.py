@@ -118,5 +118,34 @@ def test_columns_and_height_are_chosen_by_keyboard_and_kept_in_the_browser(visit
     row.get_by_text("tokens", exact=True).wait_for()
     assert row.get_by_text("want").count() == 0
     page.goto(f"{server}/runs/{run}?columns=want&rows=low")
-    page.wait_for_function("document.querySelector('.rows .row')?.offsetHeight === 36")
+    page.locator(".rows .row.low").first.wait_for()
+    assert row.evaluate("row => row.offsetHeight") == 36
     assert row.get_by_text("tokens", exact=True).count() == 0
+
+
+def test_a_graph_of_calls_leads_to_the_spans_of_a_node(visit, find_barriers, server):
+    now = time.time_ns()
+    agent = {"gen_ai__operation__name": "invoke_agent"}
+    tool = {"gen_ai__operation__name": "execute_tool"}
+    model = {"gen_ai__operation__name": "chat", "gen_ai__request__model": "gpt-5"}
+    send(server, "items", [
+        span("b", 1, None, "invoke_agent support", now, now + 10**9, **agent),
+        span("b", 2, 1, "chat gpt-5", now, now + 10**8, **model),
+        span("b", 3, 1, "execute_tool get_order", now, now + 2 * 10**8, "timed out", **tool),
+        span("b", 4, 1, "execute_tool get_order", now, now + 10**8, **tool),
+    ])  # fmt: skip
+    page = visit(f"/traces/{'b' * 32}")
+    page.get_by_role("button", name="Graph", exact=True).click()
+
+    page.get_by_role("img", name="3 nodes and the calls between them, 1 failed").wait_for()
+    row = page.get_by_role("row", name="get_order")
+    assert row.inner_text().split() == ["support", "get_order", "tool", "2", "✗", "1", "300", "ms"]
+    assert find_barriers(page) == []
+    row.get_by_role("button", name="get_order").press("Enter")
+
+    page.get_by_text("2 of 4 spans").wait_for()
+    page.go_back()
+    page.get_by_role("img", name="3 nodes").wait_for()
+    page.goto(f"{server}/traces/{TRACE}?show=graph")  # without a single call
+    page.get_by_role("heading", name="Waterfall").wait_for()
+    assert page.get_by_role("button", name="Graph", exact=True).count() == 0
