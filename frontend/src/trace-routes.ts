@@ -32,9 +32,9 @@ export const tracesRoute = createRoute({
   component: lazyPage(() => import("./pages/traces"), "TracesPage"),
 });
 
-const TRACE_STATES = ["span", "show", "search", "only", "kind", "make", "run", "item"] as const;
+const TRACE_STATES = ["span", "show", "search", "only", "kind", "make", "run", "item", "attribute"] as const;
 
-/** `run`, `item`: the item of a run from which the trace was opened. `span`: the one that is open. `show`: `talk` for the conversation, `graph` for who called whom. `only`: `failing` spans. `kind`: of the spans that are shown. */
+/** `run`, `item`: the item of a run from which the trace was opened. `span`: the one that is open. `show`: `talk` for the conversation, `graph` for who called whom. `only`: `failing` spans. `kind`: of the spans that are shown. `attribute`: the text by which those of a span are filtered. */
 export type TraceSearch = { readonly [name in (typeof TRACE_STATES)[number]]?: string };
 
 export const traceRoute = createRoute({

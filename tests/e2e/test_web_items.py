@@ -131,7 +131,8 @@ def test_a_graph_of_calls_leads_to_the_spans_of_a_node(visit, find_barriers, ser
     send(server, "items", [
         span("b", 1, None, "invoke_agent support", now, now + 10**9, **agent),
         span("b", 2, 1, "chat gpt-5", now, now + 10**8, **model),
-        span("b", 3, 1, "execute_tool get_order", now, now + 2 * 10**8, "timed out", **tool),
+        span("b", 3, 1, "execute_tool get_order", now, now + 2 * 10**8, "timed out",
+             **tool, **{f"shop__fact_{number}": f"order {48210 + number}" for number in range(7)}),
         span("b", 4, 1, "execute_tool get_order", now, now + 10**8, **tool),
     ])  # fmt: skip
     page = visit(f"/traces/{'b' * 32}")
@@ -144,8 +145,21 @@ def test_a_graph_of_calls_leads_to_the_spans_of_a_node(visit, find_barriers, ser
     row.get_by_role("button", name="get_order").press("Enter")
 
     page.get_by_text("2 of 4 spans").wait_for()
+    page.get_by_role("button", name="✗ execute_tool get_order").click()
+    drawer = page.locator(".drawer")
+    drawer.get_by_label("Search attributes").fill("order 48213")
+    drawer.get_by_role("status").get_by_text("1 of 8", exact=True).wait_for()
+    page.wait_for_url(re.compile("attribute=order"))
+    assert find_barriers(page) == []
+    drawer.get_by_label("Search attributes").fill("refund")
+    drawer.get_by_text("No attribute of this span has that.").wait_for()
+    page.keyboard.press("Escape")
+    drawer.wait_for(state="detached")
+    page.go_back()  # to before the span was opened
+    page.wait_for_url(lambda url: "attribute" not in url)
     page.go_back()
     page.get_by_role("img", name="3 nodes").wait_for()
-    page.goto(f"{server}/traces/{TRACE}?show=graph")  # without a single call
+    send(server, "items", [span("c", 1, None, "GET /", now, now + 1)])
+    page.goto(f"{server}/traces/{'c' * 32}?show=graph")  # without a single call
     page.get_by_role("heading", name="Waterfall").wait_for()
     assert page.get_by_role("button", name="Graph", exact=True).count() == 0

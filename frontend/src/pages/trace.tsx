@@ -123,6 +123,8 @@ function Body({ trace }: { trace: TraceDetails }) {
           onClose={() => change({ span: undefined })}
           onMake={() => change({ make: search.span, span: undefined })}
           onStep={step}
+          filter={search.attribute ?? ""}
+          onFilter={(attribute) => change({ attribute })}
         />
       )}
     </>
