@@ -9,6 +9,7 @@ import "./styles/tokens.css";
 import "./styles/ui.css";
 import "./styles/account.css";
 import "./styles/traces.css";
+import "./styles/graph.css";
 import "./styles/print.css";
 
 const LONGEST_BLANK_MS = 300;

@@ -4,6 +4,7 @@ import { lazyPage } from "./lazy-page";
 import { Failure, Loading } from "./components/bits";
 import { type RunFilter, readRunAhead } from "./api/queries";
 import type { QueueFilter } from "./api/reviews";
+import type { RowHeight } from "./lib/item-columns";
 import type { Order, Outcome } from "./lib/outline";
 import { BASE_PATH } from "./lib/root";
 import { RUN_ORDERS, RUN_STATUSES } from "./lib/runs";
@@ -71,6 +72,9 @@ export interface RunSearch {
   /** The key of the metadata by which the pass rate is shown, and the value whose items are listed. */
   readonly slice?: string;
   readonly value?: string;
+  /** What the rows of items show, separated by commas, and how high they are. */
+  readonly columns?: string;
+  readonly rows?: RowHeight;
   /** The item that is open, as `ordinal` or `ordinal.repetition`. */
   readonly item?: string;
 }
@@ -95,6 +99,8 @@ export const runRoute = createRoute({
       high: bound(search["high"]),
       slice: text(search["slice"]),
       value: text(search["value"]),
+      columns: text(search["columns"]),
+      rows: oneOf(search["rows"], "low", "usual", "high"),
       item: text(search["item"]),
     });
   },

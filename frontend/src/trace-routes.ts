@@ -32,13 +32,15 @@ export const tracesRoute = createRoute({
   component: lazyPage(() => import("./pages/traces"), "TracesPage"),
 });
 
-/** `span`: the one that is open. `show`: `talk` for the conversation. `only`: `failing` spans. `kind`: of the spans that are shown. */
-export type TraceSearch = { readonly [name in "span" | "show" | "search" | "only" | "kind" | "make"]?: string };
+const TRACE_STATES = ["span", "show", "search", "only", "kind", "make", "run", "item", "attribute"] as const;
+
+/** `run`, `item`: the item of a run from which the trace was opened. `span`: the one that is open. `show`: `talk` for the conversation, `graph` for who called whom. `only`: `failing` spans. `kind`: of the spans that are shown. `attribute`: the text by which those of a span are filtered. */
+export type TraceSearch = { readonly [name in (typeof TRACE_STATES)[number]]?: string };
 
 export const traceRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces/$traceId",
-  validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, ["span", "show", "search", "only", "kind", "make"]),
+  validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, TRACE_STATES),
   // Not awaited: the page shows what it waits for, and asks again for what failed.
   loader: ({ params }) => void queryClient.ensureQueryData(traceQuery(params.traceId)).catch(() => null),
   component: lazyPage(() => import("./pages/trace"), "TracePage"),

@@ -3,10 +3,10 @@
 import json
 import time
 import urllib.parse
-import urllib.request
 
 import pytest
 from tests.e2e.conftest import noting_page
+from tests.e2e.trace_spans import call, send, span
 from tests.server.server_process import Process
 
 MARKUP = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>'
@@ -17,47 +17,6 @@ START = 1_795_385_321_930_417_205
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 WIDE = 2_300
 """Spans of the large trace: more than the detail of a trace has."""
-
-
-def call(server, method, path, body=None):
-    content = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"{server}/api/v1{path}",
-        method=method,
-        data=content,
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=120) as reply:
-        return json.load(reply)
-
-
-_KINDS = {str: "stringValue", int: "intValue", float: "doubleValue"}
-
-
-def span(trace, number, parent, name, start, end, error=None, **attributes):
-    return {
-        "traceId": trace * 32,
-        "spanId": f"{number:016x}",
-        **({} if parent is None else {"parentSpanId": f"{parent:016x}"}),
-        "name": name,
-        "startTimeUnixNano": str(start),
-        "endTimeUnixNano": str(end),
-        "attributes": [
-            {"key": key.replace("__", "."), "value": {_KINDS[type(value)]: value}}
-            for key, value in attributes.items()
-        ],
-        **({} if error is None else {"status": {"code": 2, "message": error}}),
-    }
-
-
-def send(server, spans):
-    resource = {"attributes": [{"key": "dokimos.project", "value": {"stringValue": PROJECT}}]}
-    call(
-        server,
-        "POST",
-        "/traces",
-        {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]},
-    )
 
 
 def small_trace(now):
@@ -88,15 +47,15 @@ def server(tmp_path_factory):
 def ids(server):
     """What the server holds: a trace that failed, one of many spans, a rule that is off, an alert."""
     now = time.time_ns() // 1000 * 1000 + 205
-    send(server, small_trace(now))
-    send(server, [span("b", 1, None, "second", now, now + 10**9, input="And by name?", output="Yes.",
+    send(server, PROJECT, small_trace(now))
+    send(server, PROJECT, [span("b", 1, None, "second", now, now + 10**9, input="And by name?", output="Yes.",
                        session__id=SESSION, gen_ai__usage__input_tokens=1200, gen_ai__usage__output_tokens=34,
                        gen_ai__usage__cost=0.0021)])  # fmt: skip
     children = [
         span("c", place, max(1, place // 8), f"step {place}", now, now + place, *(["boom"] * (place == WIDE)))
         for place in range(2, WIDE + 1)
     ]
-    send(server, [span("c", 1, None, "many", now, now + 10**9), *children])
+    send(server, PROJECT, [span("c", 1, None, "many", now, now + 10**9), *children])
     project = next(one["id"] for one in call(server, "GET", "/projects") if one["name"] == PROJECT)
     rule = call(server, "POST", f"/projects/{project}/trace-eval-rules", {
         "name": MARKUP, "enabled": False, "matchType": "SPAN_NAME", "matchValue": "answer",
@@ -185,7 +144,7 @@ def test_a_live_tail_shows_what_comes_while_it_is_open(visit, server, ids):
     page = visit("/traces?live=true&search=unheard")
     page.get_by_text("Nothing has come yet").wait_for()
 
-    send(server, [span("d", 1, None, "unheard of", ids["start"], ids["start"] + 1)])
+    send(server, PROJECT, [span("d", 1, None, "unheard of", ids["start"], ids["start"] + 1)])
 
     page.locator(".rows .row").get_by_text("unheard of").wait_for()
     assert page.locator(".rows .row").count() == 1

@@ -21,6 +21,7 @@ from tests.server.alert_traces import (
 from tests.server.eval_rules import RULES, add_rule, connect, contains, project_of
 
 from dokimos.server import ServerSettings
+from dokimos.server._api.trace_alerts import trace_alert_routes
 from dokimos.server._db.clock import HOUR, MINUTE, format_time
 from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._db.trace_alert_tables import TRACE_ALERT_FIRINGS, TRACE_ALERTS
@@ -191,7 +192,9 @@ def _check_that_it_fires(api, project, receiver):
     assert next(point for point in history if point["evidence"] >= point["needed"])["at"] == firing["firedAt"]
 
 
-def test_an_acknowledged_alert_watches_again_against_the_same_reference_or_a_new_baseline(api, project):
+def test_an_acknowledged_alert_watches_again_against_the_same_reference_or_a_new_baseline(
+    api, project, monkeypatch
+):
     alert = add_alert(api, project, baseline={"count": 100})["id"]
     path = f"{ALERTS.format(project)}/{alert}"
     assert api.post(f"{path}/acknowledge").status_code == 409
@@ -217,6 +220,9 @@ def test_an_acknowledged_alert_watches_again_against_the_same_reference_or_a_new
     latest, first = api.get(f"{path}/firings").json()
     assert first["note"] == "a provider was down"
     assert first["acknowledgedBy"] == latest["acknowledgedBy"] == "system"
+    assert first["acknowledgedByName"] is None
+    monkeypatch.setattr(trace_alert_routes, "names_of_authors", lambda *_: {"system": "Ann"})
+    assert api.get(f"{path}/firings").json()[0]["acknowledgedByName"] == "Ann"
     assert first["endedAt"] < latest["endedAt"]
     assert latest["reference"] == first["reference"] < 0.2
 

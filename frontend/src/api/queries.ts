@@ -131,6 +131,24 @@ export const itemByIdQuery = (run: string | null, id: string | null) =>
     enabled: run !== null && id !== null,
   });
 
+export interface ItemPlace {
+  readonly runId: string;
+  /** The id of the item, or else its place in the run. */
+  readonly itemId?: string;
+  readonly ordinal?: number;
+  readonly repetition?: number;
+}
+
+/** An item of a run with the run. */
+export const itemOfRunQuery = ({ runId, itemId, ordinal, repetition }: ItemPlace) =>
+  queryOptions({
+    queryKey: ["item-of-run", runId, itemId, ordinal, repetition],
+    queryFn: async ({ signal }) => {
+      const run = await get<Run>(`/runs/${encodeURIComponent(runId)}`, { itemId, ordinal, size: 500 }, signal);
+      return { run, item: run.items.content.find((one) => itemId !== undefined || one.repetition === repetition) ?? null };
+    },
+  });
+
 /** What pairs and slices the items of a run. */
 export const itemAttributesQuery = (run: string, version: string) =>
   queryOptions({

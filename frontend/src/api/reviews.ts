@@ -1,5 +1,6 @@
 /** What the review queue asks for and changes. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { readUnseen } from "../lib/queue-pages";
 import { tellTabs } from "../lib/tabs";
 import { noteVerdict } from "../lib/verdicts";
 import { change, get } from "./client";
@@ -30,7 +31,8 @@ export interface QueueFilter {
   readonly order?: "oldest";
 }
 
-type Place = { readonly after: string } | { readonly page: number };
+/** Where the next page begins: behind an item, or with those of the ranked queue that were not shown yet. */
+type Place = { readonly after: string } | { readonly shown: readonly string[] };
 
 function toQuery(filter: QueueFilter) {
   const { project, order, ...rest } = filter;
@@ -41,13 +43,16 @@ function toQuery(filter: QueueFilter) {
 export const queueQuery = (filter: QueueFilter) =>
   infiniteQueryOptions({
     queryKey: ["review-queue", filter],
-    queryFn: ({ pageParam, signal }) =>
-      get<QueuePage>("/review-queue", { ...toQuery(filter), size: PAGE, ...pageParam }, signal),
-    initialPageParam: { page: 0 } as Place,
+    queryFn: ({ pageParam, signal }) => {
+      const read = (place: { readonly after: string } | { readonly page: number }) =>
+        get<QueuePage>("/review-queue", { ...toQuery(filter), size: PAGE, ...place }, signal);
+      return "after" in pageParam ? read(pageParam) : readUnseen((page) => read({ page }), pageParam.shown);
+    },
+    initialPageParam: { shown: [] } as Place,
     getNextPageParam: (last: QueuePage, pages: readonly QueuePage[]): Place | null => {
       const end = last.content.at(-1);
       if (last.last || end === undefined) return null;
-      return filter.order === "oldest" ? { after: end.itemId } : { page: pages.length };
+      return filter.order === "oldest" ? { after: end.itemId } : { shown: pages.flatMap((page) => page.content.map((one) => one.itemId)) };
     },
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,

@@ -1200,6 +1200,8 @@ export interface components {
             acknowledgedAt: string | null;
             /** Acknowledgedby */
             acknowledgedBy: string | null;
+            /** Acknowledgedbyname */
+            acknowledgedByName: string | null;
             /** Note */
             note: string | null;
         };

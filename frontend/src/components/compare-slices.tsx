@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import type { Run } from "../api/queries";
 import { count, cut, points, rate, shown } from "../lib/format";
 import { type Pairing, sliceItems } from "../lib/pairing";
+import { SliceKey, SliceTable } from "./slice-table";
 
 const route = getRouteApi("/experiments/$experimentId/runs/$runId/diff");
 
@@ -20,49 +21,38 @@ export function Slices({ pairing, runs }: { pairing: Pairing; runs: readonly Run
     <section>
       <div className="sec">
         <h2>Where it changed</h2>
-        <label className="label">
-          by{" "}
-          <select className="field" value={name} onChange={(event) => choose({ slice: event.target.value })}>
-            {names.map((one) => <option key={one} value={one}>{shown(one)}</option>)}
-          </select>
-        </label>
+        <SliceKey names={names} name={name} onChoose={(slice) => choose({ slice })} />
         <span className="label">
           items that every run judged{runs.length === 2 && "; in brackets the 95 % interval"}
           {slices.length > 5 && `; of ${count(slices.length)} slices some differ by chance`}
         </span>
       </div>
       <div className="panel">
-        <table>
-          <thead>
-            <tr>
-              <th>{shown(name)}</th>
-              <th className="num">n</th>
+        <SliceTable
+          name={name}
+          slices={slices}
+          chosen={search.slice === name ? search.value : undefined}
+          onChoose={(value) => choose({ slice: name, value })}
+          head={
+            <>
               {runs.map((run, index) => (
                 <th key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>
               ))}
               {runs.length === 2 && <th className="num hide-s">Change, in points</th>}
-            </tr>
-          </thead>
-          <tbody>
-            {slices.map((slice) => (
-              <tr key={slice.value} className={search.slice === name && search.value === slice.value ? "on" : ""}>
-                <th scope="row">
-                  <button type="button" className="plain link" onClick={() => choose({ slice: name, value: slice.value })}>
-                    {shown(cut(slice.value, 80)) || "(empty)"}
-                  </button>
-                </th>
-                <td className="num none">{count(slice.n)}</td>
-                {slice.rates.map((one, index) => (
-                  <td key={runs[index]?.id} className="num">
-                    {rate(one)}
-                    {runs.length > 2 && <ChangeWord change={slice.changes[index] ?? null} />}
-                  </td>
-                ))}
-                {runs.length === 2 && <td className="num hide-s"><ChangeWord change={slice.changes[1] ?? null} withInterval /></td>}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+            </>
+          }
+          cells={(slice) => (
+            <>
+              {slice.rates.map((one, index) => (
+                <td key={runs[index]?.id} className="num">
+                  {rate(one)}
+                  {runs.length > 2 && <ChangeWord change={slice.changes[index] ?? null} />}
+                </td>
+              ))}
+              {runs.length === 2 && <td className="num hide-s"><ChangeWord change={slice.changes[1] ?? null} withInterval /></td>}
+            </>
+          )}
+        />
       </div>
     </section>
   );

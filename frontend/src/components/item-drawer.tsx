@@ -1,12 +1,13 @@
 /** One item whole: why it passed or failed, what was said, retrieved and called. */
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type EvalResult, type Item, type Run, itemsQuery } from "../api/queries";
 import { cost, count, duration, score, shown, textOf } from "../lib/format";
 import { giveReview, undoReview } from "../api/reviews";
 import { mayWrite, sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
-import { commandOf, errorsOf, nameOf, outcomeOfResult } from "../lib/items";
+import { commandOf, errorsOf, nameOf, outcomeOfResult, traceOf } from "../lib/items";
 import { compareWords } from "../lib/words";
 import { Failure, Loading, Sign, State, Text } from "./bits";
 import { Drawer } from "./drawer";
@@ -50,7 +51,7 @@ export function ItemDrawer({ run, place, version, onClose, onStep }: Props) {
       {query.isSuccess && item === undefined && (
         <State title="This item is not in the run"><p>It may have been replaced, or the address is cut off.</p></State>
       )}
-      {item !== undefined && <ItemBody item={item} />}
+      {item !== undefined && <ItemBody run={run} item={item} />}
     </Drawer>
   );
 }
@@ -62,7 +63,8 @@ function outcomeOf(item: Item) {
   return verdicts.every((result) => result.success) ? "pass" : "fail";
 }
 
-function ItemBody({ item }: { item: Item }) {
+function ItemBody({ run, item }: { run: Run; item: Item }) {
+  const trace = traceOf(item);
   return (
     <>
       {errorsOf(item).map((one, index) => (
@@ -89,6 +91,18 @@ function ItemBody({ item }: { item: Item }) {
         <span>{cost(item.costUsd)}</span>
         {item.tokensIn !== null && <span>{count(item.tokensIn)} tokens in, {count(item.tokensOut ?? 0)} out</span>}
         <span>item {item.ordinal}, repetition {item.repetition}</span>
+        {trace !== null && (
+          <span>
+            <Link
+              className="link"
+              to="/traces/$traceId"
+              params={{ traceId: trace.traceId }}
+              search={{ ...(trace.spanId !== null && { span: trace.spanId }), run: run.id, item: `${item.ordinal}.${item.repetition}` }}
+            >
+              {trace.spanId === null ? "its trace" : "its span in the trace"}
+            </Link>
+          </span>
+        )}
       </p>
       {item.annotation?.note != null && <><h3>Note of a reviewer</h3><Text>{item.annotation.note}</Text></>}
       <details>

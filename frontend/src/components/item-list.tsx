@@ -2,19 +2,21 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
-import { type Item, type Run, itemAttributesQuery, itemsQuery, outlineQuery } from "../api/queries";
-import { count, cut, duration, score, shown, textOf } from "../lib/format";
+import { type KeyboardEvent, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { type Run, itemAttributesQuery, itemsQuery, outlineQuery } from "../api/queries";
+import { count, cut, shown } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { usePrinting } from "../lib/printing";
-import { nameOf } from "../lib/items";
+import { type Look, heightOf } from "../lib/item-columns";
 import { type Column, type Counts, type Order, type Outcome, type Outline, chooseScored, placeOf, readOutline, select } from "../lib/outline";
-import { Failure, SearchField, Sign, State } from "./bits";
+import { Failure, SearchField, State } from "./bits";
+import { ItemExport } from "./item-export";
+import { ItemLook, useItemLook } from "./item-look";
+import { ItemRow } from "./item-row";
 import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SavedViews } from "./saved-views";
 
 const route = getRouteApi("/runs/$runId");
-const ROW = 76;
 const BLOCK = 50;
 const SETTLED_MS = 60;
 const MOST_SCORES_IN_ROW = 4;
@@ -64,6 +66,7 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
   };
   const scored = useMemo(() => chooseScored(outline, [search.evaluator, scoreOf ?? undefined]), [outline, search.evaluator, scoreOf]);
   const columns = useMemo(() => scored.slice(0, MOST_SCORES_IN_ROW), [scored]);
+  const look = useItemLook(search);
   const [areAllShown, setAreAllShown] = useState(false);
   const failing = outline.columns.filter((one) => one.outcomes.includes("f"));
   const toggle = <T,>(now: T | undefined, one: T) => (now === one ? undefined : one);
@@ -71,7 +74,7 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
     <section>
       <div className="sec"><h2>Items</h2><span className="label">
           {count(positions.length)} of {count(outline.size)}
-          {columns.length < scored.length && ` · scores of ${count(columns.length)} of ${count(scored.length)} evaluators; the one that filters or sorts comes first`}
+          {look.parts.includes("scores") && columns.length < scored.length && ` · scores of ${count(columns.length)} of ${count(scored.length)} evaluators; the one that filters or sorts comes first`}
         </span></div>
       <div className="bar">
         <SearchField
@@ -94,6 +97,8 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
           ))}
         </select>
         {scoreOf !== null && <ScoreRange key={scoreOf} low={search.low} high={search.high} onChange={change} />}
+        <ItemLook look={look} onChange={change} />
+        <ItemExport runId={run.id} search={search} listed={positions.length} all={outline.size} />
       </div>
       <div className="bar" role="group" aria-label="Filters">
         {CHIPS.filter(([outcome]) => counts[outcome] > 0).map(([outcome, label]) => (
@@ -132,7 +137,7 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
         ) : positions.length === 0 ? (
           <State title="No item is found"><p>Other filters or another search may find some.</p></State>
         ) : (
-          <Rows run={run} outline={outline} columns={columns} version={version} positions={positions} current={search.item} onOpen={onOpen} />
+          <Rows run={run} outline={outline} columns={columns} version={version} positions={positions} look={look} current={search.item} onOpen={onOpen} />
         )}
       </div>
     </section>
@@ -162,19 +167,22 @@ interface RowsProps {
   readonly columns: readonly Column[];
   readonly version: string;
   readonly positions: readonly number[];
+  readonly look: Look;
   readonly current: string | undefined;
   readonly onOpen: (place: string) => void;
 }
 
-function Rows({ run, outline, columns, version, positions, current, onOpen }: RowsProps) {
+function Rows({ run, outline, columns, version, positions, look, current, onOpen }: RowsProps) {
+  const height = heightOf(look);
   const box = useRef<HTMLDivElement>(null);
   const isPrinting = usePrinting();
   const list = useVirtualizer({
     count: positions.length,
     getScrollElement: () => box.current,
-    estimateSize: () => ROW,
+    estimateSize: () => height,
     overscan: isPrinting ? ROWS_ON_PAPER : 8,
   });
+  useEffect(() => list.measure(), [height, list]);
   const rows = list.getVirtualItems();
   const first = Math.floor((rows[0]?.index ?? 0) / BLOCK);
   const last = Math.floor((rows.at(-1)?.index ?? 0) / BLOCK);
@@ -211,7 +219,7 @@ function Rows({ run, outline, columns, version, positions, current, onOpen }: Ro
             const place = placeOf(outline, position);
             if (isPrinting && !items.has(place)) return null; // too late to read it
             return (
-              <Row
+              <ItemRow
                 key={row.key}
                 index={row.index}
                 start={row.start}
@@ -219,6 +227,7 @@ function Rows({ run, outline, columns, version, positions, current, onOpen }: Ro
                 outline={outline}
                 columns={columns}
                 item={items.get(place)}
+                look={look}
                 isCurrent={current === place}
                 onOpen={onOpen}
               />
@@ -231,41 +240,6 @@ function Rows({ run, outline, columns, version, positions, current, onOpen }: Ro
   );
 }
 
-interface RowProps {
-  readonly index: number;
-  readonly start: number;
-  readonly position: number;
-  readonly outline: Outline;
-  readonly columns: readonly Column[];
-  readonly item: Item | undefined;
-  readonly isCurrent: boolean;
-  readonly onOpen: (place: string) => void;
-}
-
-const Row = memo(function Row({ index, start, position, outline, columns, item, isCurrent, onOpen }: RowProps) {
-  return (
-    <button
-      type="button"
-      data-index={index}
-      className={isCurrent ? "row on" : "row"}
-      style={{ transform: `translateY(${start}px)` }}
-      onClick={() => onOpen(placeOf(outline, position))}
-    >
-      <Sign outcome={outline.outcomes[position] ?? "none"} />
-      <Said item={item} ordinal={outline.ordinals[position] ?? 0} />
-      <span className="scores">
-        {columns.map((column) => (
-          <span key={column.name} className="score">
-            <span className={column.outcomes[position] === "f" ? "fail" : ""}>{score(column.scores[position])}</span>
-            <span className="sub">{shown(column.name)}</span>
-          </span>
-        ))}
-      </span>
-      <span className="num muted">{duration(outline.latencies[position])}</span>
-    </button>
-  );
-});
-
 /** Whether a value has stood for a while. */
 function useIsSettled(value: string, milliseconds: number): boolean {
   const [settled, setSettled] = useState(value);
@@ -275,24 +249,4 @@ function useIsSettled(value: string, milliseconds: number): boolean {
     return () => clearTimeout(timer);
   }, [value, settled, milliseconds]);
   return value === settled;
-}
-
-function Said({ item, ordinal }: { item: Item | undefined; ordinal: number }) {
-  if (item === undefined) return <span className="muted">#{ordinal} …</span>;
-  const wanted = textOf(item.expectedOutput);
-  return (
-    <span>
-      <span className="cut"><span className="mono muted">{shown(nameOf(item))}</span> <bdi>{shown(cut(textOf(item.input), 240))}</bdi></span>
-      <span className="said">
-        <span className="label">got</span>
-        <span className="cut" dir="auto">{shown(cut(item.error ?? textOf(item.actualOutput), 240))}</span>
-      </span>
-      {wanted !== "" && (
-        <span className="said muted">
-          <span className="label">want</span>
-          <span className="cut" dir="auto">{shown(cut(wanted, 240))}</span>
-        </span>
-      )}
-    </span>
-  );
 }

@@ -4,10 +4,11 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { type Run, itemAttributesQuery } from "../api/queries";
 import { RateBar } from "../charts/charts";
-import { count, cut, plural, rate, shown } from "../lib/format";
+import { plural, rate } from "../lib/format";
 import type { Outline } from "../lib/outline";
 import { pairRuns, sliceItems } from "../lib/pairing";
 import { Failure, Loading } from "./bits";
+import { SliceKey, SliceTable } from "./slice-table";
 
 const route = getRouteApi("/runs/$runId");
 
@@ -44,40 +45,26 @@ function Slices({ run, outline, version }: Props) {
   if (attributes.isPending) return <Loading />;
   if (attributes.isLoadingError) return <Failure error={attributes.error} retry={() => void attributes.refetch()} />;
   if (name === undefined) return <p className="muted">No key of the items’ metadata has few values, such as a topic.</p>;
+  const chosen = search.slice === name ? search.value : undefined;
   const choose = (next: { slice: string; value?: string }) =>
     void navigate({ search: ({ slice: _, value: __, ...rest }) => ({ ...rest, ...next }), replace: true, resetScroll: false });
   return (
     <>
       <div className="bar spaced-top">
-        <label className="label">
-          by{" "}
-          <select className="field" value={name} onChange={(event) => choose({ slice: event.target.value })}>
-            {names.map((one) => <option key={one} value={one}>{shown(one)}</option>)}
-          </select>
-        </label>
+        <SliceKey names={names} name={name} onChoose={(slice) => choose({ slice })} />
         <span className="label">the lowest first, of the judged items; errors count as not passed{slices.length > 5 && `; of ${plural(slices.length, "value")} some differ by chance`}</span>
       </div>
       <div className="panel gap">
-        <table>
-          <thead><tr><th>{shown(name)}</th><th className="num">n</th><th className="num">Pass rate</th><th className="hide-s">95 % interval</th></tr></thead>
-          <tbody>
-            {slices.map((slice) => {
-              const isChosen = search.slice === name && search.value === slice.value;
-              return (
-                <tr key={slice.value} className={isChosen ? "on" : ""}>
-                  <th scope="row">
-                    <button type="button" className="plain link" aria-pressed={isChosen} onClick={() => choose({ slice: name, ...(isChosen ? {} : { value: slice.value }) })}>
-                      {shown(cut(slice.value, 80)) || "(empty)"}
-                    </button>
-                  </th>
-                  <td className="num none">{count(slice.n)}</td>
-                  <td className="num">{rate(slice.rates[0])}</td>
-                  <td className="hide-s"><RateBar passed={(slice.rates[0] ?? 0) * slice.n} judged={slice.n} /></td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
+        <SliceTable
+          name={name}
+          slices={slices}
+          chosen={chosen}
+          onChoose={(value) => choose({ slice: name, ...(value === chosen ? {} : { value }) })}
+          head={<><th className="num">Pass rate</th><th className="hide-s">95 % interval</th></>}
+          cells={({ rates, n }) => (
+            <><td className="num">{rate(rates[0])}</td><td className="hide-s"><RateBar passed={(rates[0] ?? 0) * n} judged={n} /></td></>
+          )}
+        />
       </div>
     </>
   );

@@ -2,8 +2,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { type EvalJob, type SpanDetails, spanQuery } from "../api/traces";
 import { cost, count, duration, shown, textOf } from "../lib/format";
-import { isFailed, offsetOf, retrievedChunks } from "../lib/spans";
-import { Failure, Loading, Text } from "./bits";
+import { filterAttributes, isFailed, offsetOf, retrievedChunks } from "../lib/spans";
+import { Failure, Loading, SearchField, Text } from "./bits";
 import { Drawer } from "./drawer";
 import { Judgement } from "./trace-bits";
 
@@ -14,9 +14,12 @@ interface Props {
   readonly onClose: () => void;
   readonly onMake: () => void;
   readonly onStep: (step: number) => void;
+  /** By what the attributes are filtered; it stays from span to span. */
+  readonly filter: string;
+  readonly onFilter: (text: string) => void;
 }
 
-export function SpanDrawer({ trace, spanId, start, onClose, onMake, onStep }: Props) {
+export function SpanDrawer({ trace, spanId, start, onClose, onMake, onStep, filter, onFilter }: Props) {
   const query = useQuery(spanQuery(trace, spanId));
   const span = query.data;
   return (
@@ -42,14 +45,16 @@ export function SpanDrawer({ trace, spanId, start, onClose, onMake, onStep }: Pr
     >
       {query.isPending && <Loading />}
       {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
-      {span !== undefined && <SpanBody span={span} start={start} />}
+      {span !== undefined && <SpanBody span={span} start={start} filter={filter} onFilter={onFilter} />}
     </Drawer>
   );
 }
 
 const TOOL = ["gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"] as const;
 
-function SpanBody({ span, start }: { span: SpanDetails; start: string | null }) {
+type BodyProps = Pick<Props, "start" | "filter" | "onFilter"> & { readonly span: SpanDetails };
+
+function SpanBody({ span, start, filter, onFilter }: BodyProps) {
   const jobs = span.evalJobs as unknown as readonly EvalJob[];
   const chunks = retrievedChunks(span.attributes);
   const isTool = span.attributes[TOOL[0]] !== undefined;
@@ -88,8 +93,7 @@ function SpanBody({ span, start }: { span: SpanDetails; start: string | null }) 
       )}
       <h3>Facts</h3>
       <Pairs values={factsOf(span, start)} />
-      <h3>Attributes {count(Object.keys(span.attributes).length)}</h3>
-      <Pairs values={Object.entries(span.attributes)} />
+      <Attributes attributes={span.attributes} filter={filter} onFilter={onFilter} />
       {span.droppedAttributesCount > 0 && <p className="label">{count(span.droppedAttributesCount)} more were dropped before they were sent.</p>}
       {span.events.length > 0 && (
         <details open={isFailed(span)}>
@@ -107,6 +111,22 @@ function SpanBody({ span, start }: { span: SpanDetails; start: string | null }) 
         <summary>Resource and scope</summary>
         <Text>{JSON.stringify({ resource: span.resource, scope: span.scope, traceState: span.traceState, flags: span.flags }, null, 2)}</Text>
       </details>
+    </>
+  );
+}
+
+const FEW = 6;
+
+function Attributes({ attributes, filter, onFilter }: Pick<Props, "filter" | "onFilter"> & Pick<SpanDetails, "attributes">) {
+  const all = Object.keys(attributes).length;
+  const found = filterAttributes(attributes, filter);
+  return (
+    <>
+      <h3>Attributes <span role="status">{filter === "" ? count(all) : `${count(found.length)} of ${count(all)}`}</span></h3>
+      {(all > FEW || filter !== "") && (
+        <div className="bar spaced"><SearchField label="Search attributes" placeholder="Search in names and values" text={filter} onSearch={onFilter} /></div>
+      )}
+      {found.length === 0 && all > 0 ? <p className="muted">No attribute of this span has that.</p> : <Pairs values={found} />}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Item } from "../api/queries";
-import { commandOf, errorsOf, nameOf } from "./items";
+import { commandOf, errorsOf, nameOf, readPlace, traceOf } from "./items";
 
 const ITEM: Item = {
   id: "1", input: {}, expectedOutput: null, actualOutput: {}, metadata: null, evalResults: [], createdAt: "", datasetItemId: null,
@@ -45,4 +45,13 @@ describe("commandOf", () => {
     expect(commandOf(own({ id: "a" }), { command: ["pytest"] })).toBeNull();
     expect(commandOf(own({ id: "a" }), null)).toBeNull();
   });
+});
+
+test("an item names its trace under either name, and nothing else is taken for one", () => {
+  const [traceId, spanId] = ["4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"];
+  expect(traceOf({ metadata: { traceId, spanId } })).toEqual({ traceId, spanId });
+  expect(traceOf({ metadata: { source: { traceId, spanId: "../x" } } })).toEqual({ traceId, spanId: null });
+  expect(traceOf({ metadata: { traceId: "javascript:alert(1)" } })).toBeNull();
+  expect(traceOf({ metadata: null })).toBeNull();
+  expect([readPlace("3.1"), readPlace("3"), readPlace("x")]).toEqual([{ ordinal: 3, repetition: 1 }, { ordinal: 3, repetition: 0 }, null]);
 });

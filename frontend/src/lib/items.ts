@@ -17,6 +17,27 @@ function record(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 }
 
+/** An ordinal and a repetition, as `3.0`; null for another text. */
+export function readPlace(place: string): { ordinal: number; repetition: number } | null {
+  const match = /^(\d{1,15})(?:\.(\d{1,15}))?$/.exec(place);
+  return match === null ? null : { ordinal: Number(match[1]), repetition: Number(match[2] ?? 0) };
+}
+
+export interface TracePlace {
+  readonly traceId: string;
+  readonly spanId: string | null;
+}
+
+/** The trace that an item was made of: `to_examples` and the server's promotions name it in the metadata. */
+export function traceOf(item: Pick<Item, "metadata">): TracePlace | null {
+  for (const place of [item.metadata ?? {}, record(item.metadata?.["source"])]) {
+    const { traceId, spanId } = place;
+    if (typeof traceId !== "string" || !/^[\da-f]{32}$/i.test(traceId)) continue;
+    return { traceId, spanId: typeof spanId === "string" && /^[\da-f]{16}$/i.test(spanId) ? spanId : null };
+  }
+  return null;
+}
+
 export interface ItemError {
   /** The evaluator that failed; null where the application did. */
   readonly evaluator: string | null;

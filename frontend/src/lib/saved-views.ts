@@ -31,7 +31,7 @@ const OUTCOMES = ["pass", "fail", "error", "none"];
 /** What the filters of each page are called, with their values where those are few: a view may be of another version. */
 const KNOWN: Record<Area, { readonly [name: string]: readonly string[] | null }> = {
   runs: { search: ANY, status: ANY, branch: ANY, tag: ANY, sort: ANY, columns: ANY },
-  items: { search: ANY, outcome: OUTCOMES, evaluator: ANY, order: ANY, low: ANY, high: ANY, slice: ANY, value: ANY },
+  items: { search: ANY, outcome: OUTCOMES, evaluator: ANY, order: ANY, low: ANY, high: ANY, slice: ANY, value: ANY, columns: ANY, rows: ["low", "usual", "high"] },
   traces: {
     search: ANY, project: ANY, period: ["1h", "24h", "7d", "30d"], live: ["true"], filters: ["open"], from: ANY, to: ANY, status: ["ok", "error"],
     sort: ["createdAt,asc", "startTime,desc", "duration,desc", "cost,desc", "tokens,desc", "score,asc"],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readMessages } from "../components/talk";
 import { readTexts } from "../trace-routes";
 import { type EvalJob, type SpanSummary, startOf } from "../api/traces";
-import { buildTree, chooseRows, countKindsOfSpans, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
+import { buildTree, chooseRows, countKindsOfSpans, filterAttributes, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
 
 const START = 1_795_385_321_930_417_205n;
 
@@ -112,4 +112,14 @@ describe("addresses", () => {
     expect(startOf("24h", Date.UTC(2026, 10, 28))).toBe("2026-11-27T00:00:00.000Z");
     expect(startOf("never")).toBeNull();
   });
+});
+
+it("attributes are found by their names and by what they hold", () => {
+  const attributes = { "gen_ai.request.model": "gpt-5", "retrieval.documents": [{ id: "Orders.md" }], "http.status": 504 };
+  const find = (text: string) => filterAttributes(attributes, text).map(([name]) => name);
+  expect(find("orders")).toEqual(["retrieval.documents"]);
+  expect(find(" GEN_AI gpt ")).toEqual(["gen_ai.request.model"]);
+  expect(find("504")).toEqual(["http.status"]);
+  expect(find("").length).toBe(3);
+  expect(find("nothing")).toEqual([]);
 });

@@ -138,6 +138,15 @@ function hasWords(span: SpanSummary, words: readonly string[]): boolean {
   return words.every((word) => all.includes(word));
 }
 
+/** The attributes whose names or values have all words of a text. */
+export function filterAttributes(attributes: Readonly<Record<string, unknown>>, text: string): [string, unknown][] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return Object.entries(attributes).filter(([name, value]) => {
+    const all = `${name}\n${typeof value === "string" ? value : (JSON.stringify(value) ?? "")}`.toLowerCase();
+    return words.every((word) => all.includes(word));
+  });
+}
+
 /** What a rule said; a job that waits, or is tried again after an error, has said nothing yet. */
 export function outcomeOfJob(job: EvalJob): "pass" | "fail" | "error" | "none" {
   if (job.success === true) return "pass";

@@ -207,7 +207,7 @@ interface Decision {
 function decisionsOf(alert: TraceAlert, firings: readonly Firing[]): Decision[] {
   const found: Decision[] = firings.flatMap((one) => [
     { at: one.firedAt, sign: "fail", text: "✗ fired", more: one.reason },
-    ...(one.acknowledgedAt === null ? [] : [{ at: one.acknowledgedAt, sign: "none", text: `– acknowledged${one.acknowledgedBy === null ? "" : ` by ${one.acknowledgedBy}`}`, more: one.note }]),
+    ...(one.acknowledgedAt === null ? [] : [{ at: one.acknowledgedAt, sign: "none", text: `– acknowledged${one.acknowledgedBy === null ? "" : ` by ${one.acknowledgedByName ?? one.acknowledgedBy}`}`, more: one.note }]),
     ...(one.endedAt === null || one.endedAt === one.acknowledgedAt ? [] : [{ at: one.endedAt, sign: "pass", text: "✓ ended", more: null }]),
   ]);
   found.push({ at: alert.createdAt, sign: "none", text: "– the watch began", more: null });

@@ -4,13 +4,16 @@ import { Link, getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo } from "react";
 import { apiPath } from "../api/client";
 import { type EvalJob, type TraceDetails, spansQuery, traceQuery } from "../api/traces";
+import { AgentGraph } from "../components/agent-graph";
 import { Failure, Loading, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { SpanDrawer } from "../components/span-drawer";
 import { Talk } from "../components/talk";
 import { MakeItem, TraceReview } from "../components/trace-actions";
 import { Judgement } from "../components/trace-bits";
+import { TraceItems } from "../components/trace-items";
 import { Waterfall } from "../components/waterfall";
+import { buildGraph } from "../lib/agent-graph";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
 import { buildTree, bySpan, isWaiting, outcomeOfJob } from "../lib/spans";
 import type { TraceSearch } from "../trace-routes";
@@ -24,6 +27,8 @@ export function TracePage() {
   if (trace.isLoadingError) return <Failure error={trace.error} retry={() => void trace.refetch()} />;
   return <Body trace={trace.data} />;
 }
+
+const VIEWS = { waterfall: "Waterfall", talk: "Conversation", graph: "Graph" } as const;
 
 function Body({ trace }: { trace: TraceDetails }) {
   const search = route.useSearch();
@@ -45,10 +50,12 @@ function Body({ trace }: { trace: TraceDetails }) {
     if (next !== undefined) change({ span: next.span.spanId });
   };
   const making = search.make;
-  const isTalk = search.show === "talk";
+  const graph = useMemo(() => buildGraph(tree), [tree]);
+  const hasGraph = graph.nodes.length > 1;
+  const show = search.show === "talk" || (search.show === "graph" && hasGraph) ? search.show : "waterfall";
   return (
     <>
-      <Head trace={trace} isMaking={making !== undefined} onMake={() => change({ make: "trace", span: undefined })} />
+      <Head trace={trace} search={search} isMaking={making !== undefined} onMake={() => change({ make: "trace", span: undefined })} />
       <VerdictLine trace={trace} jobs={jobs} />
       {making !== undefined && making !== "" && (
         <MakeItem
@@ -61,13 +68,18 @@ function Body({ trace }: { trace: TraceDetails }) {
       )}
       <section>
         <div className="sec">
-          <h2>{isTalk ? "Conversation" : "Waterfall"}</h2>
+          <h2>{VIEWS[show]}</h2>
           <span className="bar right">
-            <button type="button" className="chip" aria-pressed={!isTalk} onClick={() => change({ show: undefined })}>Waterfall</button>
-            <button type="button" className="chip" aria-pressed={isTalk} onClick={() => change({ show: "talk" })}>Conversation</button>
+            {(["waterfall", "talk", "graph"] as const).map((view) => (view !== "graph" || hasGraph) && (
+              <button key={view} type="button" className="chip" aria-pressed={show === view} onClick={() => change({ show: view === "waterfall" ? undefined : view })}>
+                {VIEWS[view]}
+              </button>
+            ))}
           </span>
         </div>
-        {isTalk ? <div className="panel pad"><Talk trace={trace.id} /></div> : (
+        {show === "talk" && <div className="panel pad"><Talk trace={trace.id} /></div>}
+        {show === "graph" && <AgentGraph graph={graph} onShow={(kind, name) => change({ show: undefined, kind, search: name }, false)} />}
+        {show === "waterfall" && (
           <Waterfall
             tree={tree}
             results={results}
@@ -81,7 +93,7 @@ function Body({ trace }: { trace: TraceDetails }) {
             onOpen={(span) => change({ span }, search.span !== undefined)}
           />
         )}
-        {isReading && !isTalk && <p className="progress-note" role="status">{count(spans.length)} of {plural(trace.spanCount, "span")} read …</p>}
+        {isReading && show !== "talk" && <p className="progress-note" role="status">{count(spans.length)} of {plural(trace.spanCount, "span")} read …</p>}
         {failure !== null && <p className="callout warn" role="alert">! Only {count(spans.length)} of {plural(trace.spanCount, "span")} could be read. {failure}</p>}
         {!isReading && failure === null && spans.length < trace.spanCount && (
           <p className="callout">The first {plural(spans.length, "span")} of {count(trace.spanCount)} are shown; the download has all.</p>
@@ -111,6 +123,8 @@ function Body({ trace }: { trace: TraceDetails }) {
           onClose={() => change({ span: undefined })}
           onMake={() => change({ make: search.span, span: undefined })}
           onStep={step}
+          filter={search.attribute ?? ""}
+          onFilter={(attribute) => change({ attribute })}
         />
       )}
     </>
@@ -133,7 +147,14 @@ function useSpans(trace: TraceDetails) {
   return { spans, failure, isReading: isLarge && failure === null && (isFetching || hasNextPage) };
 }
 
-function Head({ trace, isMaking, onMake }: { trace: TraceDetails; isMaking: boolean; onMake: () => void }) {
+interface HeadProps {
+  readonly trace: TraceDetails;
+  readonly search: TraceSearch;
+  readonly isMaking: boolean;
+  readonly onMake: () => void;
+}
+
+function Head({ trace, search, isMaking, onMake }: HeadProps) {
   const title = cut(trace.inputText ?? trace.rootSpanName ?? trace.traceId, 140);
   return (
     <>
@@ -160,6 +181,7 @@ function Head({ trace, isMaking, onMake }: { trace: TraceDetails; isMaking: bool
                 </Link>
               </span>
             )}
+            <TraceItems trace={trace} run={search.run} item={search.item} />
             {trace.userId !== null && <span>user {shown(cut(trace.userId, 60))}</span>}
             {trace.expiresAt !== null && <span>deleted on <Time value={trace.expiresAt} /></span>}
           </p>

@@ -39,7 +39,7 @@ class CsvExporter:
         columns = _columns(result)
         errors = result.summary.errored > 0
         header = _header(columns, several_runs=result.run_count > 1) + ["error"] * errors
-        writer.writerow(map(_escape_formula, header))
+        writer.writerow(map(escape_formula, header))
         writer.writerows(_rows(result, columns, errors=errors))
         return text.getvalue()
 
@@ -54,13 +54,13 @@ def _header(names: Mapping[str, bool], *, several_runs: bool) -> list[str]:
     columns = ["run", *COLUMNS] if several_runs else list(COLUMNS)
     used: set[str] = set()
     for name, labelled in names.items():
-        column = _column(name, used)
+        column = name_column(name, used)
         columns += [f"{column}_score", f"{column}_pass"] + [f"{column}_label"] * labelled
     return columns
 
 
-def _column(name: str, used: set[str]) -> str:
-    """Return the evaluator's name as a column; a number is appended where two names would be equal."""
+def name_column(name: str, used: set[str]) -> str:
+    """Return an evaluator's name as a column; a number is appended where two names would be equal."""
     base = column = name.lower().replace(" ", "_")
     number = 1
     while column in used:
@@ -74,20 +74,20 @@ def _rows(result: ExperimentResult, names: Mapping[str, bool], *, errors: bool) 
     for run in result.runs:
         start = [str(run.index + 1)] if result.run_count > 1 else []
         for item in run.item_results:
-            error_cell = [_escape_formula(join_statements(item.errors_with_location))] if errors else []
+            error_cell = [escape_formula(join_statements(item.errors_with_location))] if errors else []
             yield start + _row(item, names) + error_cell
 
 
 def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:
     texts = (render_inputs(item), render_expected(item), render_value(item.actual_outputs, OUTPUT))
-    cells = [_escape_formula(text or "") for text in texts]
+    cells = [escape_formula(text or "") for text in texts]
     cells.append(_flag(item.success))
     results = {result.name: result for result in item.eval_results}
     for name, labelled in names.items():
         score = results.get(name)
         cells += _score_cells(score)
         if labelled:
-            cells.append(_escape_formula((score and score.label) or ""))
+            cells.append(escape_formula((score and score.label) or ""))
     return cells
 
 
@@ -101,7 +101,8 @@ def _flag(value: bool | None) -> str:
     return {True: "true", False: "false", None: ""}[value]
 
 
-def _escape_formula(text: str) -> str:
+def escape_formula(text: str) -> str:
+    """Return the text of a cell; what a spreadsheet would run as a formula gets an apostrophe in front."""
     # A bare CR stays, in quotes: it is a line break to a spreadsheet.
     text = "\r".join(map(escape_control_characters, text.split("\r")))
     if text.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(text):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from sqlalchemy import Connection
 from starlette.requests import Request
 
 from dokimos.server._api.answer_schemas import ItemAttributesAnswer, OutlineAnswer, RunDetails
 from dokimos.server._api.http.access import Access, Caller, access
+from dokimos.server._api.http.admission import LongKind, slot_of
 from dokimos.server._api.http.idempotency import IdempotencyKey, hash_body
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.json_text import dump_json
@@ -22,6 +24,12 @@ from dokimos.server._api.http.parameters import Engine, ExperimentId, PathName, 
 from dokimos.server._api.http.spliced_json import JsonText, json_response, splice_json
 from dokimos.server._api.runs.item_answers import items_json
 from dokimos.server._api.runs.item_bodies import ITEMS_BODY
+from dokimos.server._api.runs.item_exports import (
+    ITEM_EXPORT_CONTENT,
+    ExportFormat,
+    MetadataValue,
+    export_items,
+)
 from dokimos.server._api.runs.items_endpoint import store_items
 from dokimos.server._api.runs.outline_answers import item_attributes_json, outline_json
 from dokimos.server._api.runs.run_answers import run_json, runs_json
@@ -39,7 +47,13 @@ from dokimos.server._services.judging.judge_jobs import errors_of_items
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.reviews.annotations import visible_annotations
 from dokimos.server._services.runs.item_attributes import read_item_attributes
-from dokimos.server._services.runs.item_pages import ITEM_ORDERS, ItemFilter, count_items, read_item_page
+from dokimos.server._services.runs.item_pages import (
+    ITEM_ORDERS,
+    ItemFilter,
+    ScoreRange,
+    count_items,
+    read_item_page,
+)
 from dokimos.server._services.runs.run_evaluators import describe_evaluators
 from dokimos.server._services.runs.run_lists import RUN_ORDERS, RunFilter, list_runs
 from dokimos.server._services.runs.run_outline import read_outline
@@ -189,6 +203,48 @@ async def get_item_attributes(caller: Caller, store: Store, run_id: RunId) -> Re
         return item_attributes_json(read_item_attributes(connection, caller, run_id))
 
     return json_response(await store.read(read, Lane.SEARCH))
+
+
+async def _read_score_range(
+    score_of: Annotated[
+        str | None, Query(alias="scoreOf", description="Items with a score of this evaluator.")
+    ] = None,
+    low: Annotated[float | None, Query(alias="scoreFrom", description="The lowest of its scores.")] = None,
+    high: Annotated[float | None, Query(alias="scoreTo", description="The highest of its scores.")] = None,
+) -> ScoreRange | None:
+    return None if score_of is None else ScoreRange(score_of, low, high)
+
+
+async def _read_metadata_value(
+    key: Annotated[
+        str | None, Query(alias="metadataKey", description="A key of the metadata, with `metadataValue`.")
+    ] = None,
+    value: Annotated[
+        str | None, Query(alias="metadataValue", description="Items with this value under `metadataKey`.")
+    ] = None,
+) -> MetadataValue | None:
+    return None if key is None or value is None else MetadataValue(key, value)
+
+
+@ROUTER.get(
+    "/runs/{runId}/items/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": ITEM_EXPORT_CONTENT}},
+)
+@access(Access.READ)
+async def export_run_items(
+    request: Request,
+    caller: Caller,
+    store: Store,
+    run_id: RunId,
+    chosen: Annotated[ItemFilter, Depends(_read_item_filter)],
+    scores: Annotated[ScoreRange | None, Depends(_read_score_range)],
+    metadata: Annotated[MetadataValue | None, Depends(_read_metadata_value)],
+    format: ExportFormat = "jsonl",
+) -> Response:
+    """Return the items of a run that the filters choose as a file, in the order of their ordinals."""
+    await slot_of(request).turn_into(LongKind.EXPORT)
+    return await export_items(store, caller, run_id, replace(chosen, scores=scores), metadata, format)
 
 
 @ROUTER.post(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Row
@@ -16,7 +17,11 @@ from dokimos.server._services.trace_alerts.firing_facts import describe_evidence
 
 
 def answer_alert(
-    row: Row[Any], share: float | None, firing: Row[Any] | None, problem: str | None
+    row: Row[Any],
+    share: float | None,
+    firing: Row[Any] | None,
+    problem: str | None,
+    names: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return an alert with what it knows.
 
@@ -25,12 +30,13 @@ def answer_alert(
         share: How many false alarms it may have in a year; None where it has no share.
         firing: What it fires on at the moment.
         problem: Why it is not to be relied on.
+        names: Those of who acknowledged what it fires on, by their ids.
     """
     config = AlertConfig.load(row.config)
     known = make_watch(config, row.state, share or 1.0).describe()
     if share is None:
         known |= {"evidence": None, "needed": None}
-    names = ("learnedCount", "evidence", "needed", "mean", "meanSinceFiring", "value")
+    figures = ("learnedCount", "evidence", "needed", "mean", "meanSinceFiring", "value")
     return {
         "id": row.id,
         "projectId": row.project_id,
@@ -56,8 +62,8 @@ def answer_alert(
         "falseAlarmsPerYear": share,
         "observationCount": row.observation_count,
         "observedUntil": format_time(row.observed_until),
-        **{name: known.get(name) for name in names},
-        "firing": None if firing is None else answer_firing(firing, config),
+        **{name: known.get(name) for name in figures},
+        "firing": None if firing is None else answer_firing(firing, config, names),
     }
 
 
@@ -77,7 +83,7 @@ def answer_history(row: Row[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def answer_firing(row: Row[Any], config: AlertConfig) -> dict[str, Any]:
+def answer_firing(row: Row[Any], config: AlertConfig, names: Mapping[str, str]) -> dict[str, Any]:
     """Return when an alert fired, on what, and what was done about it."""
     evidence = json.loads(row.evidence)
     return {
@@ -87,6 +93,7 @@ def answer_firing(row: Row[Any], config: AlertConfig) -> dict[str, Any]:
         "endedAt": format_time(row.ended_at),
         "acknowledgedAt": format_time(row.acknowledged_at),
         "acknowledgedBy": row.acknowledged_by,
+        "acknowledgedByName": names.get(row.acknowledged_by),
         "note": row.note,
         **describe_evidence(evidence),
     }

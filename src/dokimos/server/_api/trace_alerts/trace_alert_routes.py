@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from dokimos.server._api.trace_alerts.trace_alert_schemas import (
     TraceAlertAnswer,
     TraceAlertBody,
 )
+from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.reviews.authors import names_of_authors
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig
 from dokimos.server._services.trace_alerts.false_alarm_shares import read_shares
 from dokimos.server._services.trace_alerts.trace_alerts import (
@@ -76,7 +79,7 @@ async def add_alert(
 
     def create(connection: Connection) -> dict[str, Any]:
         row = create_alert(connection, caller, project_id, draft)
-        return _answer(connection, project_id, [row])[0]
+        return _answer(connection, caller, project_id, [row])[0]
 
     answer = await store.write(create)
     response.headers["Location"] = f"/api/v1/projects/{project_id}/trace-alerts/{answer['id']}"
@@ -94,7 +97,7 @@ async def get_alerts(
     """List the alerts on traces of a project, the oldest first; with `limit`, a page of them."""
 
     def read(connection: Connection) -> list[dict[str, Any]]:
-        return _answer(connection, project_id, [*list_alerts(connection, caller, project_id, page)])
+        return _answer(connection, caller, project_id, [*list_alerts(connection, caller, project_id, page)])
 
     return await store.read(read)
 
@@ -106,7 +109,7 @@ async def get_alert(caller: Caller, store: Store, project_id: ProjectId, alert_i
 
     def read(connection: Connection) -> dict[str, Any]:
         row = find_alert(connection, caller, project_id, alert_id)
-        return _answer(connection, project_id, [row])[0]
+        return _answer(connection, caller, project_id, [row])[0]
 
     return await store.read(read)
 
@@ -126,7 +129,7 @@ async def replace_alert(
 
     def change(connection: Connection) -> dict[str, Any]:
         row = change_alert(connection, caller, project_id, alert_id, draft, expected)
-        return _answer(connection, project_id, [row])[0]
+        return _answer(connection, caller, project_id, [row])[0]
 
     return await store.write(change)
 
@@ -159,7 +162,7 @@ async def acknowledge(
         row = acknowledge_firing(
             connection, caller, project_id, alert_id, takes_new_baseline=is_new, note=body.note
         )
-        return _answer(connection, project_id, [row])[0]
+        return _answer(connection, caller, project_id, [row])[0]
 
     return await store.write(acknowledge_it)
 
@@ -192,13 +195,25 @@ async def get_firings(
         alert = find_alert(connection, caller, project_id, alert_id)
         config = AlertConfig.load(alert.config)
         rows = list_firings(connection, caller, project_id, alert_id, page)
-        return [answer_firing(row, config) for row in rows]
+        names = _names(connection, caller, rows)
+        return [answer_firing(row, config, names) for row in rows]
 
     return await store.read(read)
 
 
-def _answer(connection: Connection, project_id: str, rows: list[Row[Any]]) -> list[dict[str, Any]]:
+def _answer(
+    connection: Connection, caller: Principal, project_id: str, rows: list[Row[Any]]
+) -> list[dict[str, Any]]:
     shares = read_shares(connection, project_id)
     firings = read_open_firings(connection, [row.id for row in rows])
     problems = find_problems(connection, rows)
-    return [answer_alert(row, shares.get(row.id), firings.get(row.id), problems.get(row.id)) for row in rows]
+    names = _names(connection, caller, firings.values())
+    return [
+        answer_alert(row, shares.get(row.id), firings.get(row.id), problems.get(row.id), names)
+        for row in rows
+    ]
+
+
+def _names(connection: Connection, caller: Principal, firings: Iterable[Row[Any]]) -> dict[str, str]:
+    ids = [firing.acknowledged_by for firing in firings if firing.acknowledged_by is not None]
+    return names_of_authors(connection, caller, ids)

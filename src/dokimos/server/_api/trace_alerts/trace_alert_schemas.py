@@ -132,6 +132,8 @@ class FiringAnswer(EvidenceAnswer):
     """When a threshold was kept again, or a change was acknowledged."""
     acknowledged_at: str | None
     acknowledged_by: str | None
+    acknowledged_by_name: str | None
+    """As that key or person is called, where it exists still."""
     note: str | None
 
 

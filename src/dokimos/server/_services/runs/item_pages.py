@@ -14,6 +14,15 @@ from dokimos.server._services.list_pages import ListPage, SortKeys, find_place
 from dokimos.server._services.projects.projects import contains
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreRange:
+    """Scores of an evaluator from one bound to another, both included; None for no bound."""
+
+    evaluator: str
+    low: float | None = None
+    high: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFilter:
     """Which items of a run a page shows."""
@@ -27,6 +36,7 @@ class ItemFilter:
     """Items with these ordinals, in all their repetitions; without any, all."""
     ids: Sequence[str] = ()
     """Likewise, the items with these ids."""
+    scores: ScoreRange | None = None
 
 
 ITEM_ORDERS: Final = SortKeys(
@@ -70,7 +80,7 @@ def read_item_page(
 
 def count_items(connection: Connection, run: Row[Any], chosen: ItemFilter) -> int:
     """Return how many items of a run a filter leaves: as the run keeps it, or else counted."""
-    if not (chosen.search or chosen.failed_evaluator or chosen.ordinals or chosen.ids):
+    if not (chosen.search or chosen.failed_evaluator or chosen.ordinals or chosen.ids or chosen.scores):
         count = _look_up_count(run, chosen.outcome)
         if count is not None:
             return count
@@ -118,22 +128,33 @@ def filter_items(query: Select[Any], run_id: str, chosen: ItemFilter) -> Select[
     if chosen.outcome is not None:
         query = query.where(_OUTCOMES[chosen.outcome])
     if chosen.failed_evaluator is not None:
-        # Looked up for each item. PostgreSQL would turn `EXISTS` into a join, and read the failed scores of
-        # all runs for it.
-        failed = (
-            select(EVALUATIONS.c.position)
-            .where(
-                EVALUATIONS.c.item_id == ITEMS.c.id,
-                EVALUATIONS.c.evaluator == chosen.failed_evaluator,
-                EVALUATIONS.c.success.is_(false()),
-            )
-            .limit(1)
-            .correlate(ITEMS)
-            .scalar_subquery()
-        )
+        failed = _has_score(chosen.failed_evaluator, EVALUATIONS.c.success.is_(false()))
         # An item passed only where every evaluator is content, which leaves few to look at.
-        query = query.where(ITEMS.c.passed.is_(false()), failed.is_not(None))
+        query = query.where(ITEMS.c.passed.is_(false()), failed)
+    if chosen.scores is not None:
+        query = query.where(_has_score(chosen.scores.evaluator, *_bounds(chosen.scores)))
     return query
+
+
+def _has_score(evaluator: str, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The condition that an evaluator gave an item such a score.
+
+    Looked up for each item. PostgreSQL would turn `EXISTS` into a join, and read the scores of all runs
+    for it.
+    """
+    found = (
+        select(EVALUATIONS.c.position)
+        .where(EVALUATIONS.c.item_id == ITEMS.c.id, EVALUATIONS.c.evaluator == evaluator, *conditions)
+        .limit(1)
+        .correlate(ITEMS)
+        .scalar_subquery()
+    )
+    return found.is_not(None)
+
+
+def _bounds(scores: ScoreRange) -> list[ColumnElement[bool]]:
+    low = [] if scores.low is None else [EVALUATIONS.c.score >= scores.low]
+    return low if scores.high is None else [*low, EVALUATIONS.c.score <= scores.high]
 
 
 _OUTCOMES: dict[str, ColumnElement[bool]] = {

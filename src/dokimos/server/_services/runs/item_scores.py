@@ -33,3 +33,11 @@ def join_scores(
     # `OFFSET 0` keeps the planner from taking the subquery apart.
     scores = select(EVALUATIONS).where(is_of_item).offset(0).lateral("scores")
     return items.join(scores, true()), scores.c
+
+
+def list_evaluators(connection: Connection, run_id: str) -> list[str]:
+    """Return the names of the evaluators that scored items of a run, in alphabetical order."""
+    items = select(ITEMS.c.id).where(ITEMS.c.run_id == run_id).subquery("items_of_run")
+    items_with_scores, scored = join_scores(connection, items)
+    names = select(scored.evaluator).select_from(items_with_scores).distinct()
+    return sorted(connection.execute(names).scalars())

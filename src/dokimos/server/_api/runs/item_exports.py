@@ -1,0 +1,226 @@
+"""The items of a run as a file, written while they are read: one batch of them is in memory at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fastapi.responses import StreamingResponse
+from sqlalchemy import Connection, Row
+
+from dokimos._core.jsonable import text_form
+from dokimos._core.keys import INPUT, OUTPUT
+from dokimos.exporters._csv import escape_formula, name_column
+from dokimos.exporters._item_runs import render_value
+from dokimos.server._api.runs.item_answers import items_json
+from dokimos.server._db.database import Database, Lane
+from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.judging.judge_jobs import errors_of_items
+from dokimos.server._services.list_pages import ListPage
+from dokimos.server._services.reviews.annotations import visible_annotations
+from dokimos.server._services.runs.item_pages import ITEM_ORDERS, ItemFilter, ItemPage, read_item_page
+from dokimos.server._services.runs.item_scores import list_evaluators
+from dokimos.server._services.runs.runs import find_described_run
+
+ExportFormat = Literal["csv", "jsonl", "json"]
+_TYPES: Final = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "json": "application/json",
+}
+ITEM_EXPORT_CONTENT: Final[dict[str, dict[str, Any]]] = {
+    kind.partition(";")[0]: {"schema": {"type": "array"} if name == "json" else {"type": "string"}}
+    for name, kind in _TYPES.items()
+}
+"""What the description of the API says about the files."""
+_ITEMS: Final = 500
+"""Items that are read at a time."""
+_COLUMNS: Final = (
+    "ordinal", "repetition", "item_id", "input", "expected_output", "actual_output", "outcome", "success",
+    "error", "latency_ms", "tokens_in", "tokens_out", "cost_usd", "metadata",
+)  # fmt: skip
+_OUTCOMES: Final = {True: "passed", False: "failed", None: "unjudged"}
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataValue:
+    """A value under a key of an item's metadata, as a text, by which items are chosen."""
+
+    key: str
+    value: str
+
+    def matches(self, stored: str | None) -> bool:
+        """Whether metadata has it: numbers and booleans in the way in which the web interface writes them."""
+        metadata = json.loads(stored or "{}")
+        return self.key in metadata and _script_text(metadata[self.key]) == self.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    page: ItemPage
+    annotations: Mapping[str, Row[Any]]
+    failures: Mapping[str, Sequence[Row[Any]]]
+
+
+_Batches = AsyncIterator[_Batch]
+
+
+async def export_items(
+    database: Database,
+    caller: Principal,
+    run_id: str,
+    chosen: ItemFilter,
+    metadata: MetadataValue | None,
+    format: ExportFormat,
+) -> StreamingResponse:
+    """Return the items of a run that the filters choose as a file, in the order of their ordinals.
+
+    Raises:
+        NotFoundError: The caller sees no such run.
+    """
+
+    def read_evaluators(connection: Connection) -> list[str]:
+        find_described_run(connection, caller, run_id)
+        return list_evaluators(connection, run_id) if format == "csv" else []
+
+    evaluators = await database.read(read_evaluators, Lane.WORK)
+    batches = _read_batches(database, caller, run_id, chosen, metadata)
+    writers: dict[str, Callable[[], AsyncIterator[bytes]]] = {
+        "csv": lambda: _write_csv(batches, evaluators),
+        "jsonl": lambda: _write_jsonl(batches),
+        "json": lambda: _write_json(batches),
+    }
+    headers = {"Content-Disposition": f'attachment; filename="run-{run_id}.{format}"'}
+    return StreamingResponse(writers[format](), media_type=_TYPES[format], headers=headers)
+
+
+async def _read_batches(
+    database: Database, caller: Principal, run_id: str, chosen: ItemFilter, metadata: MetadataValue | None
+) -> _Batches:
+    after: str | None = None
+    while True:
+        # Raises where the run or the item has gone: the connection is cut, so that the client notices.
+        batch = await database.read(_reader(caller, run_id, chosen, after), Lane.WORK)
+        items = batch.page.items
+        kept = [item for item in items if metadata is None or metadata.matches(item.metadata)]
+        if kept:
+            page = ItemPage(kept, batch.page.evaluations)
+            yield _Batch(page, batch.annotations, batch.failures)
+        if len(items) < _ITEMS:
+            return
+        after = items[-1].id
+
+
+def _reader(
+    caller: Principal, run_id: str, chosen: ItemFilter, after: str | None
+) -> Callable[[Connection], _Batch]:
+    def read(connection: Connection) -> _Batch:
+        run = find_described_run(connection, caller, run_id)
+        cursor = ListPage(ITEM_ORDERS.parse(None), _ITEMS, after)
+        page = read_item_page(connection, run_id, chosen, cursor, offset=0, limit=_ITEMS)
+        ids = [item.id for item in page.items]
+        annotations = visible_annotations(connection, caller, run.project_id, ids)
+        return _Batch(page, annotations, errors_of_items(connection, caller, run_id, ids))
+
+    return read
+
+
+async def _write_jsonl(batches: _Batches) -> AsyncIterator[bytes]:
+    async for batch in batches:
+        yield await asyncio.to_thread(_join_items, batch, "\n") + b"\n"
+
+
+async def _write_json(batches: _Batches) -> AsyncIterator[bytes]:
+    opening = b"["
+    async for batch in batches:
+        yield opening + b"\n" + await asyncio.to_thread(_join_items, batch, ",\n")
+        opening = b","
+    yield b"\n]\n" if opening == b"," else b"[]\n"
+
+
+def _join_items(batch: _Batch, separator: str) -> bytes:
+    # One at a time: an item's JSON may have commas and breaks, so the list of all cannot be split again.
+    lines = (
+        items_json(ItemPage([item], batch.page.evaluations), batch.annotations, batch.failures)[1:-1]
+        for item in batch.page.items
+    )
+    return separator.join(lines).encode()
+
+
+async def _write_csv(batches: _Batches, evaluators: Sequence[str]) -> AsyncIterator[bytes]:
+    used = set(_COLUMNS)
+    columns = [name_column(name, used) for name in evaluators]
+    scores = [f"{column}_{part}" for column in columns for part in ("score", "pass", "reason")]
+    yield _join_records([list(map(escape_formula, [*_COLUMNS, *scores, "verdict", "note"]))])
+    async for batch in batches:
+        yield await asyncio.to_thread(_records_of, batch, evaluators)
+
+
+def _records_of(batch: _Batch, evaluators: Sequence[str]) -> bytes:
+    return _join_records(_cells(item, batch, evaluators) for item in batch.page.items)
+
+
+def _join_records(records: Iterable[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(records)
+    # Halves of characters, which JSON can escape, have no bytes.
+    return text.getvalue().encode(errors="backslashreplace")
+
+
+def _cells(item: Row[Any], batch: _Batch, evaluators: Sequence[str]) -> list[str]:
+    success = item.passed if item.judged else None
+    cells: list[object] = [
+        item.ordinal,
+        item.repetition,
+        item.id,
+        _render_map(item.input, INPUT),
+        _render_map(item.expected_output, OUTPUT),
+        _render_map(item.actual_output, OUTPUT),
+        "errored" if item.error is not None else _OUTCOMES[success],
+        success,
+        json.loads(item.error or "null"),
+        item.latency_ms,
+        item.tokens_in,
+        item.tokens_out,
+        item.cost_usd,
+        item.metadata and text_form(json.loads(item.metadata)),
+    ]
+    scores = {row.evaluator: row for row in batch.page.evaluations.get(item.id, ())}
+    for evaluator in evaluators:
+        cells += _score_cells(scores.get(evaluator))
+    annotation = batch.annotations.get(item.id)
+    cells += (
+        [None, None] if annotation is None else [annotation.verdict, json.loads(annotation.note or "null")]
+    )
+    return [escape_formula(_cell(cell)) for cell in cells]
+
+
+def _score_cells(row: Row[Any] | None) -> list[object]:
+    if row is None:
+        return [None, None, None]
+    return [row.score, None if row.judged is False else bool(row.success), json.loads(row.reason or "null")]
+
+
+def _render_map(stored: str | None, key: str) -> str | None:
+    values = json.loads(stored or "null")
+    return render_value(values, key) if isinstance(values, dict) else stored
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _script_text(value: object) -> str | None:
+    """A number, word or boolean as JavaScript writes it; None for what makes no slice."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return str(value) if isinstance(value, (str, int, float)) else None

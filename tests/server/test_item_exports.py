@@ -1,0 +1,103 @@
+"""The items of a run as a file: as many as the filters leave, in the formats that tables and scripts read."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from dokimos.server._api.runs import item_exports
+
+FORMULA = '=HYPERLINK("https://example.com","click")'
+
+
+@pytest.fixture(scope="module")
+def api(shared_server):
+    return shared_server
+
+
+def item(ordinal, score, *, topic=None, **fields):
+    result = {
+        "name": "exact",
+        "score": score,
+        "threshold": 0.5,
+        "success": score >= 0.5,
+        "reason": "-1 + 2, twice",
+    }
+    return {
+        "inputs": {"question": f"number {ordinal}"},
+        "expectedOutputs": {"output": 'a,b\n"c"'},
+        "actualOutputs": {"output": FORMULA},
+        "ordinal": ordinal,
+        "evalResults": [result],
+        "metadata": None if topic is None else {"topic": topic},
+        **fields,
+    }
+
+
+@pytest.fixture(scope="module")
+def run(api):
+    run = api.post("/api/v1/projects/chat/runs", json={"experimentName": "exported"}).json()["runId"]
+    items = [item(number, number / 10, topic=("tents", 2.0, True)[number % 3]) for number in range(10)]
+    items.append({"inputs": {"a": 1, "b": 2}, "actualOutputs": {}, "ordinal": 10, "error": "@boom"})
+    answer = api.post(f"/api/v1/runs/{run}/items", json={"items": items})
+    assert answer.status_code == 201, answer.text
+    return run
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(item_exports, "_ITEMS", 3)
+
+
+def export(api, run, **query):
+    answer = api.get(f"/api/v1/runs/{run}/items/export", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def ordinals(api, run, **query):
+    return [json.loads(line)["ordinal"] for line in export(api, run, **query).text.splitlines()]
+
+
+def test_lines_and_lists_have_the_items_as_the_page_of_the_run_has_them(api, run):
+    shown = api.get(f"/api/v1/runs/{run}").json()["items"]["content"]
+
+    lines = export(api, run)
+
+    assert [json.loads(line) for line in lines.text.splitlines()] == shown
+    assert lines.headers["content-disposition"] == f'attachment; filename="run-{run}.jsonl"'
+    assert export(api, run, format="json").json() == shown
+
+
+def test_a_table_has_a_row_for_each_item_and_no_cell_that_a_spreadsheet_runs(api, run):
+    rows = list(csv.DictReader(io.StringIO(export(api, run, format="csv").text, newline="")))
+
+    assert [row["ordinal"] for row in rows] == [str(number) for number in range(11)]
+    assert rows[7] | {"item_id": "", "metadata": ""} == {
+        "ordinal": "7", "repetition": "0", "item_id": "", "input": "number 7",
+        "expected_output": 'a,b\n"c"', "actual_output": f"'{FORMULA}", "outcome": "passed",
+        "success": "true", "error": "", "latency_ms": "", "tokens_in": "", "tokens_out": "",
+        "cost_usd": "", "metadata": "", "exact_score": "0.7", "exact_pass": "true",
+        "exact_reason": "'-1 + 2, twice", "verdict": "", "note": "",
+    }  # fmt: skip
+    assert rows[1]["outcome"] == "failed"
+    assert (rows[10]["outcome"], rows[10]["error"], rows[10]["success"]) == ("errored", "'@boom", "")
+    assert json.loads(rows[10]["input"]) == {"a": 1, "b": 2}
+
+
+def test_the_filters_of_the_list_of_items_choose_what_is_exported(api, run):
+    assert ordinals(api, run, outcome="failed") == [0, 1, 2, 3, 4]
+    assert ordinals(api, run, failedEvaluator="exact", search="number 3") == [3]
+    assert ordinals(api, run, scoreOf="exact", scoreFrom=0.3, scoreTo=0.6) == [3, 4, 5, 6]
+    assert ordinals(api, run, scoreOf="exact") == list(range(10))
+    assert ordinals(api, run, metadataKey="topic", metadataValue="tents") == [0, 3, 6, 9]
+    assert ordinals(api, run, metadataKey="topic", metadataValue="2") == [1, 4, 7]
+    assert ordinals(api, run, metadataKey="topic", metadataValue="true", outcome="passed") == [5, 8]
+    assert export(api, run, search="nothing", format="json").json() == []
+    assert ordinals(api, run, search="nothing") == []
+
+
+def test_a_run_that_nobody_sees_has_no_file(api):
+    path = "/api/v1/runs/00000000-0000-7000-8000-000000000000/items/export"
+    assert api.get(path, params={"format": "csv"}).status_code == 404
