@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import UNAVAILABLE, EvalResult
 from dokimos.experiment._example_source import SourcedExample
+from dokimos.experiment._item_index import Position
 from dokimos.experiment._reuse import EarlierOutputs
-from dokimos.experiment._run_journal import Position, StoredRun
+from dokimos.experiment._run_journal import StoredRun
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
 
 
