@@ -63,9 +63,10 @@ def merge(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
 def resume(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
     plan = experiment(count, 1)
     run = Path(folder, str(plan.run(run_dir=folder).run_id))
-    lines = (run / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    (run / "journal.jsonl").write_bytes(b"".join(lines[: int(len(lines) * DONE)]))
-    del lines
+    with (run / "journal.jsonl").open("r+b") as journal:
+        for _ in range(int(count * 2 * DONE)):  # a line of the task and one of the evaluators for each item
+            journal.readline()
+        journal.truncate(journal.tell())
     yield lambda: parse_lines(run)
     yield lambda: plan.run(run_dir=folder, resume=run.name, keep_results=False)
 

@@ -48,8 +48,10 @@ class FinishedItems:
         """
         if self._stored is None or position not in self._stored:
             return None
+        if self._stored.hash_of(position) != sourced.hash:
+            return None
         item = self._stored.item(position)
-        if item is None or item.example_hash != sourced.hash:
+        if item is None:
             return None
         if item.error is not None:
             if self._should_retry(item.error_kind):

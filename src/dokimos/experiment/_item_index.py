@@ -49,6 +49,11 @@ class ItemIndex:
                 if offset != _NONE:
                     yield run_index, first + place
 
+    @property
+    def repeats(self) -> list[int]:
+        """The repeats that have lines about items, in order."""
+        return sorted({run_index for run_index, _ in self._pages})
+
     def add_item(self, position: Position, offset: int, example_hash: str) -> None:
         """Take down the line about an item's task: results of earlier outputs do not count any more."""
         page, place = self._page_of(position), position[1] % _PAGE

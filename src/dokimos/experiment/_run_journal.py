@@ -30,7 +30,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -224,12 +224,21 @@ class StoredRun:
     @property
     def positions(self) -> Iterator[Position]:
         """The items whose task has returned, in order, without those that a forced resume has dropped."""
-        runs = self.manifest.get("runs") or math.inf
-        size = (self.manifest.get("dataset") or {}).get("size")
+        ends: dict[int, float] = {}
         for run_index, index in self._index:
-            end = self.seen.get(run_index, {}).get("seen", math.inf) if size is None else size
-            if run_index < runs and index < end:
+            end = ends.get(run_index)
+            if end is None:
+                end = ends[run_index] = self._end_of(run_index)
+            if index < end:
                 yield run_index, index
+
+    def _end_of(self, run_index: int) -> float:
+        """Return up to which index the items of a repeat count, 0 for a repeat that does not count."""
+        if run_index >= (self.manifest.get("runs") or math.inf):
+            return 0
+        size = (self.manifest.get("dataset") or {}).get("size")
+        end: float = self.seen.get(run_index, {}).get("seen", math.inf) if size is None else size
+        return end
 
     def read_on(self) -> None:
         """Read what has been appended to the journal since, by a run that goes on."""
@@ -284,13 +293,17 @@ class StoredRun:
             if metrics is not None:
                 yield from_json(CallMetrics, metrics)
 
-    def hashes(self) -> Iterator[tuple[int, str]]:
-        """Return (index, content hash) of the items of any repeat, each index once."""
-        done = set()
-        for position in self.positions:
-            if position[1] not in done:
-                done.add(position[1])
-                yield position[1], self.hash_of(position)
+    def first_hashes(self) -> Callable[[int], str | None]:
+        """Return a function that tells the content hash of an item in the first repeat that has it."""
+        repeats = [(run_index, self._end_of(run_index)) for run_index in self._index.repeats]
+
+        def find(index: int) -> str | None:
+            for run_index, end in repeats:
+                if index < end and (run_index, index) in self._index:
+                    return self._index.hash_of((run_index, index))
+            return None
+
+        return find
 
     def hash_of(self, position: Position) -> str:
         """Return the content hash of an item's example."""

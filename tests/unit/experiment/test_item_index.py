@@ -109,3 +109,18 @@ def test_the_head_of_a_line_says_what_the_line_says(write_run: Callable[[int], P
                 assert head == ((record["r"], record["i"]), record.get("h"))
             else:
                 assert record is None or record["t"] == "done"
+
+
+def test_the_hash_to_resume_with_is_that_of_the_first_repeat_that_counts(tmp_path: Path) -> None:
+    write_manifest(tmp_path, {"name": "a", "runs": 2, "dataset": {"size": 3}})
+    journal = Journal(tmp_path, RunLock(tmp_path))
+    for position in ((1, 0), (0, 1), (1, 1), (2, 2), (0, 3)):
+        mark = f"{position[0]:08x}{position[1]:08x}"
+        journal.write_item(position, example_hash=mark, example_json=None, outputs={})
+    journal.close(status="completed")
+    stored = StoredRun(tmp_path)
+    stored.close()
+    find = stored.first_hashes()
+
+    assert list(stored.positions) == [(0, 1), (1, 0), (1, 1)]
+    assert [find(index) for index in range(4)] == ["0000000100000000", "0000000000000001", None, None]
