@@ -18,8 +18,9 @@ def parse_json(text: str | bytes) -> JsonValue:
     """
     try:
         return _parser()(text)
-    except ValueError:
-        # It refuses more than json.loads does, such as a lone surrogate, and names places in another way.
+    except (ValueError, TypeError):
+        # It refuses more than json.loads does, such as a lone surrogate (as text by a TypeError), and names
+        # places in another way.
         return json.loads(text)
 
 
