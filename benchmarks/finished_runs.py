@@ -56,8 +56,7 @@ def merge(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
         plan.run(run_dir=folder, shard=(number + 1, SHARDS))
     runs = sorted(folder.iterdir())
     yield lambda: [parse_lines(run) for run in runs]
-    with pause_collector():
-        yield lambda: merge_results([load_run(run) for run in runs])
+    yield lambda: merge_results([load_run(run) for run in runs])
 
 
 def resume(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
@@ -125,9 +124,11 @@ ROWS: Final = {
 """Of each row: what makes its data and yields the yardstick and the work, the items, and what it is."""
 
 
-def measure(row: str, count: int) -> None:
+def measure(row: str, count: int, *, has_collector: bool) -> None:
     prepare, _, title = ROWS[row]
-    with tempfile.TemporaryDirectory() as folder:
+    # The commands that read finished runs do without the collector; a run that is resumed does not.
+    paused = contextlib.nullcontext() if has_collector or row == "resume" else pause_collector()
+    with tempfile.TemporaryDirectory() as folder, paused:
         steps = prepare(count, Path(folder))
         with contextlib.redirect_stdout(io.StringIO()) as facts:
             bare = min_cpu(next(steps), 3)
@@ -164,14 +165,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", choices=[[], *ROWS], default=[])
     parser.add_argument("--items", type=int, help="of each row; the issue's numbers without it")
+    parser.add_argument("--collector", action="store_true", help="leave the garbage collector on")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     for row in arguments.rows or ROWS:
         count = arguments.items or ROWS[row][1]
         if arguments.alone:
-            measure(row, count)
+            measure(row, count, has_collector=arguments.collector)
         else:
-            subprocess.run([sys.executable, __file__, row, "--items", str(count), "--alone"], check=True)
+            options = ["--items", str(count), "--alone", *(["--collector"] if arguments.collector else [])]
+            subprocess.run([sys.executable, __file__, row, *options], check=True)
 
 
 if __name__ == "__main__":

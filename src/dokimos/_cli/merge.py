@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from dokimos._cli.collector import pause_collector
 from dokimos._cli.options import (
     allow_errors_option,
     complete_runs,
@@ -23,6 +24,7 @@ from dokimos._cli.options import (
 @fail_under_option
 @allow_errors_option
 @volume_options
+@pause_collector()
 def merge(
     results: Sequence[str],
     outputs: Sequence[str],
@@ -37,7 +39,6 @@ def merge(
     RESULTS are run ids, run folders or JSON reports, one for each shard.
     A missing or doubled item is an error.
     """
-    from dokimos._cli.collector import pause_collector
     from dokimos._cli.exit_codes import Criteria
     from dokimos._cli.options import check_outputs, check_volume, load_result_argument
     from dokimos._cli.presentation import Presentation
@@ -47,7 +48,6 @@ def merge(
     check_volume(quiet, verbose)
     check_outputs(outputs)
     levels = parse_levels(fail_under)
-    with pause_collector():
-        merged = merge_results([load_result_argument(result, run_dir) for result in results])
-        criteria = Criteria.of(levels, allow_errors, of_this_run=False)
-        return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(merged)
+    merged = merge_results([load_result_argument(result, run_dir) for result in results])
+    criteria = Criteria.of(levels, allow_errors, of_this_run=False)
+    return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(merged)
