@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dokimos._cli.collector import pause_collector
 from dokimos._cli.echo import echo
 from dokimos._cli.options import complete_runs, run_dir_option
 
@@ -43,6 +44,7 @@ def test_options(command: Any) -> Any:
 @run_dir_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every item that changed.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
+@pause_collector()
 def compare(
     baseline: str,
     candidate: str,

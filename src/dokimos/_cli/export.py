@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from dokimos._cli.collector import pause_collector
 from dokimos._cli.echo import echo
 from dokimos._cli.options import complete_runs, output_option, run_dir_option
 
@@ -20,6 +21,7 @@ from dokimos._cli.options import complete_runs, output_option, run_dir_option
     help="json, html, markdown, csv or junit, printed unless -o is given.",
 )
 @run_dir_option
+@pause_collector()
 def export_result(result: str, outputs: Sequence[str], format_: str | None, run_dir: str | None) -> int:
     """Write a result as reports, or print one of them.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from dokimos._cli.collector import pause_collector
 from dokimos._cli.options import (
     allow_errors_option,
     complete_runs,
@@ -23,6 +24,7 @@ from dokimos._cli.options import (
 @fail_under_option
 @allow_errors_option
 @volume_options
+@pause_collector()
 def merge(
     results: Sequence[str],
     outputs: Sequence[str],

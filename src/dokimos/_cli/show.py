@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dokimos._cli.collector import pause_collector
 from dokimos._cli.echo import echo
 from dokimos._cli.options import complete_runs, fail_under_option, run_dir_option, volume_options
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @run_dir_option
 @fail_under_option
 @volume_options
+@pause_collector()
 def show(
     result: str,
     item: str | None,

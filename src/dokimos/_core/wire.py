@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from dokimos._core.convert import adapter, explain
 from dokimos._core.jsonable import JsonValue, is_wire_type, jsonable, wire_fields, with_escapes
+from dokimos._core.tree_reader import UnusualTree, read_plain_tree
 from dokimos.errors import TypeConversionError
 
 T = TypeVar("T")
@@ -47,6 +48,10 @@ def from_json(target: type[T], data: str | bytes | Mapping[str, Any]) -> T:
         {'q': 'Rome'}
     """
     tree = _parse(target, data) if isinstance(data, str | bytes) else data
+    try:
+        return read_plain_tree(target, tree)
+    except UnusualTree:
+        pass  # it has something to convert, or something wrong
     _refuse_both_spellings(target, tree, "")
     try:
         return cast("T", adapter(target).validate_python(tree))

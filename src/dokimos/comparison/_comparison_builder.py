@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from operator import eq
 from statistics import fmean
 from typing import Final, TypeAlias, TypedDict
 
@@ -203,7 +204,7 @@ class _Scores:
     @cached_property
     def deltas(self) -> dict[str, float]:
         """Candidate minus baseline of each item."""
-        return {key: difference(fmean(self.now[key]), fmean(self.before[key])) for key in self.before}
+        return {key: difference(_mean(self.now[key]), _mean(old)) for key, old in self.before.items()}
 
     @property
     def shares(self) -> list[float]:
@@ -231,12 +232,16 @@ class _Scores:
         A test that swaps the sides requires that: means of different numbers of repeats have different
         variances, even if nothing changed.
         """
-        if all(len(its) == len(self.now[key]) for key, its in self.before.items()):
+        if all(map(eq, map(len, self.before.values()), map(len, self.now.values()))):
             return self
         counts = {key: min(len(its), len(self.now[key])) for key, its in self.before.items()}
         return _Scores(
             _truncate_repeats(self.before, counts), _truncate_repeats(self.now, counts), self.score_range
         )
+
+
+def _mean(scores: Sequence[float]) -> float:
+    return float(scores[0]) if len(scores) == 1 else fmean(scores)
 
 
 def _truncate_repeats(side: Repeats, numbers: Mapping[str, int]) -> Repeats:
@@ -272,7 +277,7 @@ def _choose_method(name: str, scores: _Scores) -> Method:
 
 
 def _mean_of_means(side: Repeats) -> float | None:
-    return fmean(map(fmean, side.values())) if side else None
+    return fmean(map(_mean, side.values())) if side else None
 
 
 def _test_metrics(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -> dict[str, _PValues]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from dokimos._core.error_detail import ErrorDetail, append_place
 from dokimos._core.example import Example
 from dokimos._core.keys import OUTPUT
 from dokimos._core.means import exact_mean
+from dokimos._core.outcome import SUCCESS, Outcome
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import ExperimentResult, ItemResult, RunStatus
 from dokimos._core.score_range import ScoreRange
@@ -20,6 +21,8 @@ from dokimos.exporters._item_runs import render_inputs, render_value
 
 TASK: Final = ""
 """Stands for the task where errors are listed by evaluator; no evaluator has this name."""
+_NOTHING: Final[dict[str, Any]] = {}
+"""The same for all items that have no errors, or no scores: an empty dictionary for each would add up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,24 +77,34 @@ class ItemSnapshot:
         scores: dict[str, tuple[float, ...]] = {}
         passes: dict[str, tuple[bool, ...]] = {}
         thresholds: dict[str, float] = {}
+        errors: dict[str, str] = {}
+        outcomes = []
+        # In one go and without asking twice: large runs have a hundred thousand items, mostly of one repeat.
         for item in repeats:
+            outcomes.append(item.outcome)
+            if item.error is not None:
+                errors.setdefault(TASK, item.error)
             for result in item.eval_results:
+                name = result.name
                 if result.score is not None:
-                    scores[result.name] = (*scores.get(result.name, ()), result.score)
+                    scores[name] = (*scores[name], result.score) if name in scores else (result.score,)
                 if result.success is not None:
-                    passes[result.name] = (*passes.get(result.name, ()), result.success)
+                    passes[name] = (*passes[name], result.success) if name in passes else (result.success,)
                 if result.threshold is not None:
-                    thresholds.setdefault(result.name, result.threshold)
+                    thresholds.setdefault(name, result.threshold)
+                if result.error is not None:
+                    errors.setdefault(name, result.error)
+        first = repeats[0]
         return cls(
-            index=repeats[0].index,
-            id=repeats[0].example.id,
-            input=render_inputs(repeats[0]),
-            verdicts=tuple(success for item in repeats if (success := item.success) is not None),
-            scores=scores,
-            thresholds=thresholds,
-            passes=passes,
-            errors={name: error for name, (error, _) in _first_errors(repeats).items()},
-            errored=all(item.errored for item in repeats),
+            index=first.index,
+            id=first.example.id,
+            input=render_inputs(first),
+            verdicts=tuple([SUCCESS[outcome] for outcome in outcomes if outcome in SUCCESS]),
+            scores=scores or _NOTHING,
+            thresholds=thresholds or _NOTHING,
+            passes=passes or _NOTHING,
+            errors=errors or _NOTHING,
+            errored=all([outcome is Outcome.ERRORED for outcome in outcomes]),
             results=tuple(repeats),
         )
 
@@ -282,12 +295,13 @@ def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -
 
 def _group_repeats(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[ItemSnapshot, ...]:
     """Group the repeats by item."""
-    groups: dict[str, list[ItemResult]] = {}
+    groups: dict[str | int, list[ItemResult]] = {}
     for item in items:
-        groups.setdefault(item.key if by_id else item.index_key, []).append(item)
+        groups.setdefault(item.key if by_id else item.index, []).append(item)
     # Shared ids would merge different items into one and pass for repeats of it.
-    for key, repeats in groups.items():
+    for repeats in groups.values():
         if len(repeats) > runs:
+            key = repeats[0].key if by_id else repeats[0].index_key
             raise ConfigurationError(
                 f"There are {len(repeats)} results of {key!r} in {pluralize(runs, 'run')}: give each item an "
                 "id of its own."

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import UNAVAILABLE, EvalResult
 from dokimos.experiment._example_source import SourcedExample
+from dokimos.experiment._item_index import Position
 from dokimos.experiment._reuse import EarlierOutputs
-from dokimos.experiment._run_journal import Position, StoredRun
+from dokimos.experiment._run_journal import StoredRun
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
 
 
@@ -47,8 +48,10 @@ class FinishedItems:
         """
         if self._stored is None or position not in self._stored:
             return None
+        if self._stored.hash_of(position) != sourced.hash:
+            return None
         item = self._stored.item(position)
-        if item is None or item.example_hash != sourced.hash:
+        if item is None:
             return None
         if item.error is not None:
             if self._should_retry(item.error_kind):

@@ -7,8 +7,9 @@ import json
 from dokimos._core.results import EvalResult
 from dokimos.experiment._example_source import SourcedExample
 from dokimos.experiment._item_errors import describe_error
+from dokimos.experiment._item_index import Position
 from dokimos.experiment._redaction import Redaction, redact_detail, redact_map, redact_result
-from dokimos.experiment._run_journal import Journal, Position
+from dokimos.experiment._run_journal import Journal
 from dokimos.experiment._task_calls import TaskOutcome
 
 

@@ -25,6 +25,10 @@ _TAIL: Final = len(_BEFORE) + _DIGITS + len(b'"}\n')
 _MAX_INTEGER: Final = 2**53
 """Larger whole numbers are not exact in JSON readers that have only doubles."""
 _HASH: Final = re.compile("[0-9a-f]{16}")
+_HEAD: Final = re.compile(
+    rb'\{"t":"(?:item","r":(\d{1,9}),"i":(\d{1,15}),"h":"([0-9a-f]{16})"|eval","r":(\d{1,9}),"i":(\d{1,15})),'
+)
+"""How lines about items begin, as the journal writes them."""
 
 
 @dataclass(slots=True)
@@ -49,6 +53,23 @@ def with_checksum(line: bytes) -> bytes:
     """Return a line with the checksum of what stands in it."""
     content = line[:-2]  # without the closing brace and the line break
     return b'%s%s%08x"}\n' % (content, _BEFORE, zlib.crc32(content))
+
+
+def read_head(line: bytes) -> tuple[tuple[int, int], str | None] | None:
+    """Return which item a line is about, and the hash of its example unless it is a line of results.
+
+    It is read from the first characters, a fifth of the work of parsing all of it, once the checksum has
+    vouched for the rest. None for any other line: `read_record` says what it is.
+    """
+    head = _HEAD.match(line)
+    if head is None or line[-_TAIL : -_TAIL + len(_BEFORE)] != _BEFORE or line[-3:] != b'"}\n':
+        return None
+    if b"%08x" % zlib.crc32(line[:-_TAIL]) != line[-_TAIL + len(_BEFORE) : -3]:
+        return None
+    run_index, index, example_hash, run_of_results, index_of_results = head.groups()
+    if example_hash is None:
+        return (int(run_of_results), int(index_of_results)), None
+    return (int(run_index), int(index)), example_hash.decode()
 
 
 def read_record(line: bytes) -> dict[str, Any] | None:

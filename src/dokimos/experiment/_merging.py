@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -92,21 +93,28 @@ def _check_same_run(first: ExperimentResult, other: ExperimentResult) -> None:
 def _find_uneven_evaluators(shards: Sequence[ExperimentResult]) -> list[str]:
     """Return warnings about evaluators that judged every item of some shards and none of the others."""
     warnings = []
+    counts = [_count_judged_items(shard) for shard in shards]
     for name in dict.fromkeys(info.name for shard in shards for info in shard.evaluators):
-        judged = [_find_judged_states(name, shard) for shard in shards]
-        without = [_label_of(shard) for shard, found in zip(shards, judged, strict=True) if found == {False}]
-        if without and {True, False} not in judged:
+        without = [
+            _label_of(shard)
+            for shard, (total, judged) in zip(shards, counts, strict=True)
+            if total and not judged[name]
+        ]
+        if without and not any(0 < judged[name] < total for total, judged in counts):
             warnings.append(f"The evaluator {name!r} was not part of {' and '.join(without)}.")
     return warnings
 
 
-def _find_judged_states(name: str, shard: ExperimentResult) -> set[bool]:
-    return {
-        any(result.name == name for result in item.eval_results)
-        for run in shard.runs
-        for item in run.item_results
-        if item.eval_results
-    }
+def _count_judged_items(shard: ExperimentResult) -> tuple[int, Counter[str]]:
+    """Return how many items have results at all, and how many have one of each evaluator."""
+    total = 0
+    judged: Counter[str] = Counter()
+    for run in shard.runs:
+        for item in run.item_results:
+            if item.eval_results:
+                total += 1
+                judged.update({result.name for result in item.eval_results})
+    return total, judged
 
 
 def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> RunResult:

@@ -15,7 +15,8 @@ from dokimos._core.wire import from_json
 from dokimos._runtime.file_access import files_read
 from dokimos.errors import DokimosError, JournalError
 from dokimos.experiment._code_record import CodeRecord, is_project_file
-from dokimos.experiment._run_journal import Position, StoredRun
+from dokimos.experiment._item_index import Position
+from dokimos.experiment._run_journal import StoredRun
 from dokimos.experiment._run_loading import last_record
 from dokimos.experiment._run_manifest import read_manifest
 from dokimos.experiment._task_calls import TaskOutcome

@@ -120,16 +120,16 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
     Raises:
         JournalError: naming the examples that differ.
     """
-    recorded = dict(stored.hashes())
-    if not recorded:
+    if next(stored.positions, None) is None:
         return
-    seen = set()
+    recorded_hash = stored.first_hashes()
     differences = []
-    for sourced in ExampleSource(dataset, None, with_json=True):
-        seen.add(sourced.index)
-        if recorded.get(sourced.index, sourced.hash) != sourced.hash:
+    source = ExampleSource(dataset, None, with_json=True)
+    for sourced in source:
+        if (recorded_hash(sourced.index) or sourced.hash) != sourced.hash:
             differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
-    differences += [f"item {index} is gone" for index in sorted(recorded.keys() - seen)]
+    gone = {index for _, index in stored.positions if index >= source.seen}
+    differences += [f"item {index} is gone" for index in sorted(gone)]
     before = (stored.manifest.get("dataset") or {}).get("fingerprint")
     if not differences and before is not None and dataset.fingerprint not in (None, before):
         # The journal holds only rows that were run; the fingerprint covers the rest.

@@ -30,20 +30,22 @@ import json
 import math
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.json_parsing import parse_json
 from dokimos._core.jsonable import compact_json, jsonable, wire_object
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.wire import from_json
 from dokimos.errors import JournalError, ReporterError
-from dokimos.experiment._journal_lines import ReporterRecords, read_record, with_checksum
+from dokimos.experiment._item_index import ItemIndex, Position
+from dokimos.experiment._journal_lines import ReporterRecords, read_head, read_record, with_checksum
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import read_manifest
+from dokimos.experiment._stored_item import StoredItem, read_results
 
 JOURNAL_FILE: Final = "journal.jsonl"
 MOST_LINES_NAMED: Final = 5
@@ -52,9 +54,6 @@ SYNC_SECONDS: Final = 0.05
 
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
-
-Position = tuple[int, int]
-"""Repeat and item index, both 0-based."""
 
 
 def content_hash(example_json: str) -> str:
@@ -195,19 +194,6 @@ class Journal:
         self.problem = f"The journal in {self.folder} can no longer be written: {error}."
 
 
-@dataclass(frozen=True, slots=True)
-class StoredItem:
-    """What the journal holds about one item."""
-
-    example_hash: str
-    outputs: Mapping[str, Any] | None
-    metrics: CallMetrics | None
-    error: str | None
-    error_kind: str | None = None
-    error_detail: ErrorDetail | None = None
-    results: Mapping[str, EvalResult] = field(default_factory=dict)
-
-
 class StoredRun:
     """The reader: an index of line offsets, so that a long journal is never in memory."""
 
@@ -222,27 +208,37 @@ class StoredRun:
         self.unreadable_lines: list[int] = []
         self.intact_size = 0
         """Bytes up to the end of the last whole line."""
-        self._items: dict[Position, int] = {}
-        self._results: dict[Position, list[int]] = {}
+        self._index = ItemIndex()
         self._void: dict[str, int] = {}
         """Up to where in the journal the results of an evaluator are void."""
         self._lines = 0
         self._path = folder / JOURNAL_FILE
         self._file: BinaryIO | None = None
+        self._latest: tuple[int, dict[str, Any]] = (-1, {})
+        """The line about an item that was read last, and where it begins: it is asked for twice."""
         self.read_on()
 
     def __contains__(self, position: object) -> bool:
-        return position in self._items
+        return position in self._index
 
     @property
     def positions(self) -> Iterator[Position]:
         """The items whose task has returned, in order, without those that a forced resume has dropped."""
-        runs = self.manifest.get("runs") or math.inf
-        size = (self.manifest.get("dataset") or {}).get("size")
-        for run_index, index in sorted(self._items):
-            end = self.seen.get(run_index, {}).get("seen", math.inf) if size is None else size
-            if run_index < runs and index < end:
+        ends: dict[int, float] = {}
+        for run_index, index in self._index:
+            end = ends.get(run_index)
+            if end is None:
+                end = ends[run_index] = self._end_of(run_index)
+            if index < end:
                 yield run_index, index
+
+    def _end_of(self, run_index: int) -> float:
+        """Return up to which index the items of a repeat count, 0 for a repeat that does not count."""
+        if run_index >= (self.manifest.get("runs") or math.inf):
+            return 0
+        size = (self.manifest.get("dataset") or {}).get("size")
+        end: float = self.seen.get(run_index, {}).get("seen", math.inf) if size is None else size
+        return end
 
     def read_on(self) -> None:
         """Read what has been appended to the journal since, by a run that goes on."""
@@ -258,36 +254,16 @@ class StoredRun:
 
     def last_offset(self, position: Position) -> int:
         """Return where in the journal the last line about an item begins."""
-        results = self._results.get(position)
-        return results[-1] if results else self._items[position]
+        return self._index.last_offset(position)
 
     def item(self, position: Position) -> StoredItem | None:
         """Return what was recorded about an item, None if its task had not returned."""
-        offset = self._items.get(position)
+        offset = self._index.item_offset(position)
         if offset is None:
             return None
-        record = self._record(offset)
-        results: dict[str, EvalResult] = {}
-        for result_offset in self._results.get(position, ()):
-            scored = [from_json(EvalResult, tree) for tree in self._record(result_offset)["v"]]
-            # All scores of an evaluator are replaced: scored again, it may give other keys.
-            rescored = {result.evaluator for result in scored}
-            results = {
-                name: earlier for name, earlier in results.items() if earlier.evaluator not in rescored
-            }
-            for result in scored:
-                if result_offset >= max(self._void.get(result.evaluator, 0), self._void.get("", 0)):
-                    results[result.name] = result
-        metrics, detail = record.get("m"), record.get("d")
-        return StoredItem(
-            record["h"],
-            record.get("o"),
-            None if metrics is None else from_json(CallMetrics, metrics),
-            record.get("e"),
-            record.get("k"),
-            None if detail is None else from_json(ErrorDetail, detail),
-            results,
-        )
+        record = self._item_record(offset)
+        lines = ((place, self._record(place)["v"]) for place in self._index.result_offsets(position))
+        return StoredItem.of(record, read_results(lines, self._void))
 
     def example(self, position: Position) -> dict[str, Any] | None:
         """Return the wire form of an item's example, None if its line is damaged.
@@ -295,8 +271,8 @@ class StoredRun:
         Only the first repeat records the example, unless the data set is a stream.
         """
         for candidate in (position, (0, position[1])):
-            offset = self._items.get(candidate)
-            example = None if offset is None else self._record(offset).get("x")
+            offset = self._index.item_offset(candidate)
+            example = None if offset is None else self._item_record(offset).get("x")
             if example is not None:
                 return dict(example)
         return None
@@ -312,22 +288,26 @@ class StoredRun:
 
     def metrics(self) -> Iterator[CallMetrics]:
         """Return what the calls of the task have cost, of every item for which that is known."""
-        for offset in self._items.values():
+        for offset in self._index.item_offsets():
             metrics = self._record(offset).get("m")
             if metrics is not None:
                 yield from_json(CallMetrics, metrics)
 
-    def hashes(self) -> Iterator[tuple[int, str]]:
-        """Return (index, content hash) of the items of any repeat, each index once."""
-        done = set()
-        for position in self.positions:
-            if position[1] not in done:
-                done.add(position[1])
-                yield position[1], self.hash_of(position)
+    def first_hashes(self) -> Callable[[int], str | None]:
+        """Return a function that tells the content hash of an item in the first repeat that has it."""
+        repeats = [(run_index, self._end_of(run_index)) for run_index in self._index.repeats]
+
+        def find(index: int) -> str | None:
+            for run_index, end in repeats:
+                if index < end and (run_index, index) in self._index:
+                    return self._index.hash_of((run_index, index))
+            return None
+
+        return find
 
     def hash_of(self, position: Position) -> str:
         """Return the content hash of an item's example."""
-        return str(self._record(self._items[position])["h"])
+        return self._index.hash_of(position)
 
     def close(self) -> None:
         if self._file is not None:
@@ -346,24 +326,21 @@ class StoredRun:
         self.intact_size = offset
 
     def _index_record(self, number: int, offset: int, line: bytes) -> None:
+        head = read_head(line)
+        if head is not None:
+            self._index_item(head, offset, line)
+            return
         record = read_record(line)
         if record is None:
             self.unreadable_lines.append(number)
             return
-        kind = record["t"]
-        if kind in ("item", "eval", "void"):
-            self.outcome = None  # the run was taken up again
-        match kind:
+        match record["t"]:
             case "item":
-                position = (record["r"], record["i"])
-                if position in self._items and self._line_at(self._items[position]) == line:
-                    return  # the same line twice: what was said of its outputs still holds
-                # A task that ran again has new outputs, so what evaluators said of the old ones is void.
-                self._items[position] = offset
-                self._results.pop(position, None)
+                self._index_item(((record["r"], record["i"]), str(record["h"])), offset, line)
             case "eval":
-                self._results.setdefault((record["r"], record["i"]), []).append(offset)
+                self._index_item(((record["r"], record["i"]), None), offset, line)
             case "void":
+                self.outcome = None  # the run was taken up again
                 self._void |= dict.fromkeys(record["names"], offset)
             case "keep" | "server":
                 self.reporters.add(record)
@@ -371,6 +348,18 @@ class StoredRun:
                 self.seen[record["r"]] = record
             case "done":
                 self.outcome = record
+
+    def _index_item(self, head: tuple[Position, str | None], offset: int, line: bytes) -> None:
+        self.outcome = None  # the run was taken up again
+        position, example_hash = head
+        if example_hash is None:
+            self._index.add_results(position, offset)
+            return
+        earlier = self._index.item_offset(position)
+        if earlier is None or self._line_at(earlier) != line:
+            # A task that ran again has new outputs, so what evaluators said of the old ones is void. Of the
+            # same line twice, what was said still holds.
+            self._index.add_item(position, offset, example_hash)
 
     def _line_at(self, offset: int) -> bytes:
         with self._path.open("rb") as file:
@@ -381,8 +370,13 @@ class StoredRun:
         if self._file is None:
             raise JournalError(f"{self._path} is missing.")
         self._file.seek(offset)
-        record: dict[str, Any] = json.loads(self._file.readline())
+        record: dict[str, Any] = parse_json(self._file.readline())
         return record
+
+    def _item_record(self, offset: int) -> dict[str, Any]:
+        if self._latest[0] != offset:
+            self._latest = (offset, self._record(offset))
+        return self._latest[1]
 
 
 def truncate_torn_line(folder: Path, intact_size: int) -> None:

@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dokimos._core.example import Example
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.provenance import EvaluatorInfo, Provenance
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos._core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment._fail_fast import NOT_RUN
 from dokimos.experiment._item_errors import CHOICE
+from dokimos.experiment._item_index import Position
 from dokimos.experiment._journal_lines import CHECKSUM
 from dokimos.experiment._run_folders import list_run_folders
-from dokimos.experiment._run_journal import Journal, Position, StoredRun, truncate_torn_line
+from dokimos.experiment._run_journal import Journal, StoredRun, truncate_torn_line
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import MANIFEST_FILE, read_manifest
 from dokimos.experiment._run_part import Part
 
+_make_item = fast_factory(ItemResult)
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
 
 
@@ -236,28 +239,30 @@ def load_item(stored: StoredRun, position: Position, order: Mapping[str, int]) -
     example = stored.example(position)
     if stored_item is None or example is None:
         return None
-    results = sorted(
-        stored_item.results.values(),
-        key=lambda result: order.get(result.name, order.get(result.evaluator, len(order))),
-    )
-    return ItemResult(
+    return _make_item(
         position[1],
         from_json(Example, example),
         actual_outputs=stored_item.outputs or {},
-        eval_results=tuple(_exclude_dropped_evaluators(results, order)),
+        eval_results=_order_results(stored_item.results, order),
         metrics=stored_item.metrics,
         error=stored_item.error,
         error_detail=stored_item.error_detail,
     )
 
 
-def _exclude_dropped_evaluators(results: list[EvalResult], order: Mapping[str, int]) -> list[EvalResult]:
-    """Exclude the results of evaluators that a later resume dropped."""
-    return [
+def _order_results(results: Mapping[str, EvalResult], order: Mapping[str, int]) -> tuple[EvalResult, ...]:
+    """Return the results in the order of the evaluators, without those that a later resume dropped."""
+    if tuple(results) == tuple(order):
+        return tuple(results.values())
+    ordered = sorted(
+        results.values(),
+        key=lambda result: order.get(result.name, order.get(result.evaluator, len(order))),
+    )
+    return tuple(
         result
-        for result in results
+        for result in ordered
         if not order or result.name in order or result.evaluator in order or result.name == CHOICE
-    ]
+    )
 
 
 def read_provenance(stored: StoredRun) -> Provenance:

@@ -8,9 +8,10 @@ from functools import partial
 from dokimos._core.results import EvalResult
 from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.experiment._example_source import ExampleSource, SourcedExample
+from dokimos.experiment._item_index import Position
 from dokimos.experiment._item_writer import ItemWriter
 from dokimos.experiment._redaction import Redaction
-from dokimos.experiment._run_journal import Journal, Position, StoredRun
+from dokimos.experiment._run_journal import Journal, StoredRun
 from dokimos.experiment._task_calls import ItemSink
 from dokimos.reporting._reporter_state import ReporterState
 

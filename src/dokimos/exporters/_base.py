@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -86,18 +86,20 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
     checks.require_path("path", path, "the file to write", or_none=False)
     path = Path(path)
     chosen = exporter_for(path) if format is None else exporter(format)
-    return write_report(path, chosen.render(_require_result(result)))
+    result = _require_result(result)
+    render_parts = getattr(chosen, "render_parts", None)
+    return write_report(path, chosen.render(result) if render_parts is None else render_parts(result))
 
 
-def write_report(path: Path, text: str) -> Path:
-    """Write the text of a report and return its path; see `export`.
+def write_report(path: Path, text: str | Iterable[str]) -> Path:
+    """Write the text of a report, or its parts, and return its path; see `export`.
 
     Raises:
         ConfigurationError: for a path that cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, text.encode("utf-8", "backslashreplace"))
+        _write(path, [text] if isinstance(text, str) else text)
     except OSError as cause:
         why = cause.strerror or cause
         raise ConfigurationError(f"Cannot write the report {path}: {why}. Choose another path.") from cause
@@ -170,19 +172,26 @@ def _list_formats() -> str:
     return ", ".join(f"{e.name} ({', '.join(e.extensions)})" for e in _iter_exporters())
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, parts: Iterable[str]) -> None:
     if path.exists() and not path.is_file():
-        # A pipe or a terminal cannot be replaced; a folder gives the usual error here.
-        path.write_bytes(content)
+        # A pipe or a terminal cannot be replaced, so it gets a whole report or nothing; a folder gives the
+        # usual error here.
+        _write_parts(path, ["".join(parts)])
         return
     # A link stays a link: what it leads to is replaced.
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
     try:
-        draft.write_bytes(content)
+        _write_parts(draft, parts)
         with contextlib.suppress(FileNotFoundError):
             # The new file would otherwise have the default rights instead of those of the one it replaces.
             draft.chmod(target.stat().st_mode)
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _write_parts(path: Path, parts: Iterable[str]) -> None:
+    # Line ends are written as they are.
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.writelines(parts)

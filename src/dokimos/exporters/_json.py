@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from statistics import stdev
 from typing import Any, ClassVar, Final
 
-from dokimos._core.jsonable import JsonValue, with_escapes
+from dokimos._core.json_parsing import parse_json
+from dokimos._core.jsonable import JsonValue
 from dokimos._core.keys import OUTPUT
 from dokimos._core.means import exact_mean
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos._core.summary import RunSummary
-from dokimos._core.wire import from_json, to_tree
-from dokimos._runtime.terminal_text import escape_control_characters
+from dokimos._core.wire import from_json
 from dokimos.errors import ConfigurationError, TypeConversionError
 from dokimos.exporters._item_runs import (
     ItemRuns,
@@ -26,7 +27,8 @@ from dokimos.exporters._item_runs import (
     render_inputs,
     render_value,
 )
-from dokimos.exporters._shared_texts import is_long, join_texts, share_texts
+from dokimos.exporters._json_document import DocumentWriter
+from dokimos.exporters._shared_texts import is_long, join_texts
 
 VERSION: Final = 1
 RESULT_VERSION: Final = 2
@@ -42,7 +44,11 @@ class JsonExporter:
     extensions: ClassVar = (".json",)
 
     def render(self, result: ExperimentResult) -> str:
-        tree: dict[str, JsonValue] = {
+        return "".join(self.render_parts(result))
+
+    def render_parts(self, result: ExperimentResult) -> Iterator[str]:
+        """Yield the report in parts, so that a long one is never in memory as a whole."""
+        about: dict[str, JsonValue] = {
             "version": VERSION,
             "experimentName": result.name,
             "timestamp": result.provenance.ended_at or result.provenance.started_at,
@@ -54,14 +60,9 @@ class JsonExporter:
             "summary": _summary(result),
             "warnings": result.notices,
             "provenance": result.provenance,
-            "items": [_item(item, result) for item in items_of(result)],
-            "result": result,
         }
-        tree = to_tree(tree)
-        if share_texts(tree, "result"):
-            tree["resultVersion"] = RESULT_VERSION
-        text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return with_escapes(escape_control_characters(text)) + "\n"  # its escapes are those of JSON
+        items = (_item(item, result) for item in items_of(result))
+        yield from DocumentWriter(result).render_parts(about, items, result_version=RESULT_VERSION)
 
 
 def load_result(source: str | Path) -> ExperimentResult:
@@ -88,7 +89,7 @@ def load_result(source: str | Path) -> ExperimentResult:
 
 def _parse_report(text: str, where: str) -> ExperimentResult:
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
     except (ValueError, RecursionError) as cause:
         raise ConfigurationError(f"{where} is not JSON: {cause}. Give a JSON report.") from cause
     if not isinstance(tree, dict):
@@ -260,8 +261,45 @@ def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str,
 
 
 def _evaluations(item: ItemRuns, result: ExperimentResult) -> list[JsonValue]:
+    if len(item.runs) == 1:
+        return [_evaluation_of_one(each) for each in _order_results(item, result)]
     by_name = ((name, item.results_of(name)) for name in result.evaluator_names)
     return [_evaluation(name, results) for name, results in by_name if any(results)]
+
+
+def _order_results(item: ItemRuns, result: ExperimentResult) -> list[EvalResult]:
+    """Return the results of the only repeat in the order of the evaluators, the first one of each name."""
+    by_name = {each.name: each for each in reversed(item.results[0].eval_results)}
+    return [by_name[name] for name in result.evaluator_names if name in by_name]
+
+
+def _evaluation_of_one(result: EvalResult) -> dict[str, JsonValue]:
+    """Return what `_evaluation` returns for one repeat, in a fifth of the time: most runs have only one."""
+    tree: dict[str, JsonValue] = {
+        "evaluator": result.name,
+        "averageScore": None if result.score is None else _round_score(result.score),
+        "score": result.score,
+    }
+    if result.threshold is not None:
+        tree["threshold"] = result.threshold
+    tree["success"] = False if result.fails_item else (True if result.success else None)
+    members = (
+        ("label", result.label),
+        ("reason", result.reason),
+        ("error", result.error),
+        ("errorKind", result.error_kind),
+        ("errorDetail", result.error_detail),
+        ("skipped", result.skipped),
+    )
+    for name, content in members:
+        if content is not None and content != "":
+            tree[name] = content
+    return tree
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _round_score(score: float) -> float:
+    return round_half_up(exact_mean([score]))
 
 
 def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, JsonValue]:
@@ -270,10 +308,10 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
     tree: dict[str, Any] = {
         "evaluator": name,
         "averageScore": round_half_up(exact_mean(scores)) if scores else None,
+        **_scores_of_repeats(runs, scores),
+        **_first(results, "threshold"),
+        "success": _all_passed(results),
     }
-    tree |= {"score": results[0].score} if len(runs) == 1 else _scores_of_repeats(runs, scores)
-    tree |= _first(results, "threshold")
-    tree["success"] = _all_passed(results)
     for member in ("label", "reason", "error", "errorKind", "errorDetail", "skipped"):
         tree |= _first(results, member)
     return tree

@@ -24,16 +24,6 @@ _LEVELS_AS_TEXT: Final = {"inputs": 2, "expectedOutputs": 2, "actualOutputs": 2}
 _Path = tuple[Any, ...]
 
 
-def share_texts(document: dict[str, JsonValue], member: str) -> bool:
-    """Replace texts of a member that occur elsewhere in the document by references; return if any did."""
-    sharing = _Sharing()
-    sharing.learn({key: content for key, content in document.items() if key != member}, ())
-    shared = sharing.tree(document[member], (member,))
-    if sharing.count:
-        document[member] = shared
-    return sharing.count > 0
-
-
 def join_texts(document: dict[str, JsonValue], member: str) -> JsonValue:
     """Return the member with what its references stand for.
 
@@ -51,9 +41,18 @@ def is_long(text: str | None) -> bool:
     return text is not None and len(text) >= SHARED_FROM_LENGTH
 
 
-class _Sharing:
+class TextSharing:
+    """Replaces texts of one member of a document by references, while the document is written.
+
+    `learn` is called with all that comes before that member, in the order of the document, and then `tree`
+    with each part of the member.
+    """
+
     def __init__(self) -> None:
         self.count = 0
+        """How many references there are."""
+        self.has_wrapped = False
+        """Whether an object of the user's own was wrapped: without any reference, none may be."""
         self._paths: dict[str, _Path] = {}
         self._any_json = False
 
@@ -64,7 +63,7 @@ class _Sharing:
             self._any_json |= value[0] in "[{"
             return
         for key, content in _entries(value):
-            if _may_hold(content):
+            if may_hold(content):
                 self.learn(content, (*path, key))
 
     def tree(self, value: JsonValue, path: _Path, text_levels: int = 0) -> JsonValue:
@@ -76,15 +75,16 @@ class _Sharing:
             return self._reference(_JSON, written)
         if isinstance(value, list):
             return [
-                self.tree(item, (*path, index)) if _may_hold(item) else item
+                self.tree(item, (*path, index)) if may_hold(item) else item
                 for index, item in enumerate(value)
             ]
         marked = _is_marked(value)
         if marked:
+            self.has_wrapped = True
             path = (*path, _PLAIN)
         below = max(0, text_levels - 1)
         shared = {
-            key: self.tree(item, (*path, key), _LEVELS_AS_TEXT.get(key, below)) if _may_hold(item) else item
+            key: self.tree(item, (*path, key), _LEVELS_AS_TEXT.get(key, below)) if may_hold(item) else item
             for key, item in value.items()
         }
         return {_PLAIN: shared} if marked else shared
@@ -131,7 +131,7 @@ class _Joining:
         return self._parsed[text]
 
 
-def _may_hold(value: JsonValue) -> bool:
+def may_hold(value: JsonValue) -> bool:
     """Return whether the value is a long text or may contain one."""
     kind = type(value)
     return len(value) >= SHARED_FROM_LENGTH if kind is str else kind is dict or kind is list

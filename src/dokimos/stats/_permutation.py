@@ -69,6 +69,8 @@ def paired_deltas(
     """
     shared = [key for key in baseline if baseline[key] and candidate.get(key)]
     unit = math.lcm(*{len(side[key]) for side in (baseline, candidate) for key in shared})
+    if unit == 1:  # one repeat of each item, as in most runs
+        return {key: round(candidate[key][0] * SCALE) - round(baseline[key][0] * SCALE) for key in shared}
     return {key: _total(candidate[key], unit) - _total(baseline[key], unit) for key in shared}
 
 

@@ -7,8 +7,10 @@ import pytest
 from dokimos._core.example import Example
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators._text import ExactMatch
+from dokimos.experiment._experiment import evaluate
 from dokimos.exporters._base import export, render
-from dokimos.exporters._json import load_result
+from dokimos.exporters._json import JsonExporter, load_result
 
 
 def tree_of(result):
@@ -121,3 +123,24 @@ def test_totals_of_an_earlier_version_are_counted_again():
     again = load_result(json.dumps(tree))
 
     assert (again.error_count, again.not_judged_count, again.summary.warned) == (1, 0, 0)
+
+
+def test_a_report_is_written_part_by_part_and_is_what_render_gives(tmp_path):
+    examples = [Example.of(f"question {i} " * 40, "Rome") for i in range(50)]
+    result = evaluate(examples, lambda example: "Rome", [ExactMatch()], quiet=True, journal=False)
+    parts = list(JsonExporter().render_parts(result))
+    path = export(result, tmp_path / "report.json")
+
+    assert path.read_bytes() == "".join(parts).encode() == render(result, "json").encode()
+    assert max(map(len, parts)) < len("".join(parts)) / 20
+
+
+def test_an_object_like_a_reference_is_wrapped_only_where_there_are_references():
+    example = Example({"input": {"$text": ["a"]}}, {"output": "b"})
+    plain = evaluate([example], lambda example: "b", [ExactMatch()], quiet=True, journal=False)
+    long = evaluate([example], lambda example: "b" * 300, [ExactMatch()], quiet=True, journal=False)
+
+    assert '"$plain"' not in render(plain, "json")
+    assert '"$plain"' in render(long, "json")
+    for result in (plain, long):
+        assert load_result(render(result, "json")).item_results == result.item_results

@@ -1,0 +1,114 @@
+"""The text of a JSON report, written part by part: that of a long run is never in memory as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from dokimos._core.jsonable import JsonValue, compact_json, jsonable, wire_fields, wire_object
+from dokimos._core.results import ExperimentResult, RunResult
+from dokimos._runtime.terminal_text import escape_control_characters
+from dokimos.exporters._shared_texts import TextSharing, may_hold
+
+_RESULT, _RUNS, _ITEMS = "result", "runs", "itemResults"
+_OUTER: Final = (-1,) * 5
+"""Stands for the containers that a part is in: `jsonable` cuts what is nested too deep in the document."""
+
+_Path: TypeAlias = tuple[Any, ...]
+_Texts: TypeAlias = tuple[str, str]
+"""A part of `result` without and with what text sharing made of it."""
+
+
+class DocumentWriter:
+    """Writes the document of one result: what is known of it, its items, and `result` to read it back."""
+
+    def __init__(self, result: ExperimentResult) -> None:
+        self._result = result
+        self._sharing = TextSharing()
+
+    def render_parts(
+        self,
+        about: Mapping[str, JsonValue],
+        items: Iterable[Mapping[str, JsonValue]],
+        *,
+        result_version: int,
+    ) -> Iterator[str]:
+        """Yield the document in parts; the version stands in it where texts of `result` are references."""
+        for number, (key, content) in enumerate(about.items()):
+            yield f"{',' if number else '{'}{_encode(key)}:{self._learn(content, (key,), _OUTER[:1])}"
+        yield ',"items":['
+        for place, item in enumerate(items):
+            text = self._learn(item, ("items", place), _OUTER[:2])
+            yield f",{text}" if place else text
+        yield f'],"{_RESULT}":'
+        yield from self._choose_texts(self._render_result())
+        yield f',"resultVersion":{result_version}}}\n' if self._sharing.count else "}\n"
+
+    def _learn(self, content: JsonValue, path: _Path, outer: tuple[int, ...]) -> str:
+        tree = jsonable(content, outer)
+        if may_hold(tree):
+            self._sharing.learn(tree, path)
+        return _encode(tree)
+
+    def _choose_texts(self, parts: Iterable[_Texts]) -> Iterator[str]:
+        """Yield the parts with references if there are any at all, else without."""
+        undecided: list[_Texts] = []
+        for texts in parts:
+            undecided.append(texts)
+            # Until there is a reference, only an object that looks like one makes a difference.
+            if self._sharing.count or not self._sharing.has_wrapped:
+                yield from (shared for _, shared in undecided)
+                undecided.clear()
+        yield from (plain for plain, _ in undecided)
+
+    def _render_result(self) -> Iterator[_Texts]:
+        result = self._result
+        members = wire_object(replace(result, runs=()), _OUTER[:2])
+        separator = "{"
+        for _, name, _ in wire_fields(ExperimentResult):
+            if name == _RUNS and result.runs:
+                yield _both(f'{separator}"{_RUNS}":')
+                for place, run in enumerate(result.runs):
+                    yield _both("," if place else "[")
+                    yield from self._render_run(run, (_RESULT, _RUNS, place))
+                yield _both("]")
+            elif name in members:
+                yield _both(f"{separator}{_encode(name)}:")
+                yield self._share(members[name], (_RESULT, name))
+            else:
+                continue
+            separator = ","
+        yield _both("{}" if separator == "{" else "}")
+
+    def _render_run(self, run: RunResult, path: _Path) -> Iterator[_Texts]:
+        members = wire_object(replace(run, item_results=()), _OUTER[:4])
+        separator = "{"
+        for _, name, _ in wire_fields(RunResult):
+            if name == _ITEMS and run.item_results:
+                yield _both(f'{separator}"{_ITEMS}":')
+                for place, item in enumerate(run.item_results):
+                    yield _both("," if place else "[")
+                    yield self._share(jsonable(item, _OUTER), (*path, _ITEMS, place))
+                yield _both("]")
+            elif name in members:
+                yield _both(f"{separator}{_encode(name)}:")
+                yield self._share(members[name], (*path, name))
+            else:
+                continue
+            separator = ","
+        yield _both("}")
+
+    def _share(self, tree: JsonValue, path: _Path) -> _Texts:
+        shared = self._sharing.tree(tree, path) if may_hold(tree) else tree
+        text = _encode(shared)
+        is_undecided = self._sharing.has_wrapped and not self._sharing.count
+        return _encode(tree) if is_undecided else text, text
+
+
+def _both(text: str) -> _Texts:
+    return text, text
+
+
+def _encode(tree: JsonValue) -> str:
+    return escape_control_characters(compact_json(tree))  # its escapes are those of JSON

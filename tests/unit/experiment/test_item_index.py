@@ -1,0 +1,126 @@
+"""The index of a journal: where the lines of each item are, in few bytes."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dokimos._core.metrics import CallMetrics
+from dokimos._core.results import EvalResult
+from dokimos.experiment import _run_journal as journal_module
+from dokimos.experiment._item_index import ItemIndex, Position
+from dokimos.experiment._journal_lines import read_head, read_record
+from dokimos.experiment._run_journal import Journal, StoredRun
+from dokimos.experiment._run_loading import load_run
+from dokimos.experiment._run_lock import RunLock
+from dokimos.experiment._run_manifest import write_manifest
+
+MOST_BYTES_PER_ITEM = 100
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> Callable[[int], Path]:
+    def write(count: int) -> Path:
+        write_manifest(tmp_path, {"name": "a"})
+        journal = Journal(tmp_path, RunLock(tmp_path))
+        for index in range(count):
+            journal.write_item(
+                (0, index),
+                example_hash=f"{index:016x}",
+                example_json='{"inputs":{"input":"\\ud800 é"}}',
+                outputs={"output": index},
+                metrics=CallMetrics(1, 2),
+            )
+            journal.write_results((0, index), (EvalResult("A", 1.0, success=True),))
+        journal.close(status="completed")
+        return tmp_path
+
+    return write
+
+
+def test_the_index_knows_what_dictionaries_would() -> None:
+    draw = random.Random(3)
+    index = ItemIndex()
+    items: dict[Position, tuple[int, str]] = {}
+    results: dict[Position, list[int]] = {}
+    for offset in range(3000):
+        position = (draw.choice([0, 1, 7]), draw.choice([draw.randrange(700), 2**53 - draw.randrange(3)]))
+        if draw.random() < 0.4:
+            mark = draw.choice([f"{draw.getrandbits(64):016x}", "of another kind", "ABCDEF0123456789"])
+            items[position] = (offset, mark)
+            results.pop(position, None)
+            index.add_item(position, offset, mark)
+        else:
+            results.setdefault(position, []).append(offset)
+            index.add_results(position, offset)
+
+    assert list(index) == sorted(items)
+    assert list(index.item_offsets()) == sorted(offset for offset, _ in items.values())
+    assert (0, 699_999) not in index
+    for position, (offset, mark) in items.items():
+        assert index.item_offset(position) == offset
+        assert index.hash_of(position) == mark
+        assert index.result_offsets(position) == results.get(position, [])
+        assert index.last_offset(position) == results.get(position, [offset])[-1]
+
+
+def test_a_long_journal_is_indexed_in_few_bytes(write_run: Callable[[int], Path]) -> None:
+    count = 3000
+    folder = write_run(count)
+    StoredRun(folder).close()
+    tracemalloc.start()
+    stored = StoredRun(folder)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    stored.close()
+
+    assert len(list(stored.positions)) == count
+    assert size < count * MOST_BYTES_PER_ITEM
+
+
+def test_each_line_is_parsed_once(write_run: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_run(5)
+    parsed: list[bytes] = []
+    real = journal_module.parse_json
+    monkeypatch.setattr(journal_module, "parse_json", lambda line: parsed.append(line) or real(line))
+    monkeypatch.setattr(journal_module, "read_record", lambda line: parsed.append(line) or read_record(line))
+    result = load_run(folder)
+
+    assert [item.actual_outputs for item in result.item_results] == [{"output": i} for i in range(5)]
+    assert result.item_results[0].example.input == "\ud800 é"
+    assert sorted(parsed) == sorted((folder / "journal.jsonl").read_bytes().splitlines(keepends=True))
+
+
+def test_the_head_of_a_line_says_what_the_line_says(write_run: Callable[[int], Path]) -> None:
+    lines = (write_run(2) / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    draw = random.Random(5)
+    for line in lines:
+        for _ in range(200):
+            damaged = bytearray(line)
+            for _ in range(draw.randrange(3)):
+                damaged[draw.randrange(len(damaged))] = draw.randrange(256)
+            head, record = read_head(bytes(damaged)), read_record(bytes(damaged))
+            if head is not None:
+                assert record is not None
+                assert head == ((record["r"], record["i"]), record.get("h"))
+            else:
+                assert record is None or record["t"] == "done"
+
+
+def test_the_hash_to_resume_with_is_that_of_the_first_repeat_that_counts(tmp_path: Path) -> None:
+    write_manifest(tmp_path, {"name": "a", "runs": 2, "dataset": {"size": 3}})
+    journal = Journal(tmp_path, RunLock(tmp_path))
+    for position in ((1, 0), (0, 1), (1, 1), (2, 2), (0, 3)):
+        mark = f"{position[0]:08x}{position[1]:08x}"
+        journal.write_item(position, example_hash=mark, example_json=None, outputs={})
+    journal.close(status="completed")
+    stored = StoredRun(tmp_path)
+    stored.close()
+    find = stored.first_hashes()
+
+    assert list(stored.positions) == [(0, 1), (1, 0), (1, 1)]
+    assert [find(index) for index in range(4)] == ["0000000100000000", "0000000000000001", None, None]
