@@ -17,11 +17,13 @@ import tempfile
 import time
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from dokimos import Dataset
 
 SLICE = 5_000
-RATIO = 2.2
+RATIOS = {"plain": 2.2, "snake case": 2.6, "metrics": 3.7}
+"""At most, by what the rows are like."""
 _TEXT = (
     "the library opens at nine and closes at seven from monday to friday while readers return books late "
     "or renew a loan online unless another reader has reserved it"
@@ -34,29 +36,39 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=1_000_000)
     rows = parser.parse_args().rows
+    for shape, most in RATIOS.items():
+        print_ratio(shape, rows, most)
+
+
+def print_ratio(shape: str, rows: int, most: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.jsonl"
-        write_rows(path, rows)
-        print(f"{rows:,} rows, {path.stat().st_size / 1e6:.0f} MB")
+        write_rows(path, rows, shape)
+        print(f"{shape}: {rows:,} rows, {path.stat().st_size / 1e6:.0f} MB")
         before = peak_mb()
         bare, ours = in_turns(path)
         print(f"json.loads loop   {bare:7.2f} s CPU")
         print(f"Dataset.stream    {ours:7.2f} s CPU")
-        print(f"ratio             {ours / bare:7.2f}    (target: at most {RATIO})")
+        print(f"ratio             {ours / bare:7.2f}    (target: at most {most})")
         print(f"memory growth     {peak_mb() - before:7.1f} MB (target: at most 50)")
 
 
-def write_rows(path: Path, rows: int) -> None:
+def write_rows(path: Path, rows: int, shape: str = "plain") -> None:
     words = _TEXT.split()
     choose = random.Random(7).choices
     with path.open("w", encoding="utf-8") as file:
         for index in range(rows):
-            row = {
+            row: dict[str, Any] = {
                 "id": f"question-{index}",
                 "input": " ".join(choose(words, k=24)),
                 "expectedOutput": " ".join(choose(words, k=20)),
                 "metadata": {"category": f"topic-{index % 7}", "difficulty": index % 5, "weight": 0.5},
             }
+            if shape == "snake case":
+                row["expected_output"] = row.pop("expectedOutput")
+            if shape == "metrics":
+                row["actualOutput"] = " ".join(choose(words, k=10))
+                row["metrics"] = {"tokensIn": 120, "tokensOut": 30, "costUsd": 0.002, "latencyMs": 512.5}
             file.write(json.dumps(row) + "\n")
 
 

@@ -23,6 +23,7 @@ PACKAGES = 24
 MEGABYTES = 50
 IMPORT_SECONDS = 0.15
 HELP_SECONDS = 0.25
+LIST_SECONDS = 0.3
 EXTRAS = {
     "agents": (35, 100),
     "agents-openai": (45, 150),
@@ -49,6 +50,7 @@ def main(extras: list[str]) -> int:
     print(f"installed size     {size:8.1f} MB at most {MEGABYTES}")
     print(f"import dokimos     {_cpu_seconds('-c', 'import dokimos'):8.3f} s  at most {IMPORT_SECONDS}")
     print(f"dokimos --help     {_cpu_seconds('-m', 'dokimos', '--help'):8.3f} s  at most {HELP_SECONDS}")
+    print(f"dokimos evaluators {_cpu_seconds('-m', 'dokimos', 'evaluators'):8.3f} s  at most {LIST_SECONDS}")
     return int(len(names) > PACKAGES or size > MEGABYTES)
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,6 +124,28 @@ def print_wall(task: Any, label: str, count: int = 2000, parallelism: int = 100)
     print(f"{what:<50} x{ratio:.3f} of the ideal wall time (budget {WALL_BUDGET})")
 
 
+def print_wide(count: int = 2000, parallelism: int = 1000) -> None:
+    """Print what starting very many threads costs, beside a bare pool of as many."""
+    data = examples(count)
+    ideal = count * SLEEP / parallelism
+    rounds = [
+        (_wall(data, answer_slowly_in_a_thread, parallelism), _bare_pool(count, parallelism))
+        for _ in range(ROUNDS)
+    ]
+    ours, bare = (min(column) / ideal for column in zip(*rounds, strict=True))
+    print(
+        f"{count:,} sync items of 50 ms at parallelism {parallelism:,}: x{ours:.2f} of the ideal wall time "
+        f"(bare pool x{bare:.2f})"
+    )
+
+
+def _bare_pool(count: int, parallelism: int) -> float:
+    start = time.perf_counter()
+    with ThreadPoolExecutor(parallelism) as pool:
+        list(pool.map(lambda _: time.sleep(SLEEP), range(count)))
+    return time.perf_counter() - start
+
+
 def _wall(data: Dataset, task: Any, parallelism: int) -> float:
     start = time.perf_counter()
     expect_all_passed(experiment(data, task, parallelism).run(journal=False), len(data))
@@ -183,6 +206,7 @@ def main() -> None:
     print_bytes(20_000)
     print_wall(answer_slowly, "async")
     print_wall(answer_slowly_in_a_thread, "sync")
+    print_wide()
     print_peak(arguments.rows)
 
 

@@ -14,7 +14,7 @@ from dokimos._cli.options import complete_evaluators
 from dokimos.errors import DokimosError
 
 if TYPE_CHECKING:
-    from dokimos.evaluators._parameters import EvaluatorDoc
+    from dokimos.evaluators._parameters import EvaluatorDoc, EvaluatorSummary
 
 GROUPS: Final = {
     "expected": "Compare the output with an expected value",
@@ -60,39 +60,44 @@ def _print_list() -> None:
 def _groups() -> dict[str, list[tuple[str, str]]]:
     """Return name and purpose of each evaluator by what it is for."""
     from dokimos.evaluators import registry
+    from dokimos.evaluators._parameters import summarize
 
     groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS.values()}
     for name in registry.names():
         try:
-            doc = registry.describe(name)
+            summary = summarize(name, registry.find(name))
         except DokimosError as error:  # a plugin that cannot be loaded hides none of the others
             groups[GROUPS["own"]].append((name, f"! {error}"))
         else:
-            heading = GROUPS[find_group(doc) if name in registry.BUILT_IN else "own"]
-            groups[heading].append((name, doc.purpose + _notes(doc, heading)))
+            heading = GROUPS[find_group(summary) if name in registry.BUILT_IN else "own"]
+            groups[heading].append((name, summary.purpose + _notes(summary, heading)))
     return {heading: members for heading, members in groups.items() if members}
 
 
-def find_group(doc: EvaluatorDoc) -> str:
+def find_group(summary: EvaluatorSummary) -> str:
     """Return what an evaluator is for, as a key of `GROUPS`."""
-    package = doc.class_name.split(".")[2].removeprefix("_")
+    package = summary.class_name.split(".")[2].removeprefix("_")
     if package in ("conversation", "agent"):
         return package
-    if {"contexts", "context", "retrieved"} & set(doc.requires) or package in ("rag", "retrieval"):
+    if {"contexts", "context", "retrieved"} & set(summary.requires) or package in ("rag", "retrieval"):
         return "contexts"
     if package == "llm":
         return "llm"
-    expects = any(part.startswith("expected") for part in doc.requires) or doc.name == "structural_match"
+    expects = (
+        any(part.startswith("expected") for part in summary.requires) or summary.name == "structural_match"
+    )
     return "expected" if expects else "output"
 
 
-def _notes(doc: EvaluatorDoc, heading: str) -> str:
+def _notes(summary: EvaluatorSummary, heading: str) -> str:
     """Say what else it needs, where its heading does not."""
-    asks_judge = any(parameter.name in ("judge", "judges") for parameter in doc.parameters)
+    asks_judge = not {"judge", "judges"}.isdisjoint(summary.parameter_names)
     notes = ["a judge"] if asks_judge and heading != GROUPS["llm"] else []
     if heading not in (GROUPS["expected"], GROUPS["agent"]):
-        notes += ["an expected value"] if any(part.startswith("expected") for part in doc.requires) else []
-    notes += [f"the extra {doc.extra}"] if doc.extra else []
+        notes += (
+            ["an expected value"] if any(part.startswith("expected") for part in summary.requires) else []
+        )
+    notes += [f"the extra {summary.extra}"] if summary.extra else []
     return f" Needs {join_words(notes)}." if notes else ""
 
 

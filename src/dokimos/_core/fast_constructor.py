@@ -22,7 +22,7 @@ def fast_factory(kind: Callable[P, T]) -> Callable[P, T]:
     return make
 
 
-def _open_class(kind: Any, slots: tuple[str, ...]) -> type:
+def open_class(kind: Any, slots: tuple[str, ...]) -> type:
     """Return a class of the same layout as a frozen one, which takes the same bases."""
     content: dict[str, Any] = {"__slots__": slots}
     if "__orig_bases__" in kind.__dict__:  # else typing refuses a base that is generic
@@ -35,7 +35,7 @@ def _compile_constructor(kind: Any, function: str, positional: list[str], first:
     members = fields(kind)
     namespace: dict[str, Any] = {
         "__name__": __name__,  # so that an error in it is not taken for one in the user's code
-        "_Open": _open_class(kind, tuple(member.name for member in members)),
+        "_Open": open_class(kind, tuple(member.name for member in members)),
         "_Frozen": kind,
         "_become": object.__setattr__,
         "_new": object.__new__,

@@ -15,6 +15,8 @@ from typing import Any, Final
 from dokimos._core.example import Example
 from dokimos._core.jsonable import jsonable
 from dokimos._core.keys import INPUT, OUTPUT
+from dokimos._core.metrics import CallMetrics
+from dokimos.datasets._row_metrics import order_metrics
 
 # CPython's own encoder, made once: json.dumps makes a new one for every call.
 _make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(
@@ -151,14 +153,14 @@ def _slow_object(content: object) -> str:
 
 
 def _content(example: Example) -> tuple[Any, ...]:
-    actual, error = example.actual_outputs, example.actual_error
+    actual, metrics, error = example.actual_outputs, example.metrics, example.actual_error
     content = (
         example.id,
         _order_keys(example.metadata),
         _order_keys(example.inputs),
         _order_keys(example.expected_outputs),
         None if actual is None else _order_keys(actual),
-        _sort_tree(jsonable(example.metrics)),
+        order_metrics(metrics) if type(metrics) is CallMetrics else _sort_tree(jsonable(metrics)),
     )
     return content if error is None else (*content, error)
 

@@ -10,6 +10,7 @@ from dokimos._core.example import Example
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos.datasets._columns import WIRE_NAMES, ColumnMap, suggestion
+from dokimos.datasets._row_metrics import read_metrics
 from dokimos.datasets._row_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
 
@@ -44,8 +45,9 @@ class RowReader:
         actual = metrics = error = None
         # Rows with only the usual names, which most are, skip all that renames, moves and checks.
         if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
-            row = self._with_others_as_metadata(self._in_our_names(row, line), line)
+            row = self._in_our_names(row, line)
             if not row.keys() <= _USUAL:
+                row = self._with_others_as_metadata(row, line)
                 actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
                 error = self._error(row.get("actualError"), line)
         get = row.get
@@ -82,12 +84,11 @@ class RowReader:
         return row if _SNAKE_NAMES.isdisjoint(row) else self._in_wire_names(row, line)
 
     def _in_wire_names(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
-        renamed: dict[str, Any] = {}
-        for key, value in row.items():
-            name = WIRE_NAMES.get(key, key)
-            if name in renamed:
-                self._fail(f"{name!r} is given twice, in camelCase and in snake_case.", line)
-            renamed[name] = value
+        renamed = {WIRE_NAMES.get(key, key): value for key, value in row.items()}
+        if len(renamed) < len(row):
+            names = [WIRE_NAMES.get(key, key) for key in row]
+            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            self._fail(f"{twice!r} is given twice, in camelCase and in snake_case.", line)
         return renamed
 
     def _with_others_as_metadata(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
@@ -150,12 +151,10 @@ class RowReader:
         self._fail(f"'id' must be a text or a whole number, not {_describe(id)}.", line)
 
     def _metrics(self, metrics: Any, line: int | None) -> CallMetrics | None:
-        from dokimos._core.wire import from_json
-
         if metrics is None:
             return None
         try:
-            return from_json(CallMetrics, metrics)
+            return read_metrics(metrics)
         except TypeConversionError as error:
             self._fail(f"'metrics' cannot be read: {error}", line)
 

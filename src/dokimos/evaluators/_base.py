@@ -16,7 +16,6 @@ from typing import (
     SupportsFloat,
     SupportsIndex,
     TypeAlias,
-    cast,
     final,
 )
 
@@ -40,6 +39,7 @@ from dokimos.evaluators._identity import describe_evaluator
 from dokimos.evaluators._keyed_scores import check_thresholds
 from dokimos.evaluators._outcomes import error_result, several_results, unusable_result
 from dokimos.evaluators._response_path import check_response_path, with_response_path
+from dokimos.evaluators._run_imports import is_cancellation, run_scope
 from dokimos.evaluators._score_values import check_explanation, number_of, outside
 from dokimos.evaluators._setting_names import check_settings
 from dokimos.evaluators._setting_types import check_types
@@ -55,6 +55,9 @@ Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
 _new_result: Final = fast_factory(EvalResult)
+_new_score: Final = fast_factory(Score)
+_SINGLE: Final = frozenset((Score, float, int, bool))
+"""Types of one score. To ask a number whether it is a mapping takes far longer than to look here."""
 
 COMMON_FIELDS: Final = (
     "name",
@@ -200,8 +203,7 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         # Built-in evaluators are quick: awaiting, a thread and a meter would cost more than they do.
         if not self.is_async and not self.blocking:
             return self.evaluate(case)
-        from dokimos.judges._run_scope import counting_usage, current_scope
-
+        current_scope, counting_usage = run_scope()
         scope = current_scope()
         limit = scope.evaluator_timeout if self.is_bounded else None
         with counting_usage() as usage:
@@ -234,16 +236,17 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             return error_result(self, error)
 
     async def _score_on_loop(self, case: EvalTestCase) -> EvalResult:
-        import asyncio
-
         try:
-            return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepare_case(case))))
+            outcome: Any = self.score(self._prepare_case(case))  # `cast` would cost a call
+            return self._result(await outcome)
         except UnusableOutputError as fault:
             return unusable_result(self, fault)
         # These end the run or the item; all else, whatever it derives from, is an error of this evaluator.
-        except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
+        except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             return error_result(self, error)
 
     def _check_serial(self) -> None:
@@ -319,14 +322,14 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         return with_response_path(case, self.response_path)
 
     def _result(self, outcome: ScoreLike | Scores) -> EvalResult:
-        if type(outcome) is not Score and isinstance(outcome, Mapping):
+        if type(outcome) not in _SINGLE and isinstance(outcome, Mapping):
             return several_results(self, outcome)
         if self.thresholds is not None:
             raise EvaluationError(
                 f"{self.name} has thresholds for several scores, but gave {type(outcome).__name__}; return a "
                 "mapping of their keys to scores."
             )
-        return self.one_result(outcome)
+        return self.one_result(outcome)  # type: ignore[arg-type] # mypy does not see that it is one score
 
     def result_name(self, key: str | None) -> str:
         """Return the name of the result, or of the result under a key of several scores."""
@@ -342,8 +345,9 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         if isinstance(outcome, Score):
             score = outcome
         else:
-            outcome = number_of(self.name, outcome)
-            score = Score(float(outcome))
+            if type(outcome) is not float:
+                outcome = number_of(self.name, outcome)
+            score = _new_score(float(outcome))
         value = score.value
         # The usual score takes this one comparison, which NaN fails; everything else goes the long way.
         if type(value) is not float or not 0.0 <= value <= 1.0 or self.own_range is not None:

@@ -46,30 +46,38 @@ class ParameterDoc:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorDoc:
-    """What there is to know about an evaluator, for `dokimos evaluators` and the documentation."""
+class EvaluatorSummary:
+    """What a list says about an evaluator."""
 
     name: str
     """In the registry."""
     class_name: str
     """As `module:Class`."""
-    result_name: str
-    """What results are called unless a name is given."""
     purpose: str
     """One line."""
-    details: str
-    """The rest of the class's description, empty where there is none."""
-    parameters: tuple[ParameterDoc, ...]
+    parameter_names: tuple[str, ...]
     """The evaluator's own first, then the common ones."""
     requires: tuple[str, ...]
     """The parts of a case that must be there."""
+    extra: str | None
+    """The optional dependencies that it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorDoc(EvaluatorSummary):
+    """What there is to know about an evaluator, for `dokimos evaluators NAME` and the documentation."""
+
+    result_name: str
+    """What results are called unless a name is given."""
+    details: str
+    """The rest of the class's description, empty where there is none."""
+    parameters: tuple[ParameterDoc, ...]
+    """In the order of `parameter_names`."""
     looks_for: tuple[str, ...]
     """Further parts that it cannot do without, unless its parameters say otherwise."""
     threshold: float | None
     lower_is_better: bool
     deterministic: bool
-    extra: str | None
-    """The optional dependencies that it needs."""
     score_range: tuple[float, float]
     """The lowest and the highest score."""
     judge_calls: str
@@ -80,23 +88,34 @@ class EvaluatorDoc:
     """The example of the class's description, empty where there is none."""
 
 
+def summarize(name: str, kind: type[Evaluator]) -> EvaluatorSummary:
+    """Describe an evaluator class without its parameters, whose descriptions are read from its source."""
+    return EvaluatorSummary(**_summary(name, kind))
+
+
+def _summary(name: str, kind: type[Evaluator]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "class_name": f"{kind.__module__}:{kind.__qualname__}",
+        "purpose": " ".join(description_of(kind).partition("\n\n")[0].split()),
+        "parameter_names": tuple(parameter.name for parameter in _parameters(kind)),
+        "requires": tuple(kind.requires),
+        "extra": kind.extra,
+    }
+
+
 def describe(name: str, kind: type[Evaluator]) -> EvaluatorDoc:
     """Describe an evaluator class that is registered as `name`."""
-    purpose, _, details = description_of(kind).partition("\n\n")
     parameters = _parameter_docs(kind)
     return EvaluatorDoc(
-        name=name,
-        class_name=f"{kind.__module__}:{kind.__qualname__}",
+        **_summary(name, kind),
         result_name=default_name_of(kind),
-        purpose=" ".join(purpose.split()),
-        details=details.strip(),
+        details=description_of(kind).partition("\n\n")[2].strip(),
         parameters=parameters,
-        requires=tuple(kind.requires),
         looks_for=tuple(kind.looks_for),
         threshold=next(p.default for p in parameters if p.name == "threshold"),
         lower_is_better=bool(kind.lower_is_better),
         deterministic=bool(kind.deterministic),
-        extra=kind.extra,
         score_range=_range_of(kind),
         judge_calls=kind.judge_calls,
         method_source=kind.method_source,

@@ -14,6 +14,7 @@ from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception
 from dokimos._runtime.concurrency import call_in_thread
+from dokimos._runtime.eager_gather import gather_outcomes
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
@@ -123,7 +124,7 @@ async def _score_groups(
     calls = (_score_group(group, case, sink) for group in groups)
     # All are waited for, also where one may not ask its judge: what the others paid for belongs in the
     # journal.
-    return await asyncio.gather(*calls, return_exceptions=True)
+    return await gather_outcomes(calls)
 
 
 async def _score_group(

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint
 
 import jsonschema_rs
@@ -13,6 +14,7 @@ from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import registry
 from dokimos.evaluators._base import COMMON_FIELDS, Evaluator
+from dokimos.evaluators._parameters import _strings_below_fields, descriptions, summarize
 from dokimos.evaluators._retrieval.ranking_metrics import Recall
 from dokimos.evaluators._text import Contains, Regex
 
@@ -167,6 +169,19 @@ def test_every_parameter_has_a_description(name):
     assert [p.name for p in doc.parameters if p.common] == common
     assert doc.purpose
     assert doc.result_name
+
+
+def test_a_summary_says_what_the_description_says_and_reads_no_source(monkeypatch):
+    docs = {name: registry.describe(name) for name in NAMES}
+    monkeypatch.setattr(inspect, "getsource", lambda kind: pytest.fail(f"the source of {kind} was read"))
+    _strings_below_fields.cache_clear()
+    descriptions.cache_clear()
+    for name, doc in docs.items():
+        summary = summarize(name, registry.find(name))
+        assert [getattr(summary, f.name) for f in fields(summary)] == [
+            getattr(doc, f.name) for f in fields(summary)
+        ]
+        assert summary.parameter_names == tuple(parameter.name for parameter in doc.parameters)
 
 
 def test_a_description_tells_what_there_is_to_know():

@@ -1,0 +1,84 @@
+"""Gathering the outcomes of several coroutines without a task for those that do not wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextvars import Context, copy_context
+from functools import partial
+from types import coroutine
+from typing import Any, TypeVar
+
+from dokimos._runtime.time_limits import retrieve_exception
+
+T = TypeVar("T")
+
+
+async def gather_outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+    """Return what each coroutine returned or raised, as `asyncio.gather` does with `return_exceptions=True`.
+
+    They are begun one after another in the current task, each in a context of its own. The first one that
+    waits stays in this task, since it may have remembered it (as `asyncio.timeout` does), and those after it
+    get tasks: so nothing that could be begun waits for another. `calls` had best make them when asked.
+    """
+    outcomes: list[T | BaseException] = []
+    remaining = iter(calls)
+    for call in remaining:
+        context = copy_context()
+        try:
+            waits_for = context.run(call.send, None)
+        except StopIteration as end:
+            outcomes.append(end.value)
+        except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            outcomes.append(error)
+        else:
+            rest = asyncio.gather(*remaining, return_exceptions=True)
+            rest.add_done_callback(retrieve_exception)  # nobody awaits it where this one is closed
+            outcomes.append(await _finish(call, context, waits_for, rest))
+            outcomes += await rest
+    return outcomes
+
+
+async def _finish(
+    call: Coroutine[Any, Any, T], context: Context, waits_for: object, rest: asyncio.Future[Any]
+) -> T | BaseException:
+    """Return the outcome of a coroutine that has begun to wait; cancelling this cancels the rest, too.
+
+    The rest is cancelled only when this coroutine has ended: until then the cancellation may be that of a
+    time limit of its own, which ends nothing but itself.
+    """
+    task = asyncio.current_task()
+    cancellations = task.cancelling() if task else 0
+    outcome = await _resume(call, context, waits_for, rest)
+    if task and task.cancelling() > cancellations:
+        rest.cancel()
+        await asyncio.wait((rest,))
+        raise asyncio.CancelledError  # also where the coroutine suppressed it
+    return outcome
+
+
+@coroutine
+def _resume(
+    call: Coroutine[Any, Any, T], context: Context, waits_for: object, rest: asyncio.Future[Any]
+) -> Generator[object, Any, T | BaseException]:
+    """Run a coroutine that was begun to its end, each step in its context, and return its outcome."""
+    while True:
+        step: Callable[[], object]
+        try:
+            step = partial(call.send, (yield waits_for))
+        except GeneratorExit:  # this is closed, as when its loop ends
+            rest.cancel()
+            context.run(call.close)
+            raise
+        except BaseException as error:
+            step = partial(call.throw, error)
+        try:
+            waits_for = context.run(step)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return] # what the coroutine returns
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return error

@@ -1,0 +1,114 @@
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dokimos._runtime.concurrency import run_sync
+from dokimos._runtime.eager_gather import gather_outcomes
+
+setting = ContextVar("setting", default="none")
+
+
+async def _follow(steps):
+    """Do what a list of steps says, and return what this call saw of itself."""
+    task, seen = asyncio.current_task(), []
+    for step in steps:
+        seen.append((setting.get(), asyncio.current_task() is task))
+        if step == "wait":
+            await asyncio.sleep(0)
+        elif step == "wait for another":
+            await asyncio.create_task(asyncio.sleep(0))
+        elif step == "set":
+            setting.set("changed")
+        elif step == "time out":
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await asyncio.Event().wait()
+        else:
+            raise step(f"after {len(seen)} steps")
+    return seen
+
+
+def _comparable(outcomes):
+    return [repr(outcome) for outcome in outcomes]
+
+
+STEPS = st.sampled_from(
+    ["wait", "wait for another", "set", "time out", ValueError, GeneratorExit, asyncio.TimeoutError]
+)
+
+
+@given(st.lists(st.lists(STEPS, max_size=4), max_size=5))
+def test_outcomes_are_those_of_gather(scripts):
+    async def both():
+        careful = await asyncio.gather(*map(_follow, scripts), return_exceptions=True)
+        quick = await gather_outcomes(map(_follow, scripts))
+        assert setting.get() == "none"
+        assert asyncio.current_task().cancelling() == 0
+        return careful, quick
+
+    careful, quick = run_sync(both())
+    assert _comparable(quick) == _comparable(careful)
+
+
+async def test_what_does_not_wait_makes_no_task():
+    loop, made = asyncio.get_running_loop(), []
+
+    def make(loop, coroutine, **options):
+        made.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    loop.set_task_factory(make)
+    try:
+        await gather_outcomes(_follow([]) for _ in range(5))
+        assert made == []
+        await gather_outcomes(_follow(["wait"]) for _ in range(5))
+        assert len(made) == 4
+    finally:
+        loop.set_task_factory(None)
+
+
+async def test_a_call_that_waits_keeps_none_of_the_others_waiting():
+    begun = asyncio.Event()
+
+    async def wait_for_the_next():
+        await begun.wait()
+        return "first"
+
+    async def begin():
+        begun.set()
+        return "second"
+
+    assert await gather_outcomes(call() for call in (wait_for_the_next, begin)) == ["first", "second"]
+
+
+async def _wait_and_record(name, ended, suppresses):
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.sleep(0)
+        ended.append(name)
+        if not suppresses:
+            raise
+
+
+@pytest.mark.parametrize("suppresses", [False, True])
+@pytest.mark.parametrize("count", [1, 3])
+async def test_to_cancel_it_cancels_all_and_waits_for_them(suppresses, count):
+    ended = []
+    task = asyncio.create_task(gather_outcomes(_wait_and_record(i, ended, suppresses) for i in range(count)))
+    while task.get_coro().cr_await is None:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the calls after the first begin in their tasks
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(ended) == list(range(count))
+
+
+async def test_it_can_be_closed_while_it_waits():
+    gathering = gather_outcomes(_follow(["wait for another"]) for _ in range(2))
+    gathering.send(None)
+    gathering.close()
