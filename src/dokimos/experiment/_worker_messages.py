@@ -1,0 +1,84 @@
+"""What the process of a run and its worker processes say to each other.
+
+Each message is the number of a job and a pickled tuple, so that one that cannot be read back still says whose
+it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Final, NamedTuple
+
+from dokimos._core.example import Example
+from dokimos._core.metrics import CallMetrics
+from dokimos.errors import BudgetExceededError
+from dokimos.evaluators._base import Evaluator
+from dokimos.experiment._run_options import RunOptions
+from dokimos.experiment._task import Task
+
+NO_JOB: Final = 0
+"""The number of messages that are about the worker itself."""
+READY: Final = "ready"
+FAILED: Final = "failed"
+END: Final = "end"
+OUTCOME: Final = "outcome"
+DONE: Final = "done"
+_NUMBER_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSetup:
+    """What a worker process needs to know before its first job."""
+
+    task: Task | None
+    """None where the task is called in the process of the run."""
+    evaluators: tuple[Evaluator, ...]
+    options: RunOptions
+    """Those that concern single calls."""
+    jobs_at_once: int
+
+
+class Job(NamedTuple):
+    """An item that a worker is to work on."""
+
+    run_index: int
+    example: Example
+    evaluators: tuple[int, ...]
+    """Places in `WorkerSetup.evaluators`."""
+    input_keys: frozenset[str] | None = None
+    """The names of inputs that decide how the task is called, None where its signature does."""
+    outputs: Mapping[str, Any] | None = None
+    """What the task returned, None where the worker is to call it."""
+    metrics: CallMetrics | None = None
+
+
+class AsksModelError(BudgetExceededError):
+    """Code in a worker process would ask a model, which only the process of the run may.
+
+    The run keeps one account, one cache and one pace for all calls of models. It is a `BudgetExceededError`
+    since neither tasks nor evaluators turn one into an error of the item.
+    """
+
+
+def send(connection: Connection, number: int, message: tuple[Any, ...]) -> None:
+    """Send a message about a job. Raises whatever pickling it raises, before anything is sent."""
+    connection.send_bytes(encode(number, message))
+
+
+def encode(number: int, message: tuple[Any, ...]) -> bytes:
+    """Return the bytes of a message, which `send` sends."""
+    return number.to_bytes(_NUMBER_BYTES, "big") + pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
+def decode_number(data: bytes) -> int:
+    """Return the number of the job that a message is about."""
+    return int.from_bytes(data[:_NUMBER_BYTES], "big")
+
+
+def decode(data: bytes) -> tuple[Any, ...]:
+    """Return the tuple of a message. Raises whatever unpickling it raises."""
+    message: tuple[Any, ...] = pickle.loads(memoryview(data)[_NUMBER_BYTES:])
+    return message
