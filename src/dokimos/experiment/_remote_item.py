@@ -37,7 +37,10 @@ class RemoteItem:
         if self._pool.calls_task and self._submit(evaluators):
             assert self._job is not None
             try:
-                return await self._job.outcome
+                outcome = await self._job.outcome
+                if outcome.error is not None:
+                    await self._job.done  # which has the counts of calls that were retried or abandoned
+                return outcome
             except TaskStaysError:
                 self._pool.keep_task()
                 self._job = None

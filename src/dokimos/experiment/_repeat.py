@@ -31,7 +31,7 @@ from dokimos.experiment._remote_item import RemoteItem
 from dokimos.experiment._reporters import Handles, collect_server_run_ids
 from dokimos.experiment._run_reports import describe_end, describe_start
 from dokimos.experiment._run_state import RunState
-from dokimos.experiment._task_calls import ItemSink, TaskOutcome
+from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskOutcome
 from dokimos.experiment._workers import abandon, wait_for_workers
 from dokimos.judges._run_scope import enter_scope
 
@@ -129,7 +129,7 @@ class Repeat:
             state.progress.start_item(sourced.index)
             try:
                 item = await self._run_item(sourced)
-            except BudgetExceededError:
+            except (BudgetExceededError, NotBegunError):
                 return  # not an error of the item: a resumed run starts it again
             # This worker was abandoned, and the result of the repeat has been built without it.
             if self._is_cut_short:
@@ -259,14 +259,18 @@ class Repeat:
             )
         state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
         if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
-            self._is_stopped = True
-            self._stop.set()
+            self._stop_soon()
 
     def _stop_at_failure(self, item: ItemResult) -> None:
         if self._state.first_failure is None and self._state.outage.reason is None:
             self._state.first_failure = item.key
+        self._stop_soon()
+
+    def _stop_soon(self) -> None:
         self._is_stopped = True
         self._stop.set()
+        if self._state.pool is not None:
+            self._state.pool.stop()
 
     def _is_complete_despite_failure(self) -> bool:
         """Say whether `fail_fast` stopped at the very last item, so that the run is complete."""

@@ -54,6 +54,10 @@ class TaskOutcome(NamedTuple):
     """Whether a retry would fail too, because of what the task was called with."""
 
 
+class NotBegunError(Exception):
+    """The run stopped before another process had begun with an item that was waiting there."""
+
+
 ItemSink: TypeAlias = Callable[[TaskOutcome], None]
 """Receives the outcome of a task: outputs as soon as it returns, in its thread; an error at the end."""
 
@@ -129,17 +133,20 @@ class TaskCaller:
         self, ledger: MemoryLedger, call: Callable[[], Coroutine[Any, Any, TaskOutcome]]
     ) -> TaskOutcome:
         reservation = await ledger.reserve(TASK)
-        outcome = None
         try:
             outcome = await call()
-        finally:
-            if outcome is not None and outcome.down is not None and outcome.metrics is None:
-                # Nothing was sent, so nothing was spent.
-                reservation.cancel()
-            elif outcome is None or (outcome.error is not None and outcome.metrics is None):
-                reservation.fail()
-            else:
-                reservation.settle(outcome.metrics)
+        except NotBegunError:
+            reservation.cancel()
+            raise
+        except BaseException:
+            reservation.fail()
+            raise
+        if outcome.down is not None and outcome.metrics is None:
+            reservation.cancel()  # nothing was sent, so nothing was spent
+        elif outcome.error is not None and outcome.metrics is None:
+            reservation.fail()
+        else:
+            reservation.settle(outcome.metrics)
         return outcome
 
     def warnings(self) -> list[str]:

@@ -24,6 +24,9 @@ NO_JOB: Final = 0
 READY: Final = "ready"
 FAILED: Final = "failed"
 END: Final = "end"
+RECALL: Final = "recall"
+"""Give a job back unless it has begun; about several jobs at once, so with `NO_JOB`."""
+RETURNED: Final = "returned"
 OUTCOME: Final = "outcome"
 DONE: Final = "done"
 _NUMBER_BYTES: Final = 8

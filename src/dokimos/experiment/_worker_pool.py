@@ -14,7 +14,7 @@ import multiprocessing
 import pickle
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
@@ -23,17 +23,20 @@ from dokimos._core.results import EvalResult
 from dokimos._core.text import pluralize
 from dokimos._core.tracebacks import format_located_error
 from dokimos._runtime.concurrency import call_in_thread, post_to_loop
+from dokimos._runtime.file_access import files_read
 from dokimos.errors import ConfigurationError, RunError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import error_result
 from dokimos.experiment._run_options import RunOptions
 from dokimos.experiment._task import prepare, task_attribute
-from dokimos.experiment._task_calls import ItemSink, TaskCaller, TaskOutcome
+from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskCaller, TaskOutcome
 from dokimos.experiment._worker_messages import (
     END,
     FAILED,
     NO_JOB,
     OUTCOME,
+    RECALL,
+    RETURNED,
     Job,
     WorkerSetup,
     decode,
@@ -105,6 +108,7 @@ class WorkerPool:
         self._starts: set[asyncio.Task[None]] = set()
         self._failures = 0
         """Workers that ended since the last job was done."""
+        self._is_stopped = False
         self._is_closed = False
 
     @property
@@ -182,6 +186,12 @@ class WorkerPool:
         self._assign(remote)
         return remote
 
+    def stop(self) -> None:
+        """Begin with no further item: those that wait in workers raise `NotBegunError` in the end."""
+        self._is_stopped = True
+        for worker in self._workers:
+            worker.recall(list(worker.jobs))
+
     def close(self) -> None:
         """End all workers; what they are still working on is lost. From any thread, any number of times."""
         self._is_closed = True
@@ -221,6 +231,8 @@ class WorkerPool:
             return
         if kind == OUTCOME:
             self._on_outcome(remote, self._caller.add_price(TaskOutcome(*content)))
+        elif kind == RETURNED:
+            post_to_loop(self._loop, lambda: self._on_returned(worker, remote))
         else:
             post_to_loop(self._loop, lambda: self._on_done(worker, remote, *content))
 
@@ -236,7 +248,7 @@ class WorkerPool:
             self._on_outcome(remote, TaskOutcome(error=problem))
             return
         results = self._error_results(remote, problem)
-        post_to_loop(self._loop, lambda: self._on_done(worker, remote, results, (), 0, 0, None))
+        post_to_loop(self._loop, lambda: self._on_done(worker, remote, results, (), (0, 0, None), {}))
 
     def on_end_of_messages(self, worker: _Worker) -> None:
         """Take in that a worker has ended."""
@@ -249,11 +261,13 @@ class WorkerPool:
         remote: RemoteJob,
         results: tuple[EvalResult, ...],
         stays: tuple[int, ...] | None,
-        *counts: Any,
+        counts: tuple[int, int, str | None],
+        news: Mapping[str, list[str]],
     ) -> None:
         worker.jobs.pop(remote.number, None)
         self._failures = 0
         self._caller.add_counts(*counts)
+        files_read.add_news(news)
         if stays is None:
             if remote.outcome.done():  # it could not even be read, so nothing has been scored
                 _settle(remote.done, ((), remote.job.evaluators))
@@ -261,6 +275,25 @@ class WorkerPool:
                 remote.outcome.set_exception(TaskStaysError())
             return
         _settle(remote.done, (results, stays))
+        if len(worker.jobs) < self._jobs_at_once:
+            self._share_out()
+
+    def _share_out(self) -> None:
+        """Take items back that wait behind others while a worker has nothing to do."""
+        fullest = max(self._workers, key=lambda one: len(one.jobs), default=None)
+        if fullest is not None and len(fullest.jobs) > self._jobs_at_once:
+            fullest.recall([next(reversed(fullest.jobs))])
+
+    def _on_returned(self, worker: _Worker, remote: RemoteJob) -> None:
+        if worker.jobs.pop(remote.number, None) is None:
+            return
+        if not self._is_stopped:
+            self._assign(remote)
+            return
+        for future in (remote.outcome, remote.done):
+            if not future.done():
+                future.set_exception(NotBegunError())
+                future.exception()  # it is raised where it is waited for, and nowhere else
 
     def _on_exit(self, worker: _Worker) -> None:
         """Give what a worker had to others, and start another one in its place."""
@@ -277,7 +310,9 @@ class WorkerPool:
         self._starts.add(start)
         start.add_done_callback(self._starts.discard)
         for remote in jobs:
-            if remote.deaths < MOST_DEATHS:
+            if remote.received is not None and remote.received.error is not None:
+                _settle(remote.done, ((), ()))
+            elif remote.deaths < MOST_DEATHS:
                 self._assign(remote)
             else:
                 self._give_up(remote, how)
@@ -340,6 +375,7 @@ class _Worker:
             with _interrupts_blocked():
                 self._process.start()
             other.close()
+            self._connection.send_bytes(encode(NO_JOB, (bool(files_read.started_ns),)))
             self._connection.send_bytes(setup)
             message = decode(self._connection.recv_bytes())
         except (EOFError, OSError):
@@ -361,6 +397,11 @@ class _Worker:
 
     def send(self, data: bytes) -> None:
         self._outbox.put(data)
+
+    def recall(self, numbers: list[int]) -> None:
+        """Ask it to give jobs back, as far as it has not begun with them."""
+        if numbers:
+            self._outbox.put(encode(NO_JOB, (RECALL, numbers)))
 
     def end(self) -> None:
         """Tell it to end: at once if it is working on something."""

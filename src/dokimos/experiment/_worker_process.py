@@ -10,11 +10,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception, format_located_error
+from dokimos._runtime.file_access import files_read
 from dokimos._runtime.scoring_threads import ThreadLimit
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import error_result
@@ -26,6 +27,8 @@ from dokimos.experiment._worker_messages import (
     NO_JOB,
     OUTCOME,
     READY,
+    RECALL,
+    RETURNED,
     AsksModelError,
     Job,
     WorkerSetup,
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
     from dokimos.judges._protocol import JudgeReply
 
 
+_NO_COUNTS: Final = (0, 0, None)
+
+
 def run_worker(connection: Connection) -> None:
     """Work on jobs until the process of the run says that it has ended, or has gone itself."""
     # Ctrl-C on a terminal reaches all its processes: that of the run decides what becomes of this one.
@@ -48,6 +54,9 @@ def run_worker(connection: Connection) -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
+        [records_files] = decode(connection.recv_bytes())
+        if records_files:  # before anything of the application is imported
+            files_read.start()
         setup: WorkerSetup = decode(connection.recv_bytes())[0]
         worker = _Worker(connection, setup)
     except BaseException as error:  # importing the task runs the user's code
@@ -68,6 +77,8 @@ class _Worker:
         self._caller = None if setup.task is None else TaskCaller(setup.task, setup.options, None)
         self._at_once = setup.jobs_at_once
         self._running: set[asyncio.Task[None]] = set()
+        self._waiting: dict[int, asyncio.Task[None]] = {}
+        """Jobs that have not begun, by number."""
 
     async def work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -87,26 +98,39 @@ class _Worker:
             except (EOFError, OSError):
                 _exit_now()  # the process of the run has gone, and nobody wants what this one is working on
             number = decode_number(data)
-            if number == NO_JOB:
-                if self._running:
-                    _exit_now()
-                loop.call_soon_threadsafe(ended.set)
-                return
             try:
-                job = Job(*decode(data))
+                message = decode(data)
+                if number == NO_JOB and message[0] == RECALL:
+                    loop.call_soon_threadsafe(self._give_back, message[1])
+                    continue
+                if number == NO_JOB:
+                    if self._running:
+                        _exit_now()
+                    loop.call_soon_threadsafe(ended.set)
+                    return
+                job = Job(*message)
             except Exception:
                 # Of a class that cannot be had here: the process of the run works on the item itself.
-                self._send(number, (DONE, (), None, 0, 0, None))
+                self._send(number, (DONE, (), None, _NO_COUNTS, {}))
                 continue
             loop.call_soon_threadsafe(self._start, number, job)
 
     def _start(self, number: int, job: Job) -> None:
         task = asyncio.get_running_loop().create_task(self._work_on(number, job))
+        self._waiting[number] = task
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
+    def _give_back(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            task = self._waiting.pop(number, None)
+            if task is not None:
+                task.cancel()
+                self._send(number, (RETURNED,))
+
     async def _work_on(self, number: int, job: Job) -> None:
         async with self._places:
+            del self._waiting[number]  # from here on it cannot be given back
             guard = ModelGuard()
             enter_scope(
                 RunScope(
@@ -185,12 +209,13 @@ class _Worker:
     def _send_done(self, number: int, results: Sequence[EvalResult], stays: tuple[int, ...] | None) -> None:
         """Say that a job is done; `stays` has the evaluators that did not score, None means the task."""
         caller = self._caller
-        counts = (0, 0, None) if caller is None else caller.take_counts()
+        counts = _NO_COUNTS if caller is None else caller.take_counts()
+        news = files_read.take_news() if files_read.started_ns else {}
         try:
-            data = encode(number, (DONE, tuple(results), stays, *counts))
+            data = encode(number, (DONE, tuple(results), stays, counts, news))
         except Exception:
             sendable = tuple(self._make_sendable(number, result) for result in results)
-            data = encode(number, (DONE, sendable, stays, *counts))
+            data = encode(number, (DONE, sendable, stays, counts, news))
         self._send_bytes(data)
 
     def _make_sendable(self, number: int, result: EvalResult) -> EvalResult:
