@@ -55,7 +55,7 @@ class FilesRead:
         """Files of functions that only grade, with the modules that suites name them by."""
         self.applications: set[str] = set()
         """Modules of applications, as suites name them."""
-        self._told: dict[str, int] = {}
+        self._taken: dict[str, int] = {}
         """How many records of each kind `take_news` has returned."""
         self.is_full = False
         """Whether there were more than could be recorded."""
@@ -66,7 +66,7 @@ class FilesRead:
         self.read, self.written, self.data = {}, {}, {}
         self.opened, self.listed, self.missing, self.programs = {}, {}, {}, {}
         self.evaluation, self.graders, self.applications = None, {}, set()
-        self._told, self.is_full = {}, False
+        self._taken, self.is_full = {}, False
         self.started_ns = time.time_ns()
         if not self._is_hooked:
             self._is_hooked = True
@@ -99,10 +99,10 @@ class FilesRead:
         news = {}
         for kind in _SHARED:
             records = getattr(self, kind)
-            if len(records) > self._told.get(kind, 0):
+            if len(records) > self._taken.get(kind, 0):
                 paths = list(records)  # at once: other threads may open files meanwhile
-                news[kind] = paths[self._told.get(kind, 0) :]
-                self._told[kind] = len(paths)
+                news[kind] = paths[self._taken.get(kind, 0) :]
+                self._taken[kind] = len(paths)
         if self.is_full:
             news["is_full"] = []
         return news
