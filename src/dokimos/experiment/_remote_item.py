@@ -56,6 +56,8 @@ class RemoteItem:
             return await evaluate_all(evaluators, case, sink)
         away = set(map(id, self._away))
         here = [evaluator for evaluator in evaluators if id(evaluator) not in away]
+        if not here:
+            return await self._await_worker(self._job, evaluators, case, sink)
         outcomes = await asyncio.gather(
             self._await_worker(self._job, evaluators, case, sink),
             evaluate_all(here, case, sink),
