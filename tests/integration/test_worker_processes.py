@@ -25,6 +25,7 @@ from pathlib import Path
 
 from dokimos import CallMetrics, Example, Experiment, JudgeReply, Score, TaskResult
 from dokimos.evaluators import Contains, Evaluator, ExactMatch, LLMJudge
+from dokimos.errors import BudgetExceededError
 from dokimos.judges import ask
 
 def note(what, text):
@@ -75,6 +76,59 @@ def answer_without_end(question):
 def answer_never_to_five(question):
     if question == "q5":
         threading.Event().wait()
+    return question.upper()
+
+def answer_from_a_process_that_outlives_it(question):
+    if question == "q5" and once(question):
+        if os.fork():
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(3)
+        os._exit(0)
+    return question.upper()
+
+def answer_within_a_budget(question):
+    if question == "q5":
+        raise BudgetExceededError("spent elsewhere")
+    return question.upper()
+
+def answer_or_give_up(question):
+    if question == "q5":
+        raise KeyboardInterrupt
+    return question.upper()
+
+def answer_always_killed_at_five_to_nine(question):
+    if question in ("q5", "q6", "q7", "q8", "q9"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return question.upper()
+
+class Picky:
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+    def __reduce__(self):
+        if os.getpid() == PARENT:
+            raise TypeError("not again")
+        return Picky, (self.text,)
+
+PARENT = int(os.environ["PARENT"])
+
+def answer_that_is_sent_only_once(question):
+    return {"output": question.upper(), "picky": Picky(question)}
+
+class ExitsWhenRead:
+    def __reduce__(self):
+        return sys.exit, ("read",)
+
+def answer_that_exits_when_it_is_read(question):
+    return {"output": question.upper(), "other": ExitsWhenRead() if question == "q5" else None}
+
+async def answer_one_at_a_time(question):
+    assert once("here"), "there is another one"
+    await asyncio.sleep(0)
+    os.remove("once-here")
     return question.upper()
 
 def answer_with_a_lock(question):
@@ -134,6 +188,7 @@ def app(tmp_path, monkeypatch):
     """The module of an application, in a folder of its own."""
     (tmp_path / "app.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARENT", str(os.getpid()))
     monkeypatch.syspath_prepend(tmp_path)
     import app
 
@@ -214,6 +269,41 @@ def test_an_item_that_ends_each_worker_is_an_error(app):
     assert item.error == "2 worker processes ended while working on it: killed by SIGKILL"
     assert result.summary.passed == 11
     assert failing(stored(result)) == ["item-5"]
+
+
+@pytest.mark.parametrize("parallelism", [1, 8])
+def test_only_the_items_that_end_workers_are_errors(app, parallelism):
+    result = plan(app, app.answer_always_killed_at_five_to_nine, parallelism=parallelism).run()
+    assert failing(result) == [f"item-{number}" for number in range(5, 10)]
+    assert result.status.value == "completed"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_worker_whose_own_process_outlives_it_is_replaced(app):
+    result = plan(app, app.answer_from_a_process_that_outlives_it).run()
+    assert result.pass_rate == 1.0
+
+
+def test_what_ends_an_item_without_an_error_does_so_in_a_worker(app):
+    result = plan(app, app.answer_within_a_budget).run()
+    assert [item.key for item in result.item_results if item.key == "item-5"] == []
+    with pytest.raises(RunInterrupted):
+        plan(app, app.answer_or_give_up).run()
+
+
+def test_outputs_that_misbehave_when_they_are_sent(app):
+    result = plan(app, app.answer_that_exits_when_it_is_read).run()
+    assert failing(result) == ["item-5"]
+    assert "what its process sent cannot be read" in result.item_results[5].error
+    result = plan(app, app.answer_that_is_sent_only_once, [app.OnceKilled()]).run()
+    [item] = [item for item in result.item_results if item.success is not True]
+    assert str(item.actual_outputs["picky"]) == "q5"
+    assert "no other can be sent its output" in item.eval_results[0].error
+
+
+def test_what_stays_in_the_process_keeps_to_the_parallelism(app):
+    result = plan(app, app.answer_one_at_a_time).run()
+    assert result.pass_rate == 1.0
 
 
 def test_what_a_task_returned_before_its_worker_was_killed_is_not_asked_for_again(app):
@@ -313,6 +403,23 @@ def test_a_run_that_is_ended_leaves_no_worker_and_is_resumed(app, wait_until, nu
     assert len(lines("asked")) == len(app.QUESTIONS) + 1
 
 
+def test_ctrl_c_while_workers_start_leaves_none(app, wait_until):
+    Path("slow.py").write_text(
+        "import pathlib, threading\nfrom app import *\npathlib.Path(f'pid-{os.getpid()}').touch()\n"
+        "if len(list(pathlib.Path().glob('pid-*'))) > 1:\n    threading.Event().wait()\n"
+        "def task(question):\n    return question\n"
+        "late = Experiment(QUESTIONS, task, [ExactMatch()])\n"
+    )
+    process = start("-m", "dokimos", "run", "slow.py:late", "--processes", "2")
+    wait_until(lambda: len(list(Path().glob("pid-*"))) == 3)
+    os.killpg(process.pid, signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert (process.returncode, printed.strip()) == (130, "Interrupted.")
+    pids = [int(path.name.partition("-")[2]) for path in Path().glob("pid-*")]
+    wait_until(lambda: not any(map(is_alive, pids)))
+    assert not Path(".dokimos/runs").exists()
+
+
 def is_alive(pid):
     """Whether a process goes on; one that has ended and that nobody has waited for does not."""
     try:
@@ -321,10 +428,9 @@ def is_alive(pid):
         return False
 
 
-def test_an_interrupted_run_in_python_has_what_was_done(app):
+def test_an_interrupted_run_in_python_has_what_was_done(app, wait_until):
     def interrupt():
-        while not Path("stuck").exists():
-            pass
+        wait_until(Path("stuck").exists)
         signal.raise_signal(signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()

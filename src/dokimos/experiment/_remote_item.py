@@ -12,9 +12,10 @@ from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import RunError
 from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._item_scoring import evaluate_all, with_parts
+from dokimos.experiment._remote_job import RemoteJob, TaskStaysError
 from dokimos.experiment._run_writer import ResultSink
 from dokimos.experiment._task_calls import ItemSink, TaskCaller, TaskOutcome
-from dokimos.experiment._worker_pool import RemoteJob, TaskStaysError, WorkerPool
+from dokimos.experiment._worker_pool import WorkerPool
 
 
 class RemoteItem:
@@ -41,10 +42,11 @@ class RemoteItem:
                 if outcome.error is not None:
                     await self._job.done  # which has the counts of calls that were retried or abandoned
                 return outcome
-            except TaskStaysError:
-                self._pool.keep_task()
+            except TaskStaysError as stays:
+                self._pool.calls_task = not stays.for_all and self._pool.calls_task
                 self._job = None
-        return await self._caller.call_here(self._example, self._sink)
+        async with self._pool.here:
+            return await self._caller.call_here(self._example, self._sink)
 
     async def evaluate(
         self, evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
@@ -53,14 +55,14 @@ class RemoteItem:
         if self._job is None and any(map(self._pool.takes, evaluators)):
             self._submit(evaluators, TaskOutcome(case.actual_outputs, case.metrics))
         if self._job is None or not self._away:
-            return await evaluate_all(evaluators, case, sink)
+            return await self._evaluate_here(evaluators, case, sink)
         away = set(map(id, self._away))
         here = [evaluator for evaluator in evaluators if id(evaluator) not in away]
         if not here:
             return await self._await_worker(self._job, evaluators, case, sink)
         outcomes = await asyncio.gather(
             self._await_worker(self._job, evaluators, case, sink),
-            evaluate_all(here, case, sink),
+            self._evaluate_here(here, case, sink),
             return_exceptions=True,  # both are waited for: what the other one found belongs in the journal
         )
         groups: dict[str, tuple[EvalResult, ...]] = {}
@@ -87,9 +89,17 @@ class RemoteItem:
     async def _await_worker(
         self, job: RemoteJob, evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
     ) -> tuple[EvalResult, ...]:
-        raw, stays = await job.done
-        results = with_parts(raw, evaluators)
+        scored = await job.done
+        results = with_parts(scored.results, evaluators)
         if sink is not None and results:
             sink(results)
-        kept = self._pool.keep(stays)
-        return (*results, *await evaluate_all(kept, case, sink)) if kept else results
+        here = self._pool.evaluators_at(scored.here)
+        if scored.for_all:
+            self._pool.keep(here)
+        return (*results, *await self._evaluate_here(here, case, sink)) if here else results
+
+    async def _evaluate_here(
+        self, evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
+    ) -> tuple[EvalResult, ...]:
+        async with self._pool.here:
+            return await evaluate_all(evaluators, case, sink)

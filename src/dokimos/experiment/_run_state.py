@@ -18,6 +18,7 @@ from dokimos.experiment._run_record import RunRecord
 from dokimos.experiment._task import task_attribute
 from dokimos.experiment._task_calls import TaskCaller
 from dokimos.experiment._worker_pool import WorkerPool
+from dokimos.experiment._worker_setup import plan_workers
 
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import Experiment
@@ -69,8 +70,11 @@ class RunState:
             prices=plan.prices,
             dataset=plan.dataset,
         )
-        pool = None if options.processes == 1 else WorkerPool(plan, options, caller)
-        parallelism = plan.parallelism if pool is None else pool.parallelism
+        setup = plan_workers(plan, options)
+        pool = None
+        if setup is not None:
+            pool = WorkerPool(setup, caller, count=options.processes, parallelism=plan.parallelism)
+        parallelism = plan.parallelism if pool is None else pool.items_at_once
         state = cls(
             plan=plan,
             options=options,

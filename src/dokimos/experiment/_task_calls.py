@@ -52,6 +52,8 @@ class TaskOutcome(NamedTuple):
     """The location and traceback of the error."""
     is_final: bool = False
     """Whether a retry would fail too, because of what the task was called with."""
+    is_unpriced: bool = False
+    """Whether the metrics are of a call that returned, and no price table has been asked for its cost."""
 
 
 class NotBegunError(Exception):
@@ -175,7 +177,7 @@ class TaskCaller:
 
     def add_price(self, outcome: TaskOutcome) -> TaskOutcome:
         """Return an outcome with the cost that the price table gives, where nothing else does."""
-        if self._prices is None:
+        if self._prices is None or not outcome.is_unpriced:
             return outcome
         return outcome._replace(metrics=self._add_cost(self._prices, outcome.metrics))
 
@@ -274,7 +276,13 @@ class TaskCaller:
         metrics = result.metrics
         if self._prices is not None:
             metrics = self._add_cost(self._prices, metrics)
-        return TaskOutcome(result.outputs, metrics, result.error, detail=result.error_detail)
+        return TaskOutcome(
+            result.outputs,
+            metrics,
+            result.error,
+            detail=result.error_detail,
+            is_unpriced=self._prices is None,
+        )
 
     def _backoff_seconds(self, attempt: int) -> float:
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))

@@ -10,7 +10,7 @@ import copyreg
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -19,9 +19,6 @@ from dokimos._core.eval_result import EvalResult
 from dokimos._core.example import Example
 from dokimos._core.metrics import CallMetrics
 from dokimos.errors import BudgetExceededError
-from dokimos.evaluators._base import Evaluator
-from dokimos.experiment._run_options import RunOptions
-from dokimos.experiment._task import Task
 
 NO_JOB: Final = 0
 """The number of messages that are about the worker itself."""
@@ -31,21 +28,12 @@ END: Final = "end"
 RECALL: Final = "recall"
 """Give a job back unless it has begun; about several jobs at once, so with `NO_JOB`."""
 RETURNED: Final = "returned"
+RAISED: Final = "raised"
+"""What ended the work on a job, and would have ended a run in one process."""
+UNREADABLE: Final = "unreadable"
 OUTCOME: Final = "outcome"
 DONE: Final = "done"
 _NUMBER_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSetup:
-    """What a worker process needs to know before its first job."""
-
-    task: Task | None
-    """None where the task is called in the process of the run."""
-    evaluators: tuple[Evaluator, ...]
-    options: RunOptions
-    """Those that concern single calls."""
-    jobs_at_once: int
 
 
 class Job(NamedTuple):
@@ -54,7 +42,7 @@ class Job(NamedTuple):
     run_index: int
     example: Example
     evaluators: tuple[int, ...]
-    """Places in `WorkerSetup.evaluators`."""
+    """Places among the evaluators that the worker knows."""
     input_keys: frozenset[str] | None = None
     """The names of inputs that decide how the task is called, None where its signature does."""
     outputs: Mapping[str, Any] | None = None

@@ -12,31 +12,34 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from dokimos._core.example import Example
 from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception, format_located_error
 from dokimos._runtime.file_access import files_read
 from dokimos._runtime.scoring_threads import ThreadLimit
-from dokimos.evaluators._base import Evaluator
+from dokimos.errors import EndpointDownError, RunError
 from dokimos.evaluators._outcomes import error_result
 from dokimos.experiment._item_scoring import score_with
-from dokimos.experiment._task_calls import TaskCaller, TaskOutcome
+from dokimos.experiment._task_calls import ItemSink, TaskCaller, TaskOutcome
 from dokimos.experiment._worker_messages import (
     DONE,
     FAILED,
     NO_JOB,
     OUTCOME,
+    RAISED,
     READY,
     RECALL,
     RETURNED,
+    UNREADABLE,
     AsksModelError,
     Job,
-    WorkerSetup,
     decode,
     decode_number,
     encode,
 )
-from dokimos.judges._run_scope import RunScope, enter_scope
+from dokimos.experiment._worker_setup import WorkerSetup
+from dokimos.judges._run_scope import RunScope, current_scope, enter_scope
 
 if TYPE_CHECKING:
     from dokimos.judges._call_ledger import CallReservation
@@ -74,7 +77,7 @@ class _Worker:
         self._sending = threading.Lock()
         self._evaluators = setup.evaluators
         self._options = setup.options
-        self._caller = None if setup.task is None else TaskCaller(setup.task, setup.options, None)
+        self._caller = None if setup.task is None else _WorkerCaller(setup.task, setup.options, None)
         self._at_once = setup.jobs_at_once
         self._running: set[asyncio.Task[None]] = set()
         self._waiting: dict[int, asyncio.Task[None]] = {}
@@ -109,9 +112,8 @@ class _Worker:
                     loop.call_soon_threadsafe(ended.set)
                     return
                 job = Job(*message)
-            except Exception:
-                # Of a class that cannot be had here: the process of the run works on the item itself.
-                self._send(number, (DONE, (), None, _NO_COUNTS, {}))
+            except BaseException:  # of a class that cannot be had here, or that misbehaves
+                self._send(number, (UNREADABLE,))
                 continue
             loop.call_soon_threadsafe(self._start, number, job)
 
@@ -131,34 +133,42 @@ class _Worker:
     async def _work_on(self, number: int, job: Job) -> None:
         async with self._places:
             del self._waiting[number]  # from here on it cannot be given back
-            guard = ModelGuard()
-            enter_scope(
-                RunScope(
-                    run_index=job.run_index,
-                    seed=self._options.seed,
-                    call_stores=(guard,),
-                    budget=guard,
-                    evaluator_timeout=self._options.evaluator_timeout,
-                    threads=self._threads,
-                )
-            )
-            outputs, metrics = job.outputs, job.metrics
-            if outputs is None:
-                outcome = await self._call_task(number, job, guard)
-                if outcome is None or outcome.error is not None:
-                    self._send_done(number, [], None if outcome is None else ())
-                    return
-                outputs, metrics = outcome.outputs, outcome.metrics
-            case = EvalTestCase(
-                job.example.inputs,
-                outputs,
-                expected_outputs=job.example.expected_outputs,
-                metadata=job.example.metadata,
-                id=job.example.id,
-                metrics=metrics,
+            try:
+                await self._call_and_score(number, job)
+            except (
+                BaseException
+            ) as error:  # what neither a task nor an evaluator turns into an error of the item
+                self._send_raised(number, error)
+
+    async def _call_and_score(self, number: int, job: Job) -> None:
+        guard = ModelGuard()
+        enter_scope(
+            RunScope(
                 run_index=job.run_index,
+                seed=self._options.seed,
+                call_stores=(guard,),
+                budget=guard,
+                evaluator_timeout=self._options.evaluator_timeout,
+                threads=self._threads,
             )
-            self._send_done(number, *await self._score(job.evaluators, case, guard))
+        )
+        outputs, metrics = job.outputs, job.metrics
+        if outputs is None:
+            outcome = await self._call_task(number, job, guard)
+            if outcome is None or outcome.error is not None:
+                self._send_done(number, None if outcome is None else ([], ()))
+                return
+            outputs, metrics = outcome.outputs, outcome.metrics
+        case = EvalTestCase(
+            job.example.inputs,
+            outputs,
+            expected_outputs=job.example.expected_outputs,
+            metadata=job.example.metadata,
+            id=job.example.id,
+            metrics=metrics,
+            run_index=job.run_index,
+        )
+        self._send_done(number, await self._score(job.evaluators, case, guard))
 
     async def _call_task(self, number: int, job: Job, guard: ModelGuard) -> TaskOutcome | None:
         """Call the task and send its outcome; None if it would ask a model."""
@@ -197,38 +207,53 @@ class _Worker:
         return results, tuple(asking)
 
     def _send_outcome(self, number: int, outcome: TaskOutcome) -> None:
-        sent = outcome._replace(outputs=dict(outcome.outputs))
+        down = outcome.down
+        if down is not None:  # a class of the user may not be picklable
+            down = EndpointDownError(str(down), history=down.history)
+        sent = outcome._replace(outputs=dict(outcome.outputs), down=down)
         try:
             data = encode(number, (OUTCOME, *sent))
         except Exception as error:
             text = f"what the task returned cannot be sent from its process: {format_located_error(error)}"
-            failed = TaskOutcome(metrics=outcome.metrics, error=text, detail=describe_exception(error))
-            data = encode(number, (OUTCOME, *failed._replace(outputs={})))
+            failed = TaskOutcome({}, outcome.metrics, text, detail=describe_exception(error))
+            data = encode(number, (OUTCOME, *failed))
         self._send_bytes(data)
 
-    def _send_done(self, number: int, results: Sequence[EvalResult], stays: tuple[int, ...] | None) -> None:
-        """Say that a job is done; `stays` has the evaluators that did not score, None means the task."""
+    def _send_done(self, number: int, scored: tuple[list[EvalResult], tuple[int, ...]] | None) -> None:
+        """Say that a job is done: the results, and the places of evaluators that would ask a model.
+
+        None means that the task would ask one.
+        """
         caller = self._caller
         counts = _NO_COUNTS if caller is None else caller.take_counts()
         news = files_read.take_news() if files_read.started_ns else {}
+        if scored is None:
+            self._send(number, (DONE, None, _NO_COUNTS, news))
+            return
+        results, asking = scored
         try:
-            data = encode(number, (DONE, tuple(results), stays, counts, news))
+            data = encode(number, (DONE, (tuple(results), asking, True), counts, news))
         except Exception:
             sendable = tuple(self._make_sendable(number, result) for result in results)
-            data = encode(number, (DONE, sendable, stays, counts, news))
+            data = encode(number, (DONE, (sendable, asking, True), counts, news))
+        self._send_bytes(data)
+
+    def _send_raised(self, number: int, error: BaseException) -> None:
+        try:
+            data = encode(number, (RAISED, error))
+            decode(data)
+        except Exception:
+            data = encode(number, (RAISED, RunError(format_located_error(error))))
         self._send_bytes(data)
 
     def _make_sendable(self, number: int, result: EvalResult) -> EvalResult:
         try:
             encode(number, (result,))
         except Exception as error:
-            evaluator = self._find_evaluator(result.name)
+            [evaluator] = [one for one in self._evaluators if one.name == result.name]
             problem = TypeError(f"its result cannot be sent from its process: {format_located_error(error)}")
             return error_result(evaluator, problem)
         return result
-
-    def _find_evaluator(self, name: str) -> Evaluator:
-        return next(evaluator for evaluator in self._evaluators if evaluator.name == name)
 
     def _send(self, number: int, message: tuple[Any, ...]) -> None:
         self._send_bytes(encode(number, message))
@@ -239,6 +264,16 @@ class _Worker:
                 self._connection.send_bytes(data)
             except OSError:
                 _exit_now()
+
+
+class _WorkerCaller(TaskCaller):
+    """Calls the task in a worker: one that would ask a model is not called again here."""
+
+    async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        outcome = await super()._attempt(example, sink)
+        guard = current_scope().budget
+        has_asked = isinstance(guard, ModelGuard) and guard.was_asked
+        return outcome._replace(is_final=True) if has_asked else outcome
 
 
 class ModelGuard:
