@@ -23,6 +23,7 @@ from dokimos._cli.options import (
 @click.argument("run", shell_complete=complete_runs)
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once, instead of as before.")
+@click.option("--processes", type=click.IntRange(min=1), help="Worker processes, instead of as before.")
 @endpoint_options
 @allow_errors_option
 @call_options
@@ -35,6 +36,7 @@ def resume(
     run: str,
     outputs: Sequence[str],
     parallelism: int | None,
+    processes: int | None,
     retry_errors: bool,
     force: bool,
     run_dir: str | None,
@@ -62,7 +64,12 @@ def resume(
             f"Run {folder.name} was started from Python, so only Python knows its task: "
             f"call experiment.run(resume={folder.name!r})."
         )
-    numbers = {"parallelism": parallelism, "wait_for_endpoint": wait_for_endpoint, "patience": patience}
+    numbers = {
+        "parallelism": parallelism,
+        "processes": processes,
+        "wait_for_endpoint": wait_for_endpoint,
+        "patience": patience,
+    }
     settings = _merge_settings(launch["settings"], {**numbers, **calls})
     extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
     extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}

@@ -31,6 +31,11 @@ from dokimos._cli.watch_report import check_watch, reporting_files
 @evaluator_option(required=False)
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Call the task and score in so many processes, for work that keeps cores busy.",
+)
 @click.option("--runs", type=click.IntRange(min=1), help="Repeats of the whole data set.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N items (after filters).")
 @click.option(

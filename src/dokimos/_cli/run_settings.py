@@ -14,6 +14,7 @@ class RunSettings:
     specs: Sequence[str] = ()
     columns: Sequence[str] = ()
     parallelism: int | None = None
+    processes: int | None = None
     runs: int | None = None
     limit: int | None = None
     filters: Sequence[str] = ()

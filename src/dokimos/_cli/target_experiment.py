@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dokimos.experiment._required_levels import RequiredLevel
     from dokimos.suites._suite import Suite
 
-_OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
+_OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience", "processes")
 """Settings that are options of a run as they are."""
 
 

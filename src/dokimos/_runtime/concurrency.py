@@ -179,7 +179,7 @@ def start_call(
     `begun` has a result as soon as the thread gets to the call, which is skipped if it was cancelled by then.
     """
     loop = asyncio.get_running_loop()
-    mailbox = _mailboxes.get(loop) or _mailboxes.setdefault(loop, _Mailbox(loop))
+    mailbox = _mailbox_of(loop)
     future: asyncio.Future[T] = loop.create_future()
     context = copy_context()
 
@@ -230,6 +230,15 @@ class _Mailbox:
 
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+
+
+def _mailbox_of(loop: asyncio.AbstractEventLoop) -> _Mailbox:
+    return _mailboxes.get(loop) or _mailboxes.setdefault(loop, _Mailbox(loop))
+
+
+def post_to_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Let a loop call this soon, from another thread; what comes together wakes the loop once."""
+    _mailbox_of(loop).post(callback)
 
 
 def _wrap_for_future(error: BaseException) -> BaseException:

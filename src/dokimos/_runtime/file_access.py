@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any, Final, cast
 
@@ -25,6 +25,8 @@ _HARMLESS: Final = frozenset({"git", "uname", "lsb_release", "ldconfig", "gcc", 
 _PYTHON: Final = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
 _PACKAGES: Final = ("site-packages", "dist-packages")
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SHARED: Final = ("read", "written", "opened", "listed", "missing", "programs")
+"""What the processes of a run tell each other."""
 _IMPORTING: Final = ("<frozen importlib", os.path.join("importlib", "metadata"), "pkgutil.py")
 """Parts of Python that list folders to find modules."""
 
@@ -53,6 +55,8 @@ class FilesRead:
         """Files of functions that only grade, with the modules that suites name them by."""
         self.applications: set[str] = set()
         """Modules of applications, as suites name them."""
+        self._taken: dict[str, int] = {}
+        """How many records of each kind `take_news` has returned."""
         self.is_full = False
         """Whether there were more than could be recorded."""
         self._is_hooked = False
@@ -62,7 +66,7 @@ class FilesRead:
         self.read, self.written, self.data = {}, {}, {}
         self.opened, self.listed, self.missing, self.programs = {}, {}, {}, {}
         self.evaluation, self.graders, self.applications = None, {}, set()
-        self.is_full = False
+        self._taken, self.is_full = {}, False
         self.started_ns = time.time_ns()
         if not self._is_hooked:
             self._is_hooked = True
@@ -89,6 +93,27 @@ class FilesRead:
             for records in (self.listed,) if os.path.isdir(path) else (self.read, self.opened):
                 records[path] = None
         self.programs.update(dict.fromkeys(programs))
+
+    def take_news(self) -> dict[str, list[str]]:
+        """Return what was recorded since the last time, by the kind of record."""
+        news = {}
+        for kind in _SHARED:
+            records = getattr(self, kind)
+            if len(records) > self._taken.get(kind, 0):
+                paths = list(records)  # at once: other threads may open files meanwhile
+                news[kind] = paths[self._taken.get(kind, 0) :]
+                self._taken[kind] = len(paths)
+        if self.is_full:
+            news["is_full"] = []
+        return news
+
+    def add_news(self, news: Mapping[str, Iterable[str]]) -> None:
+        """Record what another process of the same run has recorded."""
+        for kind, paths in news.items():
+            if kind == "is_full":
+                self.is_full = True
+            else:
+                getattr(self, kind).update(dict.fromkeys(paths))
 
     def record_grader(self, reference: str, grader: object) -> None:
         """Record where a function is that grades, and does not answer."""

@@ -71,24 +71,24 @@ async def evaluate_all(
     record = None if sink is None else _record_with_parts(sink, evaluators)
     with sharing_within_item():
         if len(evaluators) == 1:
-            return _with_parts((await _evaluate_one(evaluators[0], case, record),), evaluators)
+            return with_parts((await _evaluate_one(evaluators[0], case, record),), evaluators)
         groups = _groups(evaluators)
         if len(groups) == 1:
-            return _with_parts(await _score_group(groups[0], case, record), evaluators)
+            return with_parts(await _score_group(groups[0], case, record), evaluators)
         outcomes = await _score_groups(groups, case, record)
     result_of: dict[int, EvalResult] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             raise outcome
         result_of |= zip(map(id, group), outcome, strict=True)
-    return _with_parts([result_of[id(evaluator)] for evaluator in evaluators], evaluators)
+    return with_parts([result_of[id(evaluator)] for evaluator in evaluators], evaluators)
 
 
 def _record_with_parts(sink: ResultSink, evaluators: Sequence[Evaluator]) -> ResultSink:
-    return lambda results: sink(_with_parts(results, evaluators))
+    return lambda results: sink(with_parts(results, evaluators))
 
 
-def _with_parts(results: Sequence[EvalResult], evaluators: Sequence[Evaluator]) -> tuple[EvalResult, ...]:
+def with_parts(results: Sequence[EvalResult], evaluators: Sequence[Evaluator]) -> tuple[EvalResult, ...]:
     """Return several scores of one evaluator as separate results, whose names no evaluator has."""
     if not any([result.parts for result in results]):
         return tuple(results)
@@ -169,11 +169,16 @@ def evaluate_inline(
     results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
     for result in results:
         if result.parts:
-            results = _with_parts(results, evaluators)
+            results = with_parts(results, evaluators)
             break
     if sink is not None and results:
         sink(results)
     return results
+
+
+async def score_with(evaluator: Evaluator, case: EvalTestCase) -> EvalResult:
+    """Score a case with one evaluator; its several scores are in the `parts` of the result."""
+    return await _evaluate_one(evaluator, case, None)
 
 
 async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:

@@ -230,17 +230,17 @@ class NotebookProgress:
             _log.debug("Progress could not be shown: %r", error)
 
 
-def make_progress(plan: Experiment, options: RunOptions) -> Progress:
+def make_progress(plan: Experiment, options: RunOptions, parallelism: int) -> Progress:
     """Choose by the options and by where this runs; `NO_COLOR` asks for plain lines, too."""
     if options.quiet or options.progress is False:
         return Silent()
     ipython = notebook()
     if ipython is not None:
-        return NotebookProgress(plan.runs, plan.parallelism, ipython)
+        return NotebookProgress(plan.runs, parallelism, ipython)
     # There is none under pythonw and in Windows services.
     if sys.stderr is None:
         return Silent()
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
     if sys.stderr.isatty() and not plain:
-        return LiveProgress(plan.runs, plan.parallelism)
-    return PlainProgress(plan.runs, plan.parallelism)
+        return LiveProgress(plan.runs, parallelism)
+    return PlainProgress(plan.runs, parallelism)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Container
+from functools import partial
 from typing import Final
 
 from dokimos._core.eval_result import group_by_evaluator
+from dokimos._core.example import Example
 from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.results import EvalResult, ItemResult, RunResult, RunStatus
 from dokimos._core.summary import Tally
@@ -25,9 +27,11 @@ from dokimos.experiment._item_scoring import (
     evaluate_inline,
 )
 from dokimos.experiment._redaction import redact_item
+from dokimos.experiment._remote_item import RemoteItem
 from dokimos.experiment._reporters import Handles, collect_server_run_ids
 from dokimos.experiment._run_reports import describe_end, describe_start
 from dokimos.experiment._run_state import RunState
+from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskOutcome
 from dokimos.experiment._workers import abandon, wait_for_workers
 from dokimos.judges._run_scope import enter_scope
 
@@ -97,8 +101,10 @@ class Repeat:
         state = self._state
         if state.caller.needs_input_keys:
             state.caller.set_input_keys(await self._source.input_keys())
+        if state.pool is not None:
+            state.pool.set_input_keys(state.caller.input_keys)
         self._last_yield = time.perf_counter()
-        workers = [asyncio.create_task(self._worker()) for _ in range(state.plan.parallelism)]
+        workers = [asyncio.create_task(self._worker()) for _ in range(state.parallelism)]
         try:
             await wait_for_workers(workers, self._stop)
         except BaseException:
@@ -123,7 +129,7 @@ class Repeat:
             state.progress.start_item(sourced.index)
             try:
                 item = await self._run_item(sourced)
-            except BudgetExceededError:
+            except (BudgetExceededError, NotBegunError):
                 return  # not an error of the item: a resumed run starts it again
             # This worker was abandoned, and the result of the repeat has been built without it.
             if self._is_cut_short:
@@ -142,16 +148,17 @@ class Repeat:
         example, position = sourced.example, (self._repeat_index, sourced.index)
         finished = record.finished.load(position, sourced) if record.is_resumed else None
         earlier_results: dict[str, EvalResult] = {}
+        sink = record.writer.item_sink(position, sourced)
+        remote = self._remote_item(example, sink)
         if finished is not None:
             outcome, earlier_results = finished
             self._resumed_items.add(sourced.index)
             self._untimed_items.add(sourced.index)
         else:
-            sink = record.writer.item_sink(position, sourced)
             reused = record.finished.reuse_output(position, sourced, sink)
             if reused is not None:
                 self._untimed_items.add(sourced.index)
-            outcome = reused or await state.caller.call(example, sink)
+            outcome = reused or await self._call_task(sourced, sink, remote)
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
@@ -173,7 +180,7 @@ class Repeat:
             metrics=outcome.metrics,
             run_index=self._repeat_index,
         )
-        results = await self._evaluate(case, sourced, earlier_results)
+        results = await self._evaluate(case, sourced, earlier_results, remote)
         if finished is not None and len(results) > len(earlier_results):
             # Evaluators that the earlier process had not come to have run now, so the item took time.
             self._untimed_items.discard(sourced.index)
@@ -187,6 +194,20 @@ class Repeat:
         )
         return self._redact(item, finished is not None, earlier_results)
 
+    def _remote_item(self, example: Example, sink: ItemSink | None) -> RemoteItem | None:
+        state = self._state
+        if state.pool is None:
+            return None
+        return RemoteItem(state.pool, state.caller, self._repeat_index, example, sink)
+
+    async def _call_task(
+        self, sourced: SourcedExample, sink: ItemSink | None, remote: RemoteItem | None
+    ) -> TaskOutcome:
+        state = self._state
+        if remote is None:
+            return await state.caller.call(sourced.example, sink)
+        return await state.caller.call_remotely(partial(remote.call_task, state.evaluators or ()))
+
     def _redact(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:
         redact = self._record.redact
         if redact is None:
@@ -194,7 +215,11 @@ class Repeat:
         return redact_item(item, redact, known_outputs=known_outputs, known_results=known_results)
 
     async def _evaluate(
-        self, case: EvalTestCase, sourced: SourcedExample, earlier: dict[str, EvalResult]
+        self,
+        case: EvalTestCase,
+        sourced: SourcedExample,
+        earlier: dict[str, EvalResult],
+        remote: RemoteItem | None,
     ) -> tuple[EvalResult, ...]:
         """Score an item by the evaluators that have not scored it in an earlier process."""
         state = self._state
@@ -210,6 +235,8 @@ class Repeat:
         missing = evaluators if not earlier else [e for e in evaluators if e.name not in results]
         if state.is_inline:
             new_results = evaluate_inline(missing, case, sink)
+        elif remote is not None and missing:
+            new_results = await remote.evaluate(missing, case, sink)
         else:
             new_results = await evaluate_all(missing, case, sink)
         if not earlier:
@@ -232,14 +259,18 @@ class Repeat:
             )
         state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
         if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
-            self._is_stopped = True
-            self._stop.set()
+            self._stop_soon()
 
     def _stop_at_failure(self, item: ItemResult) -> None:
         if self._state.first_failure is None and self._state.outage.reason is None:
             self._state.first_failure = item.key
+        self._stop_soon()
+
+    def _stop_soon(self) -> None:
         self._is_stopped = True
         self._stop.set()
+        if self._state.pool is not None:
+            self._state.pool.stop()
 
     def _is_complete_despite_failure(self) -> bool:
         """Say whether `fail_fast` stopped at the very last item, so that the run is complete."""

@@ -36,7 +36,7 @@ from typing import Any, BinaryIO, Final
 
 from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.json_parsing import parse_json
-from dokimos._core.jsonable import compact_json, jsonable, wire_object
+from dokimos._core.jsonable import compact_json, jsonable, wire_json
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.wire import from_json
@@ -98,22 +98,22 @@ class Journal:
         parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
         if example_json is not None:
             parts.append(f'"x":{example_json}')
-        fields = {"o": jsonable(outputs)} if error is None or outputs else {}
+        if error is None or outputs:
+            parts.append(f'"o":{compact_json(jsonable(outputs))}')
         if error is not None:
-            fields["e"] = jsonable(error)
+            parts.append(f'"e":{compact_json(jsonable(error))}')
         if kind is not None:
-            fields["k"] = kind
+            parts.append(f'"k":{compact_json(kind)}')
         if detail is not None:
-            fields["d"] = wire_object(detail)
+            parts.append(f'"d":{wire_json(detail)}')
         if metrics is not None:
-            fields["m"] = wire_object(metrics)
-        parts.append(compact_json(fields)[1:])
-        self._write(",".join(parts) + "\n")
+            parts.append(f'"m":{wire_json(metrics)}')
+        self._write(",".join(parts) + "}\n")
 
     def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
         """Record what evaluators found for an item."""
-        trees = compact_json([wire_object(result) for result in results])
-        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{trees}}}\n')
+        scores = ",".join(map(wire_json, results))
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]}}\n')
 
     def write_repeat_end(
         self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int

@@ -54,6 +54,10 @@ class RunOptions:
     """Stop at the first item that fails; the run can be resumed."""
     seed: int | None = None
     """For whatever draws random numbers in the run; recorded with it."""
+    processes: int = 1
+    """In how many worker processes the task is called and outputs are scored, for work that keeps cores busy;
+    async tasks and evaluators with a judge stay in this process. The task must be picklable, such as a
+    function at the top level of a module."""
     shard: tuple[int, int] | None = None
     """`(i, n)`, 1-based: run only every n-th item, starting with the i-th."""
     journal: bool = True
@@ -124,6 +128,7 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     wait_for_endpoint: float | None
     fail_fast: bool
     seed: int | None
+    processes: int
     shard: tuple[int, int] | None
     journal: bool
     run_dir: str | Path | None
@@ -149,6 +154,10 @@ def _check_amounts(options: RunOptions) -> None:
         raise ConfigurationError(f"wait_for_endpoint must be 0 seconds or more, not {wait!r:.80}.")
     if not is_count(options.retries) or options.retries < 0:
         raise ConfigurationError(f"retries must be a whole number of 0 or more, not {options.retries!r:.80}.")
+    if not is_count(options.processes) or options.processes < 1:
+        raise ConfigurationError(
+            f"processes must be a whole number of 1 or more, not {options.processes!r:.80}."
+        )
     if options.seed is not None and not is_count(options.seed):
         raise ConfigurationError(f"seed must be a whole number, not {options.seed!r:.80}.")
     if options.redact is not None and not callable(options.redact):

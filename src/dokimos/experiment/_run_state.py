@@ -17,6 +17,8 @@ from dokimos.experiment._reporters import Reporters
 from dokimos.experiment._run_record import RunRecord
 from dokimos.experiment._task import task_attribute
 from dokimos.experiment._task_calls import TaskCaller
+from dokimos.experiment._worker_pool import WorkerPool
+from dokimos.experiment._worker_setup import plan_workers
 
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import Experiment
@@ -35,11 +37,15 @@ class RunState:
     calls: ModelCalls
     outage: Outage
     caller: TaskCaller
+    pool: WorkerPool | None
+    """The worker processes, None where everything runs in this process."""
     progress: Progress
     evaluators: tuple[Evaluator, ...] | None
     """The evaluators of every item; None where a function chooses them for each example."""
     is_inline: bool
     """Whether none of them waits for anything, so that they are called without a task of their own."""
+    parallelism: int
+    """How many items are going on at once, those that wait in worker processes included."""
     counts_own_calls: bool
     """Whether the task itself accounts to the budget for each call that it makes."""
     evaluator_infos: dict[str, EvaluatorInfo] = field(default_factory=dict)
@@ -57,6 +63,18 @@ class RunState:
         counts_own_calls = bool(task_attribute(plan.task, "counts_own_calls"))
         is_sample = launch is not None and launch.is_sample
         evaluators = None if callable(plan.evaluators) else tuple(plan.evaluators)
+        caller = TaskCaller(
+            plan.task,
+            options,
+            None if counts_own_calls else calls.ledger,
+            prices=plan.prices,
+            dataset=plan.dataset,
+        )
+        setup = plan_workers(plan, options)
+        pool = None
+        if setup is not None:
+            pool = WorkerPool(setup, caller, count=options.processes, parallelism=plan.parallelism)
+        parallelism = plan.parallelism if pool is None else pool.items_at_once
         state = cls(
             plan=plan,
             options=options,
@@ -67,10 +85,12 @@ class RunState:
             ),
             calls=calls,
             outage=Outage(plan, calls.breakers),
-            caller=TaskCaller(plan, options, None if counts_own_calls else calls.ledger),
-            progress=make_progress(plan, options),
+            caller=caller,
+            pool=pool,
+            progress=make_progress(plan, options, parallelism),
             evaluators=evaluators,
-            is_inline=evaluators is not None and all_inline(evaluators),
+            is_inline=pool is None and evaluators is not None and all_inline(evaluators),
+            parallelism=parallelism,
             counts_own_calls=counts_own_calls,
         )
         state.add_infos(evaluators or ())

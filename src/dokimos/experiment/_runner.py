@@ -58,12 +58,16 @@ class Runner:
         try:
             return await self._run()
         finally:
+            if self._state.pool is not None:
+                self._state.pool.close()
             close = task_attribute(self._plan.task, "aclose")
             if close is not None:
                 await close()
 
     async def _run(self) -> ExperimentResult:
         state = self._state
+        if state.pool is not None:
+            await state.pool.open()  # before the run begins: what cannot be sent to workers is told at once
         state.record.open()
         self._has_begun = True
         try:
@@ -104,6 +108,8 @@ class Runner:
 
     def _finish(self, status: RunStatus, broken_by: Exception | None = None) -> ExperimentResult:
         """Release everything and return the result; another call returns the same one."""
+        if self._state.pool is not None:
+            self._state.pool.close()
         self._state.reporters.close(self._options.auto_close_reporters)
         # Before interrupts are deferred, since it may wait ten seconds for git.
         provenance = self._state.record.provenance()

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -20,17 +21,16 @@ from dokimos._core.text import pluralize
 from dokimos._core.tracebacks import describe_exception, format_located_error
 from dokimos._runtime.stuck_calls import locate_waiting_coroutine
 from dokimos._runtime.time_limits import count_extra_time, retrieve_exception, wait_with_limit
-from dokimos.datasets._dataset import Dataset
+from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError, ReplayMissError
 from dokimos.experiment._argument_advice import argument_advice
 from dokimos.experiment._item_errors import CommonErrors, describe_error
-from dokimos.experiment._task import NO_OUTPUT, prepare, where_task_works
+from dokimos.experiment._task import NO_OUTPUT, Task, prepare, where_task_works
 from dokimos.experiment._task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges._budget import TASK
 
 if TYPE_CHECKING:
     from dokimos._core.example import Example
-    from dokimos.experiment._experiment import Experiment
     from dokimos.experiment._run_options import RunOptions
     from dokimos.judges._budget import MemoryLedger
 
@@ -52,6 +52,12 @@ class TaskOutcome(NamedTuple):
     """The location and traceback of the error."""
     is_final: bool = False
     """Whether a retry would fail too, because of what the task was called with."""
+    is_unpriced: bool = False
+    """Whether the metrics are of a call that returned, and no price table has been asked for its cost."""
+
+
+class NotBegunError(Exception):
+    """The run stopped before another process had begun with an item that was waiting there."""
 
 
 ItemSink: TypeAlias = Callable[[TaskOutcome], None]
@@ -61,20 +67,30 @@ ItemSink: TypeAlias = Callable[[TaskOutcome], None]
 class TaskCaller:
     """Calls one task for many items, and collects warnings about it for the end of the run."""
 
-    def __init__(self, plan: Experiment, options: RunOptions, ledger: MemoryLedger | None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        options: RunOptions,
+        ledger: MemoryLedger | None,
+        *,
+        prices: PriceTable | None = None,
+        dataset: Dataset | DatasetStream | None = None,
+    ) -> None:
         self.errors = CommonErrors()
         self.advice: str | None = None
         """Advice on the first error of a task that expects other arguments."""
-        self._function = plan.task
-        self._task = prepare(plan.task)
+        self.input_keys: frozenset[str] | None = None
+        """The names of inputs that decided how the task is called, None where its signature did."""
+        self._function = task
+        self._task = prepare(task)
         self._arguments: TaskArguments | None = None
-        self._set_arguments(example_arguments(plan.task))
-        if self.needs_input_keys and isinstance(plan.dataset, Dataset):
-            self.set_input_keys(plan.dataset.input_keys)
+        self._set_arguments(example_arguments(task))
+        if self.needs_input_keys and isinstance(dataset, Dataset):
+            self.set_input_keys(dataset.input_keys)
         self._ledger = ledger
         self._timeout = options.timeout
         self._attempts = options.retries + 1
-        self._prices = plan.prices
+        self._prices = prices
         # A generator of its own: drawing from the module's would change what the application draws.
         self._random = random.Random(options.seed)
         self._abandoned = 0
@@ -92,6 +108,7 @@ class TaskCaller:
         Raises:
             ConfigurationError: if it cannot be called with them.
         """
+        self.input_keys = frozenset(keys)
         self._set_arguments(input_arguments(self._function, keys))
 
     def _set_arguments(self, arguments: TaskArguments | None) -> None:
@@ -105,24 +122,33 @@ class TaskCaller:
         Raises `BudgetExceededError` if the budget does not allow the call, or a judge call inside it.
         """
         if self._ledger is None:
-            return self._call_with_retries(example, sink)
-        return self._call_within_budget(self._ledger, example, sink)
+            return self.call_here(example, sink)
+        return self._call_within_budget(self._ledger, partial(self.call_here, example, sink))
+
+    def call_remotely(
+        self, call: Callable[[], Coroutine[Any, Any, TaskOutcome]]
+    ) -> Coroutine[Any, Any, TaskOutcome]:
+        """Let `call` have the task called in another process; raises as `call` of this class does."""
+        return call() if self._ledger is None else self._call_within_budget(self._ledger, call)
 
     async def _call_within_budget(
-        self, ledger: MemoryLedger, example: Example, sink: ItemSink | None
+        self, ledger: MemoryLedger, call: Callable[[], Coroutine[Any, Any, TaskOutcome]]
     ) -> TaskOutcome:
         reservation = await ledger.reserve(TASK)
-        outcome = None
         try:
-            outcome = await self._call_with_retries(example, sink)
-        finally:
-            if outcome is not None and outcome.down is not None and outcome.metrics is None:
-                # Nothing was sent, so nothing was spent.
-                reservation.cancel()
-            elif outcome is None or (outcome.error is not None and outcome.metrics is None):
-                reservation.fail()
-            else:
-                reservation.settle(outcome.metrics)
+            outcome = await call()
+        except NotBegunError:
+            reservation.cancel()
+            raise
+        except BaseException:
+            reservation.fail()
+            raise
+        if outcome.down is not None and outcome.metrics is None:
+            reservation.cancel()  # nothing was sent, so nothing was spent
+        elif outcome.error is not None and outcome.metrics is None:
+            reservation.fail()
+        else:
+            reservation.settle(outcome.metrics)
         return outcome
 
     def warnings(self) -> list[str]:
@@ -137,7 +163,26 @@ class TaskCaller:
             sentences.append(self._price_problem)
         return sentences
 
-    async def _call_with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+    def take_counts(self) -> tuple[int, int, str | None]:
+        """Return how many calls were abandoned and retried since the last time, and the advice."""
+        counts = self._abandoned, self._retried, self.advice
+        self._abandoned = self._retried = 0
+        return counts
+
+    def add_counts(self, abandoned: int, retried: int, advice: str | None) -> None:
+        """Add what a caller in another process has counted."""
+        self._abandoned += abandoned
+        self._retried += retried
+        self.advice = self.advice or advice
+
+    def add_price(self, outcome: TaskOutcome) -> TaskOutcome:
+        """Return an outcome with the cost that the price table gives, where nothing else does."""
+        if self._prices is None or not outcome.is_unpriced:
+            return outcome
+        return outcome._replace(metrics=self._add_cost(self._prices, outcome.metrics))
+
+    async def call_here(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        """Call the task in this process, with retries, without asking the budget."""
         outcome = await self._attempt(example, sink)
         for attempt in range(1, self._attempts):
             if outcome.error is None or outcome.is_final:
@@ -231,7 +276,13 @@ class TaskCaller:
         metrics = result.metrics
         if self._prices is not None:
             metrics = self._add_cost(self._prices, metrics)
-        return TaskOutcome(result.outputs, metrics, result.error, detail=result.error_detail)
+        return TaskOutcome(
+            result.outputs,
+            metrics,
+            result.error,
+            detail=result.error_detail,
+            is_unpriced=self._prices is None,
+        )
 
     def _backoff_seconds(self, attempt: int) -> float:
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))

@@ -1,3 +1,4 @@
+import dataclasses
 import datetime
 import enum
 import json
@@ -9,9 +10,22 @@ from pathlib import Path
 
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dokimos import CallMetrics, Example, ToolCall, ToolDefinition
-from dokimos._core.jsonable import MAX_DEPTH, camel_case, compact_json, jsonable, text_form
+from dokimos import CallMetrics, Example, Score, ToolCall, ToolDefinition
+from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.jsonable import (
+    MAX_DEPTH,
+    camel_case,
+    compact_json,
+    jsonable,
+    text_form,
+    wire_fields,
+    wire_json,
+    wire_object,
+)
+from dokimos._core.results import EvalResult
 
 
 class Colour(enum.Enum):
@@ -320,3 +334,25 @@ def test_a_string_is_verbatim_in_its_text_form_whatever_is_in_it():
 @pytest.mark.parametrize(("name", "expected"), [("a", "a"), ("expected_outputs", "expectedOutputs")])
 def test_camel_case(name, expected):
     assert camel_case(name) == expected
+
+
+odd_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["\ud800", Word.HELLO]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(data=st.data(), kind=st.sampled_from([EvalResult, CallMetrics, ErrorDetail, Score, Example]))
+def test_one_pass_writes_what_a_tree_and_an_encoder_do(data, kind):
+    value = object.__new__(kind)
+    for name, _, default in wire_fields(kind):
+        chosen = odd_values if default is dataclasses.MISSING else odd_values | st.just(default)
+        object.__setattr__(value, name, data.draw(chosen))
+
+    assert wire_json(value) == compact_json(wire_object(value))
