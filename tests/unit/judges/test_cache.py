@@ -113,6 +113,15 @@ def test_what_is_used_stays_and_what_is_not_used_goes(opened):
     assert (cache.path.stat().st_size) < 150_000
 
 
+def test_clearing_gives_the_space_back(opened):
+    cache = opened(max_bytes=10_000_000)
+    for number in range(100):
+        put(cache, f"filler {number}", JudgeReply("x" * 20_000))
+
+    assert cache.clear() == 100
+    assert cache.path.stat().st_size < 100_000
+
+
 def test_a_reply_comes_back_as_it_was_but_without_its_cost(opened):
     reply = JudgeReply("ja, 是", CallMetrics(3, 1, cost_usd=0.5), (TokenLogprob("ja", -0.1, {"ja": -0.1}),))
     put(opened(), "one", reply)
