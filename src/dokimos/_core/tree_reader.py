@@ -59,7 +59,7 @@ def _reader(target: Any) -> _Convert:
         for name, content in tree.items():
             member = members.get(name)
             if member is None:
-                if name in other_spellings:
+                if name in other_spellings or type(name) is not str or not name.isascii():
                     _refuse(name)
                 continue  # of a newer version
             attribute, kinds, convert = member

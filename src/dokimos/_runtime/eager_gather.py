@@ -35,6 +35,9 @@ async def gather_outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | B
             outcomes.append(error)
         else:
             rest = asyncio.gather(*remaining, return_exceptions=True)
+            if getattr(waits_for, "_asyncio_future_blocking", None) is False:
+                # One of the rest, begun at once by an eager task factory, waits for the same future.
+                waits_for._asyncio_future_blocking = True
             rest.add_done_callback(retrieve_exception)  # nobody awaits it where this one is closed
             outcomes.append(await _finish(call, context, waits_for, rest))
             outcomes += await rest
@@ -46,16 +49,19 @@ async def _finish(
 ) -> T | BaseException:
     """Return the outcome of a coroutine that has begun to wait; cancelling this cancels the rest, too.
 
-    The rest is cancelled only when this coroutine has ended: until then the cancellation may be that of a
-    time limit of its own, which ends nothing but itself.
+    The rest is cancelled only when this coroutine has ended with its cancellation. One that it suppressed is
+    taken for that of a time limit of its own, which ends nothing but itself.
     """
     task = asyncio.current_task()
     cancellations = task.cancelling() if task else 0
     outcome = await _resume(call, context, waits_for, rest)
-    if task and task.cancelling() > cancellations:
+    is_cancelled = task is not None and task.cancelling() > cancellations
+    if is_cancelled and isinstance(outcome, asyncio.CancelledError):
         rest.cancel()
         await asyncio.wait((rest,))
-        raise asyncio.CancelledError  # also where the coroutine suppressed it
+        raise asyncio.CancelledError
+    while task is not None and task.cancelling() > cancellations:
+        task.uncancel()  # it was a time limit of the coroutine's own, which it has handled
     return outcome
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator
 from typing import Final, TypeAlias
@@ -9,6 +10,7 @@ from typing import Final, TypeAlias
 Position: TypeAlias = tuple[int, int]
 """Repeat and item index, both 0-based."""
 
+_HASH: Final = re.compile("[0-9a-f]{16}")
 _PAGE: Final = 256
 """Items whose entries lie together: a shard, or a damaged index, needs no room for all items before it."""
 _NONE: Final = -1
@@ -60,9 +62,9 @@ class ItemIndex:
         page.items[place] = offset
         page.results[place] = _NONE
         self._unusual_hashes.pop(position, None)
-        number = int(example_hash, 16) if len(example_hash) == 16 else 0
-        page.hashes[place] = number
-        if f"{number:016x}" != example_hash:
+        is_usual = _HASH.fullmatch(example_hash) is not None
+        page.hashes[place] = int(example_hash, 16) if is_usual else 0
+        if not is_usual:  # of another tool
             self._unusual_hashes[position] = example_hash
 
     def add_results(self, position: Position, offset: int) -> None:
@@ -103,7 +105,8 @@ class ItemIndex:
     def hash_of(self, position: Position) -> str:
         """Return the content hash of an item's example."""
         page = self._pages[position[0], position[1] // _PAGE]
-        return self._unusual_hashes.get(position) or f"{page.hashes[position[1] % _PAGE]:016x}"
+        unusual = self._unusual_hashes.get(position)
+        return unusual if unusual is not None else f"{page.hashes[position[1] % _PAGE]:016x}"
 
     def _page_of(self, position: Position) -> _Page:
         key = (position[0], position[1] // _PAGE)

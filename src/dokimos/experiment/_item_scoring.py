@@ -20,7 +20,7 @@ from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment._item_errors import CHOICE, describe_error
 from dokimos.experiment._run_writer import ResultSink
-from dokimos.experiment._task_calls import is_cancelled_from_outside
+from dokimos.experiment._task_calls import count_cancellations, is_cancelled_from_outside
 from dokimos.judges._run_scope import counting_usage, current_scope, sharing_within_item
 
 if TYPE_CHECKING:
@@ -182,12 +182,13 @@ async def score_with(evaluator: Evaluator, case: EvalTestCase) -> EvalResult:
 
 
 async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:
+    cancellations = count_cancellations()
     try:
         result = await evaluator.evaluate_async(case)
     except asyncio.CancelledError as error:
         # Clients of models raise CancelledError for their own timeouts, too: that is an error of this
         # evaluator.
-        if is_cancelled_from_outside():
+        if is_cancelled_from_outside(cancellations):
             raise
         result = EvalResult(
             evaluator.name,

@@ -214,8 +214,8 @@ class StoredRun:
         self._lines = 0
         self._path = folder / JOURNAL_FILE
         self._file: BinaryIO | None = None
-        self._latest: tuple[int, dict[str, Any]] = (-1, {})
-        """The line about an item that was read last, and where it begins: it is asked for twice."""
+        self._latest: tuple[int, dict[str, Any] | None] = (-1, None)
+        """The example in the line that was read last, and where that begins: it is asked for next."""
         self.read_on()
 
     def __contains__(self, position: object) -> bool:
@@ -261,7 +261,8 @@ class StoredRun:
         offset = self._index.item_offset(position)
         if offset is None:
             return None
-        record = self._item_record(offset)
+        record = self._record(offset)
+        self._latest = (offset, record.get("x"))
         lines = ((place, self._record(place)["v"]) for place in self._index.result_offsets(position))
         return StoredItem.of(record, read_results(lines, self._void))
 
@@ -272,7 +273,7 @@ class StoredRun:
         """
         for candidate in (position, (0, position[1])):
             offset = self._index.item_offset(candidate)
-            example = None if offset is None else self._item_record(offset).get("x")
+            example = None if offset is None else self._example_at(offset)
             if example is not None:
                 return dict(example)
         return None
@@ -373,10 +374,9 @@ class StoredRun:
         record: dict[str, Any] = parse_json(self._file.readline())
         return record
 
-    def _item_record(self, offset: int) -> dict[str, Any]:
-        if self._latest[0] != offset:
-            self._latest = (offset, self._record(offset))
-        return self._latest[1]
+    def _example_at(self, offset: int) -> dict[str, Any] | None:
+        (place, example), self._latest = self._latest, (-1, None)
+        return example if place == offset else self._record(offset).get("x")
 
 
 def truncate_torn_line(folder: Path, intact_size: int) -> None:

@@ -201,6 +201,7 @@ class TaskCaller:
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         example = copy_containers(example)  # a task may change its arguments
         abandoned: list[TaskResult] = []
+        cancellations = count_cancellations()
         try:
             if self._timeout is None:
                 return await self._task.run(example, self._recorder_for(sink))
@@ -208,7 +209,7 @@ class TaskCaller:
                 self._timeout, example, _Return(self._outcome, sink), abandoned
             )
         except asyncio.CancelledError as error:
-            if is_cancelled_from_outside():
+            if is_cancelled_from_outside(cancellations):
                 raise
             return TaskOutcome(error=describe_error(error), detail=describe_exception(error))
         except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
@@ -342,10 +343,19 @@ async def _convert_system_exit(call: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError(message).with_traceback(exit_.__traceback__) from None
 
 
-def is_cancelled_from_outside() -> bool:
-    """Say whether the current task was cancelled, rather than called code having raised CancelledError."""
+def count_cancellations() -> int:
+    """Return how often the current task was cancelled: what called code cancelled may have left a count."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return 0 if task is None else task.cancelling()
+
+
+def is_cancelled_from_outside(before: int) -> bool:
+    """Say whether the current task was cancelled, rather than called code having raised CancelledError.
+
+    Args:
+        before: What `count_cancellations` returned before the code was called.
+    """
+    return count_cancellations() > before
 
 
 def cancel_without_waiting(call: asyncio.Task[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
@@ -180,7 +181,8 @@ def _write(path: Path, parts: Iterable[str]) -> None:
         return
     # A link stays a link: what it leads to is replaced.
     target = Path(os.path.realpath(path))
-    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
+    # Of this thread alone: another one may write the same report at the same time.
+    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         _write_parts(draft, parts)
         with contextlib.suppress(FileNotFoundError):

@@ -18,7 +18,7 @@ from dokimos._core.text import error_text
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.evaluators._setting_checks import check_whole
-from dokimos.experiment._task_calls import is_cancelled_from_outside
+from dokimos.experiment._task_calls import count_cancellations, is_cancelled_from_outside
 from dokimos.judges._run_scope import Usage, counting_usage
 from dokimos.simulation._sides import (
     GIVEN_UP,
@@ -233,11 +233,12 @@ class _SideFailed(Exception):
 
 
 async def _contain_error(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    cancellations = count_cancellations()
     try:
         return await ask()
     except asyncio.CancelledError as error:
         # Cancelled by the run, it ends; raised by the side itself, it is an error like any other.
-        if is_cancelled_from_outside():
+        if is_cancelled_from_outside(cancellations):
             raise
         raise _SideFailed(error) from error
     # These end the run, not only this conversation.

@@ -124,3 +124,22 @@ def test_the_hash_to_resume_with_is_that_of_the_first_repeat_that_counts(tmp_pat
 
     assert list(stored.positions) == [(0, 1), (1, 0), (1, 1)]
     assert [find(index) for index in range(4)] == ["0000000100000000", "0000000000000001", None, None]
+
+
+@pytest.mark.parametrize("example_hash", ["", "not hexadecimal!", "ABCDEF0123456789", "12", "0" * 16])
+def test_hashes_of_other_tools_come_back(example_hash: str) -> None:
+    index = ItemIndex()
+    index.add_item((0, 3), 17, example_hash)
+    assert index.hash_of((0, 3)) == example_hash
+
+
+def test_what_is_read_of_an_item_is_read_anew_each_time(write_run: Callable[[int], Path]) -> None:
+    run = StoredRun(write_run(2))
+    first = run.item((0, 1))
+    assert first is not None
+    assert first.outputs is not None
+    again = run.item((0, 1))
+    assert again is not None
+    assert again.outputs is not first.outputs
+    assert run.example((0, 1)) is not run.example((0, 1))
+    run.close()

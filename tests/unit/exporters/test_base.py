@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -99,6 +101,20 @@ def test_a_failed_rendering_leaves_the_old_report(make_result, tmp_path, monkeyp
     with pytest.raises(ZeroDivisionError):
         export(make_result(), path)
     assert path.read_text() == "old"
+
+
+def test_two_threads_may_write_the_same_report_at_once(tmp_path):
+    path, both_have_begun = tmp_path / "report.txt", threading.Barrier(2)
+
+    def parts():
+        yield "first "
+        both_have_begun.wait(60)
+        yield "second"
+
+    with ThreadPoolExecutor(2) as threads:
+        writing = [threads.submit(base.write_report, path, parts()) for _ in range(2)]
+    assert [one.result() for one in writing] == [path, path]
+    assert (path.read_text(), os.listdir(tmp_path)) == ("first second", ["report.txt"])
 
 
 def test_a_plugin_adds_a_format(make_result, tmp_path, monkeypatch):

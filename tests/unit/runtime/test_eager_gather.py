@@ -94,21 +94,56 @@ async def _wait_and_record(name, ended, suppresses):
             raise
 
 
-@pytest.mark.parametrize("suppresses", [False, True])
-@pytest.mark.parametrize("count", [1, 3])
-async def test_to_cancel_it_cancels_all_and_waits_for_them(suppresses, count):
-    ended = []
+async def _begin(count, ended, *, suppresses):
     task = asyncio.create_task(gather_outcomes(_wait_and_record(i, ended, suppresses) for i in range(count)))
     while task.get_coro().cr_await is None:
         await asyncio.sleep(0)
     await asyncio.sleep(0)  # the calls after the first begin in their tasks
+    return task
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_to_cancel_it_cancels_all_and_waits_for_them(count):
+    ended = []
+    task = await _begin(count, ended, suppresses=False)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert sorted(ended) == list(range(count))
 
 
+async def test_a_call_that_suppresses_its_cancellation_hides_it_as_if_it_were_alone():
+    ended = []
+    task = await _begin(1, ended, suppresses=True)
+    task.cancel()
+    assert await task == [None]
+
+    task = await _begin(3, ended, suppresses=True)
+    task.cancel()
+    while ended != [0, 0]:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(ended) == [0, 0, 1, 2]
+
+
 async def test_it_can_be_closed_while_it_waits():
     gathering = gather_outcomes(_follow(["wait for another"]) for _ in range(2))
     gathering.send(None)
     gathering.close()
+
+
+def test_a_time_limit_that_leaves_its_cancellation_behind_ends_only_its_own_call():
+    async def with_a_limit():
+        asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)  # as older clients of HTTP do
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "too late"
+
+    async def main():
+        outcomes = await gather_outcomes(call() for call in (with_a_limit, with_a_limit))
+        return outcomes, asyncio.current_task().cancelling()
+
+    assert run_sync(main()) == (["too late", "too late"], 0)

@@ -1,0 +1,50 @@
+"""Code that cancels itself, as clients with time limits of their own do, ends no run."""
+
+import asyncio
+import contextlib
+
+from dokimos import Example, evaluate
+from dokimos.evaluators import FunctionEvaluator
+
+
+async def _cancel_itself():
+    asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
+    with contextlib.suppress(asyncio.CancelledError):  # and never calls uncancel()
+        await asyncio.Event().wait()
+
+
+async def answer(question):
+    await _cancel_itself()
+    return question.upper()
+
+
+async def raise_cancelled(case):
+    await asyncio.sleep(0)
+    raise asyncio.CancelledError("limit of the client")
+
+
+async def limit(case):
+    await _cancel_itself()
+    return 1.0
+
+
+async def another_limit(case):
+    return await limit(case)
+
+
+def run(task, *functions):
+    evaluators = [FunctionEvaluator(name=function.__name__, function=function) for function in functions]
+    examples = [Example.of(text, text.upper()) for text in "abc"]
+    return evaluate(examples, task, evaluators, quiet=True, journal=False)
+
+
+def test_an_evaluator_that_cancels_itself_has_its_score():
+    result = run(str.upper, limit, another_limit)
+    assert [one.score for item in result.item_results for one in item.eval_results] == [1.0] * 6
+
+
+def test_what_a_task_left_cancelled_is_not_taken_for_the_end_of_the_run():
+    result = run(answer, raise_cancelled, limit)
+    assert result.total_count == 3
+    for item in result.item_results:
+        assert [one.error for one in item.eval_results] == ["CancelledError: limit of the client", None]
