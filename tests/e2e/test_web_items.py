@@ -57,7 +57,7 @@ def test_items_are_exported_as_they_are_filtered_or_all_of_them(visit, find_barr
     page.get_by_role("group", name="All 34 items").wait_for(state="hidden")
 
     page.get_by_role("button", name="✗ Failed 4").click()
-    page.get_by_text("4 of 34").wait_for()
+    page.get_by_text("4 of 34", exact=True).wait_for()
     menu.click()
     page.get_by_role("group", name="The 4 items of the list").wait_for()
     assert find_barriers(page) == []
@@ -151,8 +151,12 @@ def test_a_graph_of_calls_leads_to_the_spans_of_a_node(visit, find_barriers, ser
     drawer.get_by_role("status").get_by_text("1 of 8", exact=True).wait_for()
     page.wait_for_url(re.compile("attribute=order"))
     assert find_barriers(page) == []
-    drawer.get_by_label("Search attributes").fill("refund")
+    field = drawer.get_by_label("Search attributes")
+    field.fill("")
+    field.press_sequentially("jk refund")  # letters, and not the keys that lead to other spans
     drawer.get_by_text("No attribute of this span has that.").wait_for()
+    page.keyboard.press("Escape")  # which clears the field first
+    drawer.get_by_role("status").get_by_text("8", exact=True).wait_for()
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
     page.go_back()  # to before the span was opened

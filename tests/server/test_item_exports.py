@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dokimos.server._api.runs import item_exports
+from dokimos.server._services.datasets import dataset_items
 
 FORMULA = '=HYPERLINK("https://example.com","click")'
 
@@ -96,6 +97,38 @@ def test_the_filters_of_the_list_of_items_choose_what_is_exported(api, run):
     assert ordinals(api, run, metadataKey="topic", metadataValue="true", outcome="passed") == [5, 8]
     assert export(api, run, search="nothing", format="json").json() == []
     assert ordinals(api, run, search="nothing") == []
+
+
+def test_numbers_are_those_of_the_web_interface_however_they_are_written(api):
+    run = api.post("/api/v1/projects/chat/runs", json={"experimentName": "numbers"}).json()["runId"]
+    rates = [0.00005, 1e-7, 2**60, 0.1 + 0.2, 10**400, True, None]
+    items = [{**item(place, 1.0), "metadata": {"rate": rate}} for place, rate in enumerate(rates)]
+    assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+
+    for place, text in enumerate(["0.00005", "1e-7", "1152921504606847000", "0.30000000000000004"]):
+        assert ordinals(api, run, metadataKey="rate", metadataValue=text) == [place]
+    assert ordinals(api, run, metadataKey="rate", metadataValue="true") == [5]
+    assert ordinals(api, run, metadataKey="rate", metadataValue="1") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"metadataKey": "topic"}, "metadataKey"),
+        ({"metadataValue": "tents"}, "metadataValue"),
+        ({"scoreFrom": 0.5}, "scoreFrom"),
+        ({"scoreOf": "exact", "scoreTo": "nan"}, "scoreTo"),
+    ],
+)
+def test_half_a_filter_is_refused_and_never_exports_everything(api, run, query, field):
+    answer = api.get(f"/api/v1/runs/{run}/items/export", params=query)
+    assert answer.status_code == 400
+    assert field in answer.text
+
+
+def test_long_items_are_read_one_at_a_time(api, run, monkeypatch):
+    monkeypatch.setattr(dataset_items, "BATCH_CHARACTERS", 10)
+    assert ordinals(api, run) == list(range(11))
 
 
 def test_a_run_that_nobody_sees_has_no_file(api):

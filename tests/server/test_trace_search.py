@@ -308,6 +308,10 @@ def test_a_search_finds_what_a_scan_of_all_spans_finds(api, monkeypatch):
         assert walk(api, search=search, size=size, sort="createdAt,asc")[0] == found[::-1], search
         assert walk(api, search=search, size=size, project="chat")[0] == chat, search
         assert walk(api, search=search, size=size, status="error")[0] == failed, search
+        with monkeypatch.context() as patch:  # pages that end before they are full
+            patch.setattr(trace_lists, "WINDOW", 20)
+            both = [number for number in chat if number in set(failed)]
+            assert walk(api, search=search, size=size, status="error", project="chat")[0] == both, search
         assert walk(api, search=search, size=size, **middle)[0] == inside, search
         assert walk(api, search=search, sort="createdAt,asc", **middle)[0] == inside[::-1], search
 

@@ -9,9 +9,15 @@ interface Props {
   readonly onShow: (kind: string, name: string) => void;
 }
 
+const MOST_ROWS = 500;
+
 export function AgentGraph({ graph, onShow }: Props) {
   const layout = useMemo(() => layOut(graph), [graph]);
   const names = new Map(graph.nodes.map((node) => [node.id, node]));
+  const edges = useMemo(
+    () => (graph.edges.length <= MOST_ROWS ? graph.edges : [...graph.edges].sort((a, b) => b.calls - a.calls).slice(0, MOST_ROWS)),
+    [graph],
+  );
   const failed = graph.edges.reduce((sum, edge) => sum + edge.failed, 0);
   const label = `${plural(graph.nodes.length, "node")} and the calls between them, ${count(failed)} failed; the table has the same`;
   return (
@@ -32,7 +38,7 @@ export function AgentGraph({ graph, onShow }: Props) {
             <tr><th>Caller</th><th>Called</th><th className="hide-s">Kind</th><th className="num">Calls</th><th className="num">Errors</th><th className="num">Time</th></tr>
           </thead>
           <tbody>
-            {graph.edges.map((edge) => {
+            {edges.map((edge) => {
               const to = names.get(edge.to);
               if (to === undefined) return null;
               return (
@@ -51,6 +57,7 @@ export function AgentGraph({ graph, onShow }: Props) {
           </tbody>
         </table>
       </div>
+      {edges.length < graph.edges.length && <p className="label">The {count(edges.length)} pairs with most calls of {count(graph.edges.length)}.</p>}
       <p className="label">Times of calls that ran at once are added. Steps such as workflows are looked through.</p>
     </>
   );

@@ -1,6 +1,6 @@
 /** What opens beside a list: it takes the focus, `esc` closes it, and the focus goes back to where it was. */
 import { type ReactNode, useEffect, useRef } from "react";
-import { type KeyLine, useKeyHelp } from "../lib/keys";
+import { type KeyLine, isTyping, useKeyHelp } from "../lib/keys";
 
 const DRAWER_KEYS: readonly KeyLine[] = [["esc", "close it"]];
 const STEP_KEYS: readonly KeyLine[] = [["j k", "next, previous"], ...DRAWER_KEYS];
@@ -34,8 +34,11 @@ export function Drawer({ label, head, foot, onClose, onKey, children }: Props) {
       onKeyDown={(event) => {
         // In a form, `esc` closes the form.
         if (event.target instanceof Element && event.target.closest("form") !== null) return;
-        if (event.key === "Escape") onClose();
-        else if (!event.ctrlKey && !event.metaKey && !event.altKey) onKey?.(event.key);
+        const field = isTyping(event.target) ? event.target : null;
+        // In a field for searching, `esc` clears it first, as browsers have it.
+        if (event.key === "Escape") {
+          if (!(field instanceof HTMLInputElement && field.value !== "")) onClose();
+        } else if (field === null && !event.ctrlKey && !event.metaKey && !event.altKey) onKey?.(event.key);
       }}
     >
       <div className="drawer-head">

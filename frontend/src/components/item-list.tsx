@@ -53,8 +53,9 @@ export function ItemList({ run, outline, counts, version, onOpen, onOrder }: Pro
     const range = scoreOf === null ? null : { evaluator: scoreOf, low: search.low ?? null, high: search.high ?? null };
     const filter = { outcome: search.outcome ?? null, failedEvaluator: search.evaluator ?? null, order, range };
     const chosen = select(outline, filter, found);
-    const column = value === undefined ? undefined : attributes.data?.metadata.find((one) => one.name === slice);
-    return column === undefined ? chosen : chosen.filter((position) => String(column.values[column.codes[position] ?? -1]) === value);
+    if (slice === undefined || value === undefined || attributes.data === undefined) return chosen;
+    const column = attributes.data.metadata.find((one) => one.name === slice);
+    return column === undefined ? [] : chosen.filter((position) => String(column.values[column.codes[position] ?? -1]) === value);
   }, [outline, slice, value, attributes.data, search.outcome, search.evaluator, search.low, search.high, scoreOf, order, wanted, matches.data]);
   useEffect(() => onOrder(positions), [positions, onOrder]);
   const change = (next: { [name in keyof typeof search]?: (typeof search)[name] | undefined }) => {

@@ -72,7 +72,11 @@ export function buildGraph(tree: SpanTree): AgentGraph {
 function measureDepths(nodes: readonly Mutable<GraphNode>[], edges: readonly GraphEdge[]): readonly GraphNode[] {
   const known = new Map(nodes.map((node) => [node.id, node]));
   const called = new Map<string, string[]>();
-  for (const { from, to } of edges) called.set(from, [...(called.get(from) ?? []), to]);
+  for (const { from, to } of edges) {
+    const those = called.get(from);
+    if (those === undefined) called.set(from, [to]);
+    else those.push(to);
+  }
   const reached = new Set([START]);
   let level: readonly string[] = [START];
   for (let depth = 0; level.length > 0; depth += 1) {

@@ -24,7 +24,7 @@ function isBelowDialog(): boolean {
   return document.querySelector("dialog[open]") !== null;
 }
 
-function isTyping(target: EventTarget | null): boolean {
+export function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 

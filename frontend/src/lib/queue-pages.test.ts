@@ -3,7 +3,7 @@ import { readUnseen } from "./queue-pages";
 
 const SIZE = 10;
 
-/** A server with a ranked queue, of which each page also has one item that chance chose. */
+/** A server with a ranked queue, of which each page also has one item that chance chose, and counts that one, too. */
 function makeQueue(count: number) {
   const waiting = Array.from({ length: count }, (_, rank) => ({ itemId: `${rank}`, sampled: false }));
   let asked = 0;
@@ -11,7 +11,7 @@ function makeQueue(count: number) {
     read: (page: number) => {
       asked += 1;
       const content = waiting.slice(page * SIZE, (page + 1) * SIZE);
-      return Promise.resolve({ content: [...content, { itemId: `drawn ${page} ${waiting.length}`, sampled: true }], last: false });
+      return Promise.resolve({ content: [...content, { itemId: `drawn ${page} ${waiting.length}`, sampled: true }], last: (page + 1) * (SIZE + 1) >= waiting.length });
     },
     decide: (id: string) => waiting.splice(waiting.findIndex((one) => one.itemId === id), 1),
     countAsked: () => asked,

@@ -8,7 +8,6 @@ interface Row {
 
 interface Page<R extends Row> {
   readonly content: R[];
-  readonly last: boolean;
 }
 
 /**
@@ -17,7 +16,7 @@ interface Page<R extends Row> {
  * What was decided has left the queue, and all behind it has moved up: the page with the next number would begin too late.
  * Of a page whose items were decided, as usual, this is one request.
  */
-export async function readUnseen<R extends Row, P extends Page<R>>(read: (page: number) => Promise<P>, shown: Iterable<string>): Promise<P> {
+export async function readUnseen<R extends Row, P extends Page<R>>(read: (page: number) => Promise<P>, shown: Iterable<string>): Promise<P & { last: boolean }> {
   const seen = new Set(shown);
   const found: R[] = [];
   for (let number = 0; ; number += 1) {
@@ -25,7 +24,8 @@ export async function readUnseen<R extends Row, P extends Page<R>>(read: (page: 
     const fresh = page.content.filter((one) => !seen.has(one.itemId));
     for (const one of fresh) seen.add(one.itemId);
     found.push(...fresh);
-    const isOver = page.last || page.content.every((one) => one.sampled);
+    // Not where the page says that it is the last: it counts what chance chose, too, and ends too early.
+    const isOver = page.content.every((one) => one.sampled);
     if (isOver || fresh.some((one) => !one.sampled)) return { ...page, content: found, last: isOver };
   }
 }

@@ -20,10 +20,17 @@ from dokimos.exporters._item_runs import render_value
 from dokimos.server._api.runs.item_answers import items_json
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.datasets.dataset_items import in_text_batches
 from dokimos.server._services.judging.judge_jobs import errors_of_items
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.reviews.annotations import visible_annotations
-from dokimos.server._services.runs.item_pages import ITEM_ORDERS, ItemFilter, ItemPage, read_item_page
+from dokimos.server._services.runs.item_pages import (
+    ITEM_ORDERS,
+    ItemFilter,
+    ItemPage,
+    measure_item_page,
+    read_item_page,
+)
 from dokimos.server._services.runs.item_scores import list_evaluators
 from dokimos.server._services.runs.runs import find_described_run
 
@@ -39,7 +46,7 @@ ITEM_EXPORT_CONTENT: Final[dict[str, dict[str, Any]]] = {
 }
 """What the description of the API says about the files."""
 _ITEMS: Final = 500
-"""Items that are read at a time."""
+"""Items that are read at a time, at most: fewer where their texts are long."""
 _COLUMNS: Final = (
     "ordinal", "repetition", "item_id", "input", "expected_output", "actual_output", "outcome", "success",
     "error", "latency_ms", "tokens_in", "tokens_out", "cost_usd", "metadata",
@@ -57,7 +64,10 @@ class MetadataValue:
     def matches(self, stored: str | None) -> bool:
         """Whether metadata has it: numbers and booleans in the way in which the web interface writes them."""
         metadata = json.loads(stored or "{}")
-        return self.key in metadata and _script_text(metadata[self.key]) == self.value
+        value = metadata.get(self.key) if isinstance(metadata, dict) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return _is_number(self.value, value)  # JavaScript writes 5e-05 as 0.00005
+        return isinstance(value, (bool, str)) and _script_text(value) == self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,8 @@ class _Batch:
     page: ItemPage
     annotations: Mapping[str, Row[Any]]
     failures: Mapping[str, Sequence[Row[Any]]]
+    last_id: str | None
+    """The item behind which there may be more, None at the end."""
 
 
 _Batches = AsyncIterator[_Batch]
@@ -105,27 +117,30 @@ async def _read_batches(
     after: str | None = None
     while True:
         # Raises where the run or the item has gone: the connection is cut, so that the client notices.
-        batch = await database.read(_reader(caller, run_id, chosen, after), Lane.WORK)
-        items = batch.page.items
-        kept = [item for item in items if metadata is None or metadata.matches(item.metadata)]
-        if kept:
-            page = ItemPage(kept, batch.page.evaluations)
-            yield _Batch(page, batch.annotations, batch.failures)
-        if len(items) < _ITEMS:
+        batch = await database.read(_reader(caller, run_id, chosen, metadata, after), Lane.WORK)
+        if batch.page.items:
+            yield batch
+        if batch.last_id is None:
             return
-        after = items[-1].id
+        after = batch.last_id
 
 
 def _reader(
-    caller: Principal, run_id: str, chosen: ItemFilter, after: str | None
+    caller: Principal, run_id: str, chosen: ItemFilter, metadata: MetadataValue | None, after: str | None
 ) -> Callable[[Connection], _Batch]:
     def read(connection: Connection) -> _Batch:
         run = find_described_run(connection, caller, run_id)
         cursor = ListPage(ITEM_ORDERS.parse(None), _ITEMS, after)
-        page = read_item_page(connection, run_id, chosen, cursor, offset=0, limit=_ITEMS)
-        ids = [item.id for item in page.items]
+        sizes = measure_item_page(connection, run_id, chosen, cursor, _ITEMS)
+        fitting = next(in_text_batches(sizes, int), [])
+        page = read_item_page(connection, run_id, chosen, cursor, offset=0, limit=len(fitting))
+        is_last = len(fitting) == len(sizes) < _ITEMS
+        last_id = None if is_last or not page.items else page.items[-1].id
+        items = [item for item in page.items if metadata is None or metadata.matches(item.metadata)]
+        ids = [item.id for item in items]
         annotations = visible_annotations(connection, caller, run.project_id, ids)
-        return _Batch(page, annotations, errors_of_items(connection, caller, run_id, ids))
+        failures = errors_of_items(connection, caller, run_id, ids)
+        return _Batch(ItemPage(items, page.evaluations), annotations, failures, last_id)
 
     return read
 
@@ -217,10 +232,14 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _script_text(value: object) -> str | None:
-    """A number, word or boolean as JavaScript writes it; None for what makes no slice."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return str(value) if isinstance(value, (str, int, float)) else None
+def _script_text(value: bool | str) -> str:
+    """A word or boolean as JavaScript writes it."""
+    return value if isinstance(value, str) else ("true" if value else "false")
+
+
+def _is_number(text: str, value: float) -> bool:
+    """Whether a text is this number, as precisely as JavaScript knows it."""
+    try:
+        return float(text) == float(value)
+    except (ValueError, OverflowError):
+        return False

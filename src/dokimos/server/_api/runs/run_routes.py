@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -43,6 +44,7 @@ from dokimos.server._api.runs.run_schemas import (
     StatusAnswer,
 )
 from dokimos.server._db.database import Lane
+from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.judging.judge_jobs import errors_of_items
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.reviews.annotations import visible_annotations
@@ -212,6 +214,10 @@ async def _read_score_range(
     low: Annotated[float | None, Query(alias="scoreFrom", description="The lowest of its scores.")] = None,
     high: Annotated[float | None, Query(alias="scoreTo", description="The highest of its scores.")] = None,
 ) -> ScoreRange | None:
+    for name, bound in (("scoreFrom", low), ("scoreTo", high)):
+        if bound is not None and (score_of is None or math.isnan(bound)):
+            problem = "must be a number" if score_of is not None else "needs scoreOf, the evaluator"
+            raise InvalidRequestError(problem, field=name)
     return None if score_of is None else ScoreRange(score_of, low, high)
 
 
@@ -223,7 +229,13 @@ async def _read_metadata_value(
         str | None, Query(alias="metadataValue", description="Items with this value under `metadataKey`.")
     ] = None,
 ) -> MetadataValue | None:
-    return None if key is None or value is None else MetadataValue(key, value)
+    if key is None and value is None:
+        return None
+    if key is None or value is None:
+        names = ("metadataKey", "metadataValue")
+        given, missing = names if value is None else reversed(names)
+        raise InvalidRequestError(f"needs {missing}", field=given)
+    return MetadataValue(key, value)
 
 
 @ROUTER.get(

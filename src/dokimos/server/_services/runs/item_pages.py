@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, or_, select, true
 
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
+from dokimos.server._services.datasets.dataset_items import measure_texts
 from dokimos.server._services.list_pages import ListPage, SortKeys, find_place
 from dokimos.server._services.projects.projects import contains
 
@@ -70,12 +71,29 @@ def read_item_page(
     Raises:
         InvalidRequestError: The run has no item that the page could go on behind.
     """
-    query = page.order.apply(filter_items(select(ITEMS), run_id, chosen))
-    if page.after is not None:
-        items_of_run = select(ITEMS).where(ITEMS.c.run_id == run_id)
-        query = query.where(page.order.is_behind(find_place(connection, items_of_run, page, ITEMS.c.id)))
+    query = _query_page(connection, select(ITEMS), run_id, chosen, page)
     items = connection.execute(query.offset(offset).limit(limit)).all()
     return ItemPage(items, evaluations_of(connection, [item.id for item in items]))
+
+
+def measure_item_page(
+    connection: Connection, run_id: str, chosen: ItemFilter, page: ListPage, limit: int
+) -> list[int]:
+    """Return how long the texts of each item of a page are, without reading them."""
+    texts = ("input", "expected_output", "actual_output", "metadata", "error")
+    size = measure_texts(connection, *(ITEMS.c[name] for name in texts))
+    query = _query_page(connection, select(size), run_id, chosen, page)
+    return list(connection.execute(query.limit(limit)).scalars())
+
+
+def _query_page(
+    connection: Connection, query: Select[Any], run_id: str, chosen: ItemFilter, page: ListPage
+) -> Select[Any]:
+    query = page.order.apply(filter_items(query, run_id, chosen))
+    if page.after is None:
+        return query
+    items_of_run = select(ITEMS).where(ITEMS.c.run_id == run_id)
+    return query.where(page.order.is_behind(find_place(connection, items_of_run, page, ITEMS.c.id)))
 
 
 def count_items(connection: Connection, run: Row[Any], chosen: ItemFilter) -> int:

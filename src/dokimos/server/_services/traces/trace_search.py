@@ -238,7 +238,10 @@ def _search_traces_of_day(
         end = connection.execute(step).scalar()
         bounds = [scope.is_behind(place), *([] if end is None else [scope.is_up_to(end)])]
         traces = connection.execute(query.where(*bounds)).scalars().all()
-        yield Candidates(_choose_matching(connection, matches, traces), end, size)
+        # A search goes on from a trace of the day itself: from one of a day nearby it would miss what lies
+        # between, or show it twice.
+        is_of_day = end is not None and _day_of(end) == day
+        yield Candidates(_choose_matching(connection, matches, traces), end if is_of_day else None, size)
         if end is None:
             return
         place, size = end, min(2 * size, _LONGEST_STEP)

@@ -1,1 +1,0 @@
-import{c as e,d as t,p as n}from"./dialog-794e349d.js";var r=n(t(),1),i=e([]);function a(e){let t=(0,r.useRef)(e);(0,r.useEffect)(()=>{t.current=e}),(0,r.useEffect)(()=>{let e=()=>t.current;return i.set([...i.get(),e]),()=>i.set(i.get().filter(t=>t!==e))},[])}export{a as n,i as t};
