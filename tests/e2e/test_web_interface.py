@@ -182,7 +182,7 @@ def test_an_item_opens_by_keyboard_and_closes_back_to_its_row(visit):
 
     drawer.wait_for(state="detached")
     assert "item=" not in page.url
-    assert page.evaluate("document.activeElement.className") == "row"
+    assert page.evaluate("document.activeElement.classList.contains('row')")
 
 
 def test_an_item_is_annotated_and_promoted_from_its_drawer(visit, server):

@@ -186,7 +186,8 @@ def test_filters_are_kept_under_a_name_by_the_server(visit, run, server, find_ba
     assert find_barriers(page) == []
     views.get_by_role("button", name="Rename").click()
     views.get_by_label("New name").fill("failed ones")
-    page.keyboard.press("Enter")
+    with page.expect_response(lambda answer: answer.request.method == "PATCH"):
+        page.keyboard.press("Enter")
     page.goto(page.url.split("?")[0])
     page.get_by_role("button", name="failed ones").click()
     page.wait_for_url("**?outcome=fail")

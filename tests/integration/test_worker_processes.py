@@ -190,6 +190,7 @@ def app(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PARENT", str(os.getpid()))
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "app", raising=False)  # of another test
     import app
 
     return app

@@ -46,6 +46,7 @@ export const queueQuery = (filter: QueueFilter) =>
     queryFn: ({ pageParam, signal }) => {
       const read = (place: { readonly after: string } | { readonly page: number }) =>
         get<QueuePage>("/review-queue", { ...toQuery(filter), size: PAGE, ...place }, signal);
+      if (filter.order === "oldest") return read("after" in pageParam ? pageParam : { page: 0 });
       return "after" in pageParam ? read(pageParam) : readUnseen((page) => read({ page }), pageParam.shown);
     },
     initialPageParam: { shown: [] } as Place,
