@@ -71,7 +71,7 @@ async def _fill(settings: ServerSettings, traces: int) -> int:
 def _set_clock(moment: int) -> None:
     """Let the store hear of spans at a time: the days of traces are of it, and their ids sort by it."""
     for module in (span_store, ids):
-        module.now = partial(int, moment)  # type: ignore[attr-defined]
+        module.now = partial(int, moment)  # type: ignore[attr-defined] # both modules import it
 
 
 def _copies(projects: list[str]) -> Iterator[tuple[list[NewSpan], Placement]]:

@@ -82,7 +82,7 @@ def answer_from_a_process_that_outlives_it(question):
     if question == "q5" and once(question):
         if os.fork():
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(3)
+        time.sleep(3)  # with the pipe of the worker open, which is dead by then
         os._exit(0)
     return question.upper()
 
@@ -213,7 +213,7 @@ def contents(result):
     ]
 
 
-def stored(result):
+def load_stored(result):
     return load_run(Path(".dokimos/runs", result.run_id))
 
 
@@ -233,7 +233,7 @@ def test_a_run_over_processes_equals_the_single_one(app):
     assert (shared.status, shared.pass_rate, shared.warnings) == (alone.status, alone.pass_rate, ())
     assert (lines("asked"), len(lines("judged"))) == (calls, judged)
     assert set(lines("judged")) == {str(os.getpid())}, "one process asks the judge"
-    assert contents(stored(shared)) == contents(shared)
+    assert contents(load_stored(shared)) == contents(shared)
 
 
 def test_repeats_and_evaluators_that_a_function_chooses(app):
@@ -269,7 +269,7 @@ def test_an_item_that_ends_each_worker_is_an_error(app):
     assert item.key == "item-5"
     assert item.error == "2 worker processes ended while working on it: killed by SIGKILL"
     assert result.summary.passed == 11
-    assert failing(stored(result)) == ["item-5"]
+    assert failing(load_stored(result)) == ["item-5"]
 
 
 @pytest.mark.parametrize("parallelism", [1, 8])

@@ -70,7 +70,7 @@ class EvaluatorDoc(EvaluatorSummary):
     result_name: str
     """What results are called unless a name is given."""
     details: str
-    """The rest of the class's description, empty where there is none."""
+    """The rest of the class's description; empty if the class has only a first line."""
     parameters: tuple[ParameterDoc, ...]
     """In the order of `parameter_names`."""
     looks_for: tuple[str, ...]

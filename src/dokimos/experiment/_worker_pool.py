@@ -82,7 +82,7 @@ class WorkerPool:
         self._opening = threading.Lock()
         """Held while a process is started or all are ended, so that none is left behind."""
         self._waiting: list[RemoteJob] = []
-        """Jobs for which there is no worker at the moment."""
+        """Jobs that wait until a worker is free for them."""
         self._suspects: list[RemoteJob] = []
         """Jobs during which a worker ended; each is worked on by a worker that has nothing else."""
         self._last_number = NO_JOB
@@ -379,7 +379,7 @@ class WorkerPool:
                 return
 
     def _break(self, error: Exception) -> None:
-        """Let the run break: there are no workers left and none can be started."""
+        """Let the run break, since the last worker has ended and another one cannot be started."""
         for remote in (*self._waiting, *self._suspects):
             remote.fail(error)
 

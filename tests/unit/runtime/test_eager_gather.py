@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 from contextvars import ContextVar
 
 import pytest
@@ -129,9 +130,12 @@ async def test_a_call_that_suppresses_its_cancellation_hides_it_as_if_it_were_al
 
 
 async def test_it_can_be_closed_while_it_waits():
-    gathering = gather_outcomes(_follow(["wait for another"]) for _ in range(2))
+    calls = [_follow(["wait for another"]) for _ in range(2)]
+    gathering = gather_outcomes(calls)
     gathering.send(None)
+    assert inspect.getcoroutinestate(calls[0]) == inspect.CORO_SUSPENDED
     gathering.close()
+    assert inspect.getcoroutinestate(calls[0]) == inspect.CORO_CLOSED
 
 
 def test_a_time_limit_that_leaves_its_cancellation_behind_ends_only_its_own_call():
