@@ -13,7 +13,7 @@ from tests.server.upgrade_data import ADMIN, PASSPHRASE, VOLATILE
 from dokimos.server._db import migrate, postgres_database, sqlite_database
 from dokimos.server._db.schema import METADATA
 
-REVISIONS = ["0001", "0002", "0003", "0004", "0005"]
+REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0007"]
 """Of the versions whose data is in `tests/server/data`."""
 MIGRATIONS = Path(migrate.__file__).parent / "migrations"
 MENDED = {"0001": {"runCount"}}

@@ -4,7 +4,7 @@
 wrote.
 When a migration is released, make its file with the code of that version, and never change it again:
 
-    PYTHONPATH=src:. python -m tests.server.upgrade_data tests/server/data/schema_0006.json
+    PYTHONPATH=src:. python -m tests.server.upgrade_data tests/server/data/schema_0008.json
 """
 
 import json
@@ -81,8 +81,12 @@ class Store:
             self.call("POST", f"{path}/items", {"items": items}, who=who, key="batch")
         if status != "RUNNING":
             self.call("PATCH", path, {"status": status}, who=who)
-            self.client.portal.call(self.client.app.state.comparisons.wait_until_idle)
+            self.wait_for_comparisons()
         return run["runId"]
+
+    def wait_for_comparisons(self):
+        """Let no comparison be made any more, so that answers stay what they are."""
+        self.client.portal.call(self.client.app.state.comparisons.wait_until_idle)
 
 
 def fill(store):
@@ -219,6 +223,7 @@ def fill_online(store, second):
     rule = store.call("POST", rules, {
         "name": "short", "enabled": False, "matchType": "SPAN_NAME", "matchValue": "answer",
         "evaluatorName": "Length", "evaluator": {"type": "length", "params": {"max": 20}},
+        "review": {"failedRate": 1, "otherRate": 0.05, "maxPerDay": 50},
     })["id"]  # fmt: skip
     alert = store.call("POST", alerts, {
         "name": "more errors", "enabled": False, "kind": "CHANGE", "metric": "ERROR_RATE",
@@ -257,6 +262,10 @@ def fill_online(store, second):
             **of_project, "id": PERSON, "alert_id": alert, "created_at": SIGNED_IN,
             "evidence": json.dumps(evidence),
             "ended_at": SIGNED_IN, "note": "of old",
+        },
+        "trace_eval_reviews": {
+            **of_project, "rule_id": rule, "target": "ab" * 24, "item_id": item["id"], "day": 20_775,
+            "failed": True, "probability": 0.25, "observed_at": SIGNED_IN, "created_at": SIGNED_IN,
         },
         "trace_reviews": {
             **of_project, "tenant_id": "", "trace_id": "ab" * 16, "span_id": "", "item_id": item["id"],
@@ -365,6 +374,7 @@ def main(path):
             webhook = fill_team(store)
             judged = fill_judging(store, runs[1])
             online = fill_online(store, runs[1])
+            store.wait_for_comparisons()  # of runs that were judged and edited
             record_answers(store, *runs)
             record_team(store, webhook)
             record_judging(store, runs[1], *judged)
