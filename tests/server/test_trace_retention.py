@@ -253,6 +253,8 @@ async def test_sqlite_makes_its_file_smaller(tmp_path, clock, monkeypatch):
         clock.step(31)
         await server.sweeper.sweep()
         left = await server.traces.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
+        of_days = "SELECT name FROM sqlite_master WHERE name GLOB 'span_*_[0-9]*'"
+        assert await server.traces.read(lambda c: c.exec_driver_sql(of_days).all()) == []
     assert left < pages / 5
     assert given[0] == min(500, sum(given))
 

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from dokimos.server._db.driver_statements import repeat_statement
+from dokimos.server._services.traces.row_ranges import range_table
 from dokimos.server._services.traces.trace_partitions import partition_name
 from dokimos.server._services.traces.trace_retention import is_unused, read_day
 from dokimos.server._services.traces.trace_texts import text_table
@@ -54,7 +55,8 @@ def drop_day(connection: Connection, day: int) -> bool:
         return True
     if not is_unused(connection, day):
         return False
-    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {text_table(day)}")
+    for table in (text_table(day), range_table(day)):
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
     return True
 
 

@@ -20,6 +20,7 @@ from dokimos.server._services.traces.trace_partitions import prepare_day
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_statements import INSERT_POSTGRESQL, SOURCE_COLUMNS, SPAN_COLUMNS
 from dokimos.server._services.traces.trace_texts import (
+    IndexedSpans,
     index_texts,
     join_searchable,
     project_word,
@@ -77,14 +78,16 @@ class RestoredSpans:
 
     def _insert_into_sqlite(self, spans: Sequence[Mapping[str, Any]]) -> None:
         tenants = self._read_tenants(spans)
-        rows, texts = [], dict[int, list[tuple[int, str, str]]]()
+        rows, indexed = [], dict[int, IndexedSpans]()
         for span, hashes, number in zip(spans, self._hash(spans), self._rows, strict=False):
             rows.append((*(span[name] for name in SPAN_COLUMNS), number))
             project = span["project_id"]
             word = project_word(None if project is None else Id.from_driver(project), tenants[span["trace"]])
-            texts.setdefault(span["day"], []).append((number, _text_of(span), write_words(word, hashes)))
+            of_day = indexed.setdefault(span["day"], IndexedSpans())
+            of_day.texts.append((number, _text_of(span), write_words(word, hashes)))
+            of_day.ranges.append((number, number, span["trace"]))
         execute_many(self._connection, _INSERT_SQLITE, rows)
-        for day, of_day in texts.items():
+        for day, of_day in indexed.items():
             index_texts(self._connection, day, of_day, self._days)
             self._days.add(day)
 

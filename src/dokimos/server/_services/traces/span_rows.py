@@ -19,6 +19,7 @@ from dokimos.server._services.traces.trace_statements import (
     write_sqlite_insert,
 )
 from dokimos.server._services.traces.trace_texts import (
+    IndexedSpans,
     index_texts,
     project_word,
     searchable_text,
@@ -60,22 +61,25 @@ def _insert_into_sqlite(
     connection: Connection, traces: Sequence[OpenTrace], moment: int, known_days: set[int]
 ) -> None:
     statements: list[tuple[str, list[tuple[object, ...]]]] = []
-    texts: dict[int, list[tuple[int, str, str]]] = {}
+    indexed: dict[int, IndexedSpans] = {}
     number = _next_row(connection)
     for trace, placement, project, spans in _group_by_placement(connection, traces):
         word = project_word(placement.project, trace.tenant_key)
         shared = (trace.day, moment, _as_value(trace.driver_id), _as_value(project))
-        of_day = texts.setdefault(trace.day, [])
+        of_day = indexed.setdefault(trace.day, IndexedSpans())
+        first = number
         for insert, group in _group_by_insert(spans):
             rows: list[tuple[object, ...]] = []
             for span in group:
                 encoding, body = ENCODING_NUMBERS[span.encoding], bytearray(span.body)
                 rows.append((*insert.pick(span), *shared, span.source, encoding, body, number))
-                of_day.append((number, searchable_text(span), write_words(word, span.attribute_hashes)))
+                words = write_words(word, span.attribute_hashes)
+                of_day.texts.append((number, searchable_text(span), words))
                 number += 1
             statements.append((insert.text, rows))
+        of_day.ranges.append((first, number - 1, shared[2]))
     execute_each(connection, statements)
-    for day, of_day in texts.items():
+    for day, of_day in indexed.items():
         index_texts(connection, day, of_day, known_days)
 
 

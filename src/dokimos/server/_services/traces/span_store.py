@@ -20,6 +20,7 @@ from dokimos.server._services.traces.new_spans import (
 )
 from dokimos.server._services.traces.open_traces import OpenTrace, find_traces, read_traces
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
+from dokimos.server._services.traces.row_ranges import forget_ranges
 from dokimos.server._services.traces.span_logs import (
     PlacedLog,
     SpanKey,
@@ -237,7 +238,11 @@ class _Transaction:
     def _remove_spans(self, replaced: Sequence[tuple[OpenTrace, str]]) -> None:
         pairs = [(trace.id, span_id) for trace, span_id in replaced]
         for batch in in_batches(pairs):
-            self._connection.execute(delete(SPANS).where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)))
+            is_replaced = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
+            if self._connection.dialect.name == "sqlite":
+                rows = self._connection.execute(select(SPANS.c.day, SPANS.c.row).where(is_replaced)).all()
+                forget_ranges(self._connection, rows)
+            self._connection.execute(delete(SPANS).where(is_replaced))
 
     def _store_origins(self, traces: Iterable[OpenTrace]) -> set[int]:
         origins = {}

@@ -27,10 +27,11 @@ from dokimos.server._db.driver_statements import all_rows, driver_id
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
+from dokimos.server._services.traces.row_ranges import find_traces_of_rows, has_table
 from dokimos.server._services.traces.trace_texts import has_full_text_search, match_expression, text_table
 from dokimos.server._services.traces.word_matches import WordMatches
 
-_RARE: Final = 2000
+_RARE: Final = 6000
 """Spans of a day that are all read; where something occurs in more, traces are read in order."""
 _BATCH: Final = 200
 _FIRST_STEP: Final = 64
@@ -191,26 +192,20 @@ def _id_at(day: int) -> str:
 def _search_sqlite_day(
     connection: Connection, day: int, expression: str, scope: TraceScope
 ) -> Iterator[Candidates]:
-    name = connection.execute(
-        text("SELECT 1 FROM sqlite_master WHERE name = :name"), {"name": text_table(day)}
-    ).scalar()
-    if name is None:
+    if not has_table(connection, text_table(day)):
         return
     with closing(WordMatches(connection, day, expression, is_descending=scope.is_descending)) as matches:
         matches.read(_RARE + 1)
         if matches.is_complete:
-            yield from _read_traces_of_rows(connection, matches.rows, scope)
+            yield from _read_traces_of_rows(connection, day, matches.rows, scope)
         else:
             yield from _search_traces_of_day(connection, day, matches, scope)
 
 
 def _read_traces_of_rows(
-    connection: Connection, rows: Sequence[int], scope: TraceScope
+    connection: Connection, day: int, rows: Sequence[int], scope: TraceScope
 ) -> Iterator[Candidates]:
-    found: set[bytes] = set()
-    for batch in in_batches(rows):
-        found.update(trace for (trace,) in _read_spans(connection, "DISTINCT trace", '"row"', batch))
-    traces = (Id.from_driver(each) for each in found)
+    traces = map(Id.from_driver, find_traces_of_rows(connection, day, rows))
     ordered = sorted(
         (each for each in traces if scope.is_later(each, scope.after)), reverse=scope.is_descending
     )
@@ -251,21 +246,17 @@ def _choose_matching(connection: Connection, matches: WordMatches, traces: Seque
     """Return those of some traces a span of which is a match."""
     spans: list[tuple[Any, ...]] = []
     for batch in in_batches([driver_id(each, connection) for each in traces]):
-        spans += _read_spans(connection, '"row", trace', "trace", batch)
+        marks = ", ".join("?" * len(batch))
+        # As the driver has them: SQLAlchemy takes longer for a thousand values than SQLite.
+        spans += all_rows(
+            connection, f'SELECT "row", trace FROM spans WHERE trace IN ({marks})', tuple(batch)
+        )
     if not spans:
         return []
     matches.read_up_to((min if matches.is_descending else max)(spans)[0])
     known = matches.known
     found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in known}}
     return [each for each in traces if each in found]
-
-
-def _read_spans(
-    connection: Connection, columns: str, key: str, values: Sequence[object]
-) -> list[tuple[Any, ...]]:
-    """Return columns as the driver has them: SQLAlchemy takes longer for a thousand values than SQLite."""
-    marks = ", ".join("?" * len(values))
-    return all_rows(connection, f"SELECT {columns} FROM spans WHERE {key} IN ({marks})", tuple(values))
 
 
 def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnElement[bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -16,6 +17,7 @@ from sqlalchemy import Connection
 
 from dokimos.server._db.driver_statements import execute_many
 from dokimos.server._services.traces.new_spans import NewSpan
+from dokimos.server._services.traces.row_ranges import RowRange, add_ranges, create_range_table
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_INDEXED: Final = 100_000
@@ -92,14 +94,21 @@ def _word_format(count: int) -> str:
     return f" {_MARK}a%x" * count
 
 
-def index_texts(
-    connection: Connection, day: int, spans: Sequence[tuple[int, str, str]], known_days: set[int]
-) -> None:
+@dataclass(slots=True)
+class IndexedSpans:
+    """What spans of one day add to the index of SQLite."""
+
+    texts: list[tuple[int, str, str]] = field(default_factory=list)
+    """Their rows, with the text and the words of each."""
+    ranges: list[RowRange] = field(default_factory=list)
+    """Which of these rows are of which trace."""
+
+
+def index_texts(connection: Connection, day: int, spans: IndexedSpans, known_days: set[int]) -> None:
     """Add spans to the index of SQLite.
 
     Args:
-        spans: Their rows, with the text and the words of each.
-        known_days: Days whose table is known to be there.
+        known_days: Days whose tables are known to be there.
     """
     import sqlite3
 
@@ -111,7 +120,9 @@ def index_texts(
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}"
             " USING fts5(text, words, content='', detail=none, columnsize=0)"
         )
-    execute_many(connection, f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)", spans)
+        create_range_table(connection, day)
+    execute_many(connection, f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)", spans.texts)
+    add_ranges(connection, day, spans.ranges)
 
 
 def match_expression(
