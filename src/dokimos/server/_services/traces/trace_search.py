@@ -254,8 +254,7 @@ def _choose_matching(connection: Connection, matches: WordMatches, traces: Seque
     if not spans:
         return []
     matches.read_up_to((min if matches.is_descending else max)(spans)[0])
-    known = matches.known
-    found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in known}}
+    found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in matches}}
     return [each for each in traces if each in found]
 
 
