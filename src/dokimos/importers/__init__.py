@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Final
 from dokimos._exports import lazy_exports
 
 if TYPE_CHECKING:
+    from dokimos.importers._promptfoo.graders import javascript_assertion as javascript_assertion
     from dokimos.importers._promptfoo.graders import json_assertion as json_assertion
     from dokimos.importers._promptfoo.graders import python_assertion as python_assertion
     from dokimos.importers._promptfoo.graders import python_provider as python_provider
 
 _MODULE_OF: Final = {
+    "javascript_assertion": "dokimos.importers._promptfoo.graders",
     "json_assertion": "dokimos.importers._promptfoo.graders",
     "python_assertion": "dokimos.importers._promptfoo.graders",
     "python_provider": "dokimos.importers._promptfoo.graders",
 }
-__all__ = ["json_assertion", "python_assertion", "python_provider"]
+__all__ = ["javascript_assertion", "json_assertion", "python_assertion", "python_provider"]
 
 if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
     __getattr__, __dir__ = lazy_exports(__name__, _MODULE_OF)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
 from dokimos.importers._promptfoo.files import read_data_file, read_text_file
+from dokimos.importers._promptfoo.nunjucks import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block
 from dokimos.importers._promptfoo.shapes import ASSERTION, check_shape
@@ -22,7 +23,7 @@ NOT: Final = "not-"
 _MISSING: Final = object()
 _HALF: Final = 0.5
 _LENGTH: Final = re.compile(r"\s*output\.length\s*(<=?|>=?)\s*(\d+)\s*;?\s*")
-# Two shapes of JavaScript that nearly every configuration has; running any other would need a JavaScript.
+# Two shapes of JavaScript that nearly every configuration has; any other needs Node to run.
 _INCLUDES: Final = re.compile(r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2).)*)\2\)\s*;?\s*")
 
 
@@ -77,7 +78,10 @@ def _metrics(assertion: object, case: Case) -> list[Block]:
         return []
     if assertion.get("metric"):
         named = "display_name" if metric["type"] == "evaluator" else "name"
-        metric[named] = render(str(assertion["metric"]), case.variables, case.notes)
+        try:
+            metric[named] = render(str(assertion["metric"]), case.variables, case.notes)
+        except TemplateRefused as refused:
+            case.notes.lose(f"the name of a metric: {refused}")
     return [metric]
 
 
@@ -98,7 +102,11 @@ def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
         return None
     if assertion.get("weight", 1) != 1:
         case.notes.change("weights are left out: all metrics of a case have to pass")
-    value = _read(assertion.get("value"), case)
+    try:
+        value = _read(assertion.get("value"), case)
+    except TemplateRefused as refused:
+        case.notes.lose(f"{kind}: {refused}")
+        return None
     return convert(_Assertion(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
 
 
@@ -219,8 +227,10 @@ def _is_json(assertion: _Assertion) -> Block | None:
 
 
 def _javascript(assertion: _Assertion) -> Block | None:
-    """Convert the few expressions that have a counterpart."""
-    code = assertion.value if isinstance(assertion.value, str) else ""
+    """Convert the few expressions that have a counterpart; Node runs the others."""
+    code = _plain(assertion.value) if isinstance(assertion.value, str) else ""
+    if not code.strip():
+        return assertion.lose("it has no program")
     if found := _LENGTH.fullmatch(code):
         limit = int(found[2]) + {"<": -1, ">": 1}.get(found[1], 0)
         bound = {"max": limit} if found[1].startswith("<") else {"min": limit}
@@ -230,7 +240,14 @@ def _javascript(assertion: _Assertion) -> Block | None:
         mode = "none" if assertion.negated else "any"
         case = {"ignore_case": True} if found[1] else {}
         return _standard("contains", values=[found[3]], mode=mode, **case)
-    return assertion.lose(f"a program in JavaScript: {code.strip()!r:.80}")
+    assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader, by Node")
+    return assertion.case.programs.grader(
+        "javascript",
+        code,
+        config=assertion.raw.get("config"),
+        threshold=assertion.raw.get("threshold"),
+        negate=assertion.negated,
+    )
 
 
 def _python(assertion: _Assertion) -> Block | None:
@@ -239,6 +256,7 @@ def _python(assertion: _Assertion) -> Block | None:
     assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader")
     config = assertion.raw.get("config")
     return assertion.case.programs.grader(
+        "python",
         assertion.raw["value"],
         config=config,
         threshold=assertion.raw.get("threshold"),

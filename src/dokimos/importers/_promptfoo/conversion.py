@@ -12,9 +12,16 @@ from typing import Any, Final
 from dokimos.importers._promptfoo.assertions import Case, metrics_of
 from dokimos.importers._promptfoo.config_reader import Prompt, Reader
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.nunjucks import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block, convert_provider
-from dokimos.importers._promptfoo.templates import render, render_text, resolve_nested
+from dokimos.importers._promptfoo.templates import (
+    escape,
+    render,
+    render_or_escape,
+    render_text,
+    resolve_nested,
+)
 
 NEUTRAL: Final = "Reply to the message."
 FALLBACK_JUDGE: Final = {"provider": "openai", "name": "gpt-5-mini"}
@@ -57,7 +64,7 @@ class _Conversion:
 
     def suite(self, name: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the suite as YAML will have it."""
-        cases = [case for test in tests if (case := self._case(test)) is not None]
+        cases = [case for test in tests if (case := self._convert_test(test)) is not None]
         suite: dict[str, Any] = {
             "name": name,
             **{key: self.target[key] for key in ("agent", "model") if key in self.target},
@@ -86,6 +93,13 @@ class _Conversion:
         setting = options.get("maxConcurrency")
         return {"parallel_test_cases": setting} if isinstance(setting, int) and setting > 0 else {}
 
+    def _convert_test(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
+        try:
+            return self._case(test)
+        except TemplateRefused as refused:  # half of a template filled in would look right
+            self.notes.lose(f"a test: {refused}")
+            return None
+
     def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
         options, variables = test.get("options") or {}, resolve_nested(test["vars"])
         self._note_losses(test, options)
@@ -102,14 +116,23 @@ class _Conversion:
             "contexts": state.context,
             "files": [_file(path) for path in test.get("files") or ()],
         }
-        case: dict[str, Any] = {"name": _name(test, variables), "input": question}
+        case: dict[str, Any] = {"name": self._name(test, variables), "input": question}
         case |= {"ground_truth": state.truth} if state.has_truth else {}
         case |= {key: value for key, value in setting.items() if value}
         case["evaluations"] = metrics
         if any(metric["type"] == "code" for metric in metrics):
             # Programs read the variables of their test. The notes are new ones: losses were noted before.
-            case["turn_config"] = {"vars": render(dict(variables), {}, Notes())}
+            case["turn_config"] = {"vars": render_or_escape(dict(variables))}
         return {**case, **self._about(test)}
+
+    def _name(self, test: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+        name = escape(" ".join(value for value in variables.values() if isinstance(value, str)))
+        if test.get("description"):
+            try:
+                name = render_text(str(test["description"]), variables, self.notes)
+            except TemplateRefused as refused:
+                self.notes.lose(f"the description of a test: {refused}")
+        return " ".join(name.split())[:60] or "case"
 
     def _note_losses(self, test: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         for key, text in _TEST_LOSSES.items():
@@ -125,7 +148,10 @@ class _Conversion:
         if tags is not None:
             about["tags"] = [str(tag) for tag in (tags if isinstance(tags, list) else [tags]) if tag]
         if metadata:
-            about["metadata"] = render(metadata, test["vars"], self.notes)
+            try:
+                about["metadata"] = render(metadata, test["vars"], self.notes)
+            except TemplateRefused as refused:
+                self.notes.lose(f"the metadata of a test: {refused}")
         repeat = (self.reader.config.get("evaluateOptions") or {}).get("repeat")
         return {**about, "repeats": repeat} if isinstance(repeat, int) and repeat > 1 else about
 
@@ -228,16 +254,6 @@ def _extract_shared_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 def _first_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return next((case["evaluations"] for case in cases if case["evaluations"]), [])
-
-
-def _name(test: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    setting = test.get("description")
-    text = (
-        str(setting)
-        if setting
-        else " ".join(str(value) for value in variables.values() if isinstance(value, str))
-    )
-    return " ".join(text.replace("${", "$${").split())[:60] or "case"
 
 
 def _context(variables: Mapping[str, Any]) -> list[str] | None:

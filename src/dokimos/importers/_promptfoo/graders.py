@@ -1,4 +1,4 @@
-"""What converted suites call: Python assertions and providers of promptfoo, and a look for JSON."""
+"""What converted suites call: the programs and providers of promptfoo, and a look for JSON."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dokimos._core.plain_number import plain_number
 from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.importers._promptfoo.javascript import run_javascript
 from dokimos.suites._graders import GraderContext, GraderResult
 from dokimos.suites._python_references import load_callable
 
@@ -28,14 +29,24 @@ def python_assertion(
     check = _from_file(program, folder, "get_assert") if program.startswith(_FILE) else _inline(program)
 
     def grade(ctx: GraderContext) -> GraderResult:
-        variables = ctx.turn_config.get("vars") or {}
-        context = {
-            "prompt": ctx.turn_input,
-            "vars": variables,
-            "test": {"vars": variables},
-            "config": config or {},
-        }
-        return _to_grader_result(check(ctx.agent_response, context), threshold, negate=negate)
+        outcome = check(ctx.agent_response, _context(ctx, config))
+        return _to_grader_result(outcome, threshold, negate=negate)
+
+    return grade
+
+
+def javascript_assertion(
+    program: str, *, config: object = None, threshold: float | None = None, negate: bool = False
+) -> Grader:
+    """Return a grader that runs a JavaScript assertion by Node: an expression, lines of code, or `file://name.js`.
+
+    A reply is graded with an error where there is no Node, and where the program fails.
+    """
+    folder = _folder_of_caller()
+
+    def grade(ctx: GraderContext) -> GraderResult:
+        outcome = run_javascript(program, folder, ctx.agent_response, _context(ctx, config))
+        return _to_grader_result(outcome, threshold, negate=negate)
 
     return grade
 
@@ -72,6 +83,12 @@ def python_provider(program: str, *, config: Mapping[str, Any] | None = None) ->
         return _reply(provider_reply)
 
     return answer
+
+
+def _context(ctx: GraderContext, config: object) -> dict[str, Any]:
+    """Return what promptfoo tells a program about the test."""
+    variables = ctx.turn_config.get("vars") or {}
+    return {"prompt": ctx.turn_input, "vars": variables, "test": {"vars": variables}, "config": config or {}}
 
 
 def _reply(provider_reply: object) -> Any:

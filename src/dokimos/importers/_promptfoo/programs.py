@@ -22,13 +22,12 @@ class Programs:
     """What makes each program, with the name it has."""
 
     def grader(
-        self, program: str, *, config: object, threshold: float | None, negate: bool
+        self, language: str, program: str, *, config: object, threshold: float | None, negate: bool
     ) -> dict[str, Any]:
-        """Return the metric of a Python assertion."""
-        expression = (
-            f"python_assertion({program!r}, config={config!r}, threshold={threshold!r}, negate={negate!r})"
-        )
-        return {"type": "code", "grader": f"{self.module}:{self._name('python', expression)}"}
+        """Return the metric of an assertion that is a program, in `python` or `javascript`."""
+        arguments = f"{program!r}, config={config!r}, threshold={threshold!r}, negate={negate!r}"
+        expression = f"{language}_assertion({arguments})"
+        return {"type": "code", "grader": f"{self.module}:{self._name(language, expression)}"}
 
     def json_check(self, schema: Any, *, whole: bool, negate: bool) -> dict[str, Any]:
         """Return the metric that looks for JSON in a reply."""

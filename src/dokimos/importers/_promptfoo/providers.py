@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.nunjucks import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
 from dokimos.importers._promptfoo.templates import escape, render
@@ -39,7 +40,11 @@ _LEAF: Final = re.compile(r"(?:json|data)\.([A-Za-z_][\w.\[\]-]*)")
 def convert_provider(provider: object, notes: Notes, programs: Programs) -> dict[str, Any]:
     """Return what a suite says of the application under test: `model` or `agent`, and its label."""
     name, config, label = _parts(provider)
-    target = _application(name, config, notes, programs)
+    try:
+        target = _application(name, config, notes, programs)
+    except TemplateRefused as refused:
+        notes.lose(f"the provider {name!r}: {refused}")
+        target = {"agent": _ENDPOINT}
     if target is None:
         block = build_model_block(provider, notes)
         target = {"model": block} if block is not None else {"agent": _ENDPOINT}
@@ -89,10 +94,7 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
         if key in _SETTINGS:
             block[_SETTINGS[key]] = value
         elif key in _ADDRESSES:
-            address = str(render(str(value), {}, notes))
-            block["base_url"] = (
-                address if "://" in address or address.startswith("${") else f"https://{address}"
-            )
+            block |= _address(name, str(value), notes)
         elif key == "apiKey":
             block |= _key(str(value), notes)
         elif key == "apiKeyEnvar":
@@ -104,9 +106,21 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
     return block
 
 
+def _address(name: str, value: str, notes: Notes) -> dict[str, Any]:
+    try:
+        address = str(render(value, {}, notes))
+    except TemplateRefused as refused:
+        notes.lose(f"the provider {name!r}: {refused}")
+        return {}
+    return {"base_url": address if "://" in address or address.startswith("${") else f"https://{address}"}
+
+
 def _key(value: str, notes: Notes) -> dict[str, Any]:
     """Return a key that is named; one that stands there is not written down again."""
-    text = str(render(value, {}, notes))
+    try:
+        text = str(render(value, {}, notes))
+    except TemplateRefused:
+        text = ""
     # A suite is committed to a repository, so a key in the clear is left out of it.
     if _VARIABLE.fullmatch(text):
         return {"api_key": text}

@@ -1,4 +1,4 @@
-"""Templates of promptfoo, as far as they only put values in."""
+"""Templates of promptfoo: those that only put values in, and others by way of Jinja2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.nunjucks import TemplateRefused, render_nunjucks, restore_environment
 
+_OTHER_TAGS: Final = re.compile(r"\{%|\{#.*?#\}", re.DOTALL)
 _HOLE: Final = re.compile(r"\{\{-?\s*(.+?)\s*-?\}\}", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|\"[^\"]*\"|'[^']*')\])*")
 _STEP: Final = re.compile(r"\w+")
@@ -25,7 +27,11 @@ MOST_PASSES: Final = 5
 
 
 def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
-    """Return a value with the templates in all its texts filled in, ready to stand in a suite."""
+    """Return a value with the templates in all its texts filled in, ready to stand in a suite.
+
+    Raises:
+        TemplateRefused: One of them cannot be filled in as promptfoo does.
+    """
     if isinstance(value, str):
         return render_text(value, variables, notes)
     if isinstance(value, Mapping):
@@ -36,16 +42,44 @@ def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
 
 
 def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
-    """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite."""
-    # Loops and conditions would need all of Nunjucks; half of a template filled in would look right.
-    if "{%" in text:
-        notes.lose("a template with {% ... %} is left as it is")
+    """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite.
+
+    Raises:
+        TemplateRefused: They cannot be filled in as promptfoo does.
+    """
+    if not _is_template(text):
         return escape(text)
+    if _OTHER_TAGS.search(text) or not all(map(_is_simple, _HOLE.findall(text))):
+        return _render_program(text, variables)
     parts, end = [], 0
     for hole in _HOLE.finditer(text):
         parts += [escape(text[end : hole.start()]), _fill(hole, variables, notes)]
         end = hole.end()
     return "".join([*parts, escape(text[end:])])
+
+
+def _render_program(text: str, variables: Mapping[str, Any]) -> str:
+    """Return a template with conditions, loops or expressions filled in."""
+    try:
+        rendered = render_nunjucks(text, variables)
+        if _is_template(rendered):  # promptfoo renders once more what values have brought
+            rendered = render_nunjucks(rendered, variables)
+    except TemplateRefused as refused:
+        start = f"{' '.join(text.split())!r:.60}"
+        raise TemplateRefused(f"the template {start} cannot be rendered: {refused}") from None
+    return restore_environment(escape(rendered))
+
+
+def _is_template(text: str) -> bool:
+    return "{{" in text or _OTHER_TAGS.search(text) is not None
+
+
+def _is_simple(expression: str) -> bool:
+    """Whether an expression is the name of a value, with filters that need no Jinja2."""
+    name, *filters = (part.strip() for part in expression.split("|"))
+    if _NAME.fullmatch(name) is None or name.endswith(".length"):
+        return False
+    return all(one in _FILTERS for one in filters) and not (name.startswith(_ENV) and filters)
 
 
 def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +105,18 @@ def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
     return _HOLE.sub(fill, value)
 
 
+def render_or_escape(value: Any) -> Any:
+    """Return variables as programs read them, ready to stand in a suite; what is not a template stays."""
+    if isinstance(value, Mapping):
+        return {str(key): render_or_escape(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [render_or_escape(entry) for entry in value]
+    try:
+        return render(value, {}, Notes())  # losses were noted before
+    except TemplateRefused:
+        return escape(value)
+
+
 def escape(text: str) -> str:
     """Return a text in which a suite sees no variable of its own."""
     return text.replace("${", "$${")
@@ -78,13 +124,9 @@ def escape(text: str) -> str:
 
 def _fill(hole: re.Match[str], variables: Mapping[str, Any], notes: Notes) -> str:
     name, *filters = (part.strip() for part in hole[1].split("|"))
-    if name.startswith(_ENV) and not filters:
+    if name.startswith(_ENV):
         # With an empty default, as in promptfoo, where a variable that is not set is empty.
         return f"${{{name.removeprefix(_ENV)}:-}}"
-    unknown = [one for one in filters if one not in _FILTERS]
-    if not _NAME.fullmatch(name) or unknown:
-        notes.lose(f"the template {hole[0]} is left as it is")
-        return escape(hole[0])
     value = _look_up(name, variables)
     if value is None:
         notes.lose(f"the template {hole[0]} has no value and is left empty")

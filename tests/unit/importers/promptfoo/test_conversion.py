@@ -224,6 +224,7 @@ def test_what_cannot_be_converted_is_listed_and_strict_says_so(place, capsys):
         extensions: [file://hooks.js]
         tests:
           - vars: {x: 1}
+            description: "{% switch x %}"
             threshold: 0.5
             options: {transform: "output.trim()"}
             assert:
@@ -237,12 +238,27 @@ def test_what_cannot_be_converted_is_listed_and_strict_says_so(place, capsys):
 
     told = capsys.readouterr().out
     assert status == 1
-    for text in ("{% ... %}", "bedrock:some.model", "extensions", "threshold of a whole test",
-                 "the option transform", "moderation", "JSON.parse", "no negated form",
+    for text in ("cannot be rendered", "bedrock:some.model", "extensions", "threshold of a whole test",
+                 "the option transform", "moderation", "by Node", "no negated form",
                  "its transform"):  # fmt: skip
         assert text in told
     head = (place / "agent.yaml").read_text().partition("name:")[0]
     assert head.count("# not converted") == told.count("! not converted")
+
+
+def test_a_prompt_with_conditions_is_rendered_and_one_that_cannot_be_is_left_out(place):
+    result = converted(place, """
+        prompts: ["{% if polite %}Please answer: {% endif %}{{ q }}"]
+        providers: [openai:m]
+        tests:
+          - {vars: {q: "Why?", polite: true}, description: "{{ q | upper }}"}
+          - {vars: {q: "Why not?"}}
+          - {vars: {q: "{% include 'x' %}", polite: true}}
+    """)  # fmt: skip
+
+    assert [case["input"] for case in only(result)["test_cases"]] == ["Please answer: Why?", "Why not?"]
+    assert only(result)["test_cases"][0]["name"] == "WHY?"
+    assert any("a test: the template" in line for line in result.notes.lines())
 
 
 def test_keys_are_named_and_never_copied(place):

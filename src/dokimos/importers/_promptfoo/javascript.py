@@ -1,0 +1,62 @@
+"""JavaScript assertions of promptfoo, run by Node."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos.errors import EvaluationError
+
+_SECONDS: Final = 60
+"""How long a program may take."""
+_RUNNER: Final = Path(__file__).with_name("run_assertion.mjs")
+
+
+def run_javascript(program: str, folder: Path, output: str, context: Mapping[str, Any]) -> Any:
+    """Return what a program makes of an output: a boolean, a number, or an object as a map.
+
+    Args:
+        program: An expression, lines with a `return`, or `file://name.js`, with `:function` where the file
+            exports several.
+        folder: Where the program runs, and what the name of a file is relative to.
+        output: Given to the program as `output`.
+        context: Given to it as `context`.
+
+    Raises:
+        EvaluationError: There is no Node, or the program fails, takes longer than a minute or returns
+            something else.
+    """
+    node = shutil.which("node")
+    if node is None:
+        raise EvaluationError(
+            "The assertion is a program in JavaScript, and there is no Node to run it: install Node.js, so "
+            "that 'node' is on the PATH."
+        )
+    mark = secrets.token_hex(16)  # so that nothing that the program prints is taken for its result
+    request = {"program": program, "output": output, "context": dict(context), "mark": mark}
+    try:
+        ended = subprocess.run(
+            [node, str(_RUNNER)],
+            input=json.dumps(request),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            cwd=folder,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EvaluationError(f"The JavaScript assertion took longer than {_SECONDS} seconds.") from None
+    _, found, answer = ended.stdout.rpartition(mark)
+    if not found:
+        lines = ended.stderr.strip().splitlines()[-1:] or [f"it ended with exit code {ended.returncode}"]
+        raise EvaluationError(f"The JavaScript assertion failed: {lines[0]:.300}")
+    result = json.loads(answer)
+    if "error" in result:
+        raise EvaluationError(f"The JavaScript assertion failed: {result['error']:.300}")
+    return result["value"]
