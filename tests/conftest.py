@@ -38,6 +38,8 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(dokimos.__path__[0], quiet=2, workers=0)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    # For the sessions of pytest that tests start, too: as in pyproject.toml, since its import takes a second.
+    os.environ["PYTEST_ADDOPTS"] = f"{os.environ.get('PYTEST_ADDOPTS', '')} -p no:schemathesis".strip()
 
 
 def pytest_collection_finish(session):

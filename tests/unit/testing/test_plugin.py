@@ -11,14 +11,17 @@ import pytest
 from dokimos import ExperimentResult, load_result
 
 # Loaded before the first session: pytester forgets the modules that a session was the first to import, and a
-# second class `Evaluator` would not be the one that the assertions know.
+# second class of that name would not be the one that the assertions know.
+from dokimos.errors import EvalAssertionError as EvalAssertionError
 from dokimos.evaluators import Evaluator as Evaluator
+from dokimos.testing import assert_eval as assert_eval
 
 pytest_plugins = ["pytester"]
 
+# Without plugins that these sessions do not need: each of the sessions would import them anew, for a second.
 INI = """
 [pytest]
-addopts = --strict-markers -p no:cacheprovider
+addopts = --strict-markers -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest -p no:cov
 asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
 """
