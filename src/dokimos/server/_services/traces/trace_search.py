@@ -31,7 +31,7 @@ from dokimos.server._services.traces.row_ranges import find_traces_of_rows, has_
 from dokimos.server._services.traces.trace_texts import has_full_text_search, match_expression, text_table
 from dokimos.server._services.traces.word_matches import WordMatches
 
-_RARE: Final = 6000
+_RARE: Final = 10_000
 """Spans of a day that are all read; where something occurs in more, traces are read in order."""
 _BATCH: Final = 200
 _FIRST_STEP: Final = 64
