@@ -226,9 +226,10 @@ _SINGLETONS: Final = (NoneType, bool, type(dataclasses.MISSING))
 
 
 def _leaf_json(content: Any) -> str:
-    if type(content) is bool:
+    kind = type(content)
+    if kind is bool:
         return "true" if content else "false"
-    return map_json(content)
+    return wire_json(content) if is_wire_type(kind) else map_json(content)
 
 
 def map_json(value: object) -> str:
