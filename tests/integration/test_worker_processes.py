@@ -9,14 +9,17 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from dokimos import Budget, Dataset, Experiment
 from dokimos._cli.main import run_command
+from dokimos._http.throttle import Throttle
 from dokimos.errors import ConfigurationError, RunInterrupted, TooManyErrors
-from dokimos.evaluators import ExactMatch
+from dokimos.evaluators import ExactMatch, LLMJudge
 from dokimos.experiment._run_loading import load_run
+from dokimos.judges import judge
 
 APP = '''
 import asyncio, os, signal, sys, threading, time
@@ -335,6 +338,58 @@ def test_an_evaluator_that_asks_a_model_asks_in_the_process_of_the_run(app):
     result = plan(app, app.answer_for_money, [app.AsksInside()]).run()
     assert {one.score for item in result.item_results for one in item.eval_results} == {1.0}
     assert lines("judged") == [str(os.getpid())] * len(app.QUESTIONS)
+
+
+class SpiedThrottle(Throttle):
+    """Counts what goes through a throttle of this process; those of workers are not counted here."""
+
+    made: ClassVar = []
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.refusals = 0, 0
+        self.made.append(self)
+
+    async def acquire(self, tokens):
+        self.calls += 1
+        return await super().acquire(tokens)
+
+    def on_overload(self, round_sent, *, retry_after, rate_limited):
+        self.refusals += rate_limited
+        super().on_overload(round_sent, retry_after=retry_after, rate_limited=rate_limited)
+
+
+def test_a_rate_limit_slows_the_calls_of_the_whole_run(app, scripted, monkeypatch):
+    monkeypatch.setattr("dokimos._http.client.Throttle", SpiedThrottle)
+
+    def run(**settings):
+        SpiedThrottle.made.clear()
+        with scripted.ScriptedServer('{"score": 1, "reason": "So."}') as server:
+            server.then(scripted.Misbehaviour(), times=6)
+            server.then(scripted.too_many(retry_after=0), times=2)
+            asked = judge("openai-chat:tiny", base_url=f"{server.url}/v1", api_key="k")
+            judged = LLMJudge(criteria="It is right.", judge=asked, threshold=0.5)
+            # At most two calls at once, so that some were accepted before the first was refused: a pace is
+            # drawn from those.
+            result = Experiment(
+                app.QUESTIONS,
+                app.answer_for_money,
+                [judged, app.Pid()],
+                quiet=True,
+                parallelism=2,
+                **settings,
+            ).run()
+        [throttle] = SpiedThrottle.made
+        assert len(server.received) == throttle.calls == len(app.QUESTIONS) + 2, "one process asks"
+        assert throttle.refusals == 2
+        assert throttle.pace.rate is not None
+        pids = {item.eval_results[1].reason for item in result.item_results}
+        verdicts = [replace(item.eval_results[0], metrics=None) for item in result.item_results]
+        return [item.actual_outputs for item in result.item_results], verdicts, pids
+
+    alone, shared = run(), run(processes=2)
+    assert shared[:2] == alone[:2]
+    assert str(os.getpid()) not in shared[2], "workers score what asks no model"
 
 
 def test_a_budget_holds_over_all_processes_and_a_resumed_run_goes_on(app):

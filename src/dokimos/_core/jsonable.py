@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 from json.encoder import encode_basestring as _quoted
 from operator import attrgetter
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
 JsonValue: TypeAlias = Any
@@ -186,40 +187,58 @@ def wire_object(value: object, path: _Path = ()) -> dict[str, JsonValue]:
 
 
 def wire_json(value: object) -> str:
-    """Return what `compact_json` makes of one of our own value types, in a third of the time."""
+    """Return what `compact_json` makes of one of our own value types, in a quarter of the time."""
     kind: Any = type(value)
-    return _wire_writer(kind)(value)
+    return wire_writer(kind)(value)
 
 
 @cache
-def _wire_writer(kind: type) -> Callable[[Any], str]:
+def wire_writer(kind: type) -> Callable[[Any], str]:
     """Compile what writes a value type: each field is looked at once, and no tree is built."""
-    namespace: dict[str, Any] = {"_leaf": _leaf_json, "__name__": __name__}
-    lines = ["def write(value):", " members = []"]
+    namespace: dict[str, Any] = {
+        "_quoted": _quoted, "_leaf": _leaf_json, "_inf": math.inf, "__name__": __name__
+    }  # fmt: skip
+    lines = ["def write(value):", " text = ''"]
     for place, (name, wire_name, default) in enumerate(wire_fields(kind)):
         namespace[f"default{place}"], namespace[f"kind{place}"] = default, type(default)
         is_default = f"content is default{place}"
-        if default is not None and default is not dataclasses.MISSING:
+        if type(default) not in _SINGLETONS:
             is_default += f" or (type(content) is kind{place} and content == default{place})"
+        key = repr(f",{_quoted(wire_name)}:")
         lines += [
             f" content = value.{name}",
             f" if not ({is_default}):",
-            f"  members.append({_quoted(wire_name) + ':'!r} + _leaf(content))",
+            "  kind = type(content)",
+            "  if kind is str and content.isascii():",
+            f"   text += {key} + _quoted(content)",
+            "  elif kind is float and -_inf < content < _inf:",
+            f"   text += {key} + repr(content)",
+            "  else:",
+            f"   text += {key} + _leaf(content)",
         ]
-    exec("\n".join([*lines, " return '{' + ','.join(members) + '}'"]), namespace)
+    exec("\n".join([*lines, " return '{' + text[1:] + '}'"]), namespace)
     writer: Callable[[Any], str] = namespace["write"]
     return writer
 
 
+_SINGLETONS: Final = (NoneType, bool, type(dataclasses.MISSING))
+"""Types whose objects are equal only to themselves, so that `is` tells all."""
+
+
 def _leaf_json(content: Any) -> str:
     kind = type(content)
-    if kind is str and content.isascii():
-        return _quoted(content)
-    if kind is float and -math.inf < content < math.inf:
-        return float.__repr__(content)
     if kind is bool:
         return "true" if content else "false"
-    return compact_json(jsonable(content))
+    return wire_json(content) if is_wire_type(kind) else map_json(content)
+
+
+def map_json(value: object) -> str:
+    """Return `compact_json(jsonable(value))`, of a map of one text, as most outputs are, much faster."""
+    if type(value) is dict and len(value) == 1:
+        ((key, text),) = value.items()
+        if type(key) is str is type(text) and key.isascii() and text.isascii():
+            return f"{{{_quoted(key)}:{_quoted(text)}}}"
+    return compact_json(jsonable(value))
 
 
 def _key(key: object) -> str:

@@ -304,8 +304,9 @@ class Tally:
             self.failed += 1
             self.errored += outcome is Outcome.ERRORED
         erring = False
+        evaluators = self._evaluators
         for result in item.eval_results:
-            self._evaluator(result.name).add(result)
+            (evaluators.get(result.name) or self._evaluator(result.name)).add(result)
             erring = erring or result.error is not None
         # `warnings` goes through all results again: only where there was an error at all.
         self.warned += erring and bool(item.warnings)
@@ -392,7 +393,7 @@ def _plus(total: int | None, more: int | None) -> int | None:
 
 def _latency_bin(latency_ms: float) -> int:
     """Bins of 1 % width; everything up to a nanosecond is in the first."""
-    return round(math.log(max(latency_ms, 1e-6)) / _LATENCY_STEP)
+    return round(math.log(latency_ms if latency_ms > 1e-6 else 1e-6) / _LATENCY_STEP)
 
 
 def _latency_of(bin_index: int) -> float:

@@ -14,12 +14,15 @@ from dokimos._runtime.time_limits import retrieve_exception
 T = TypeVar("T")
 
 
-async def gather_outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+async def gather_outcomes(
+    calls: Iterable[Coroutine[Any, Any, T]], *, before_waiting: Callable[[], None] | None = None
+) -> list[T | BaseException]:
     """Return what each coroutine returned or raised, as `asyncio.gather` does with `return_exceptions=True`.
 
     They are begun one after another in the current task, each in a context of its own. The first one that
     waits stays in this task, since it may have remembered it (as `asyncio.timeout` does), and those after it
     get tasks: so nothing that could be begun waits for another. `calls` had best make them when asked.
+    `before_waiting` is called before any of them is waited for, if one has to be.
     """
     outcomes: list[T | BaseException] = []
     remaining = iter(calls)
@@ -34,6 +37,8 @@ async def gather_outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | B
         except BaseException as error:
             outcomes.append(error)
         else:
+            if before_waiting is not None:
+                before_waiting()
             rest = asyncio.gather(*remaining, return_exceptions=True)
             if getattr(waits_for, "_asyncio_future_blocking", None) is False:
                 # One of the rest, begun at once by an eager task factory, waits for the same future.

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from dokimos._core.example import Example
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.text import pluralize
 from dokimos._core.tracebacks import format_located_error
 from dokimos._runtime.concurrency import call_in_thread
@@ -35,6 +36,9 @@ class SourcedExample:
     def redact_json(self, redact: Redact) -> str:
         """Return the redacted JSON for the journal; the hash is still that of the original."""
         return canonical_json(redact_example(self.example, redact))
+
+
+_new_sourced: Final = fast_factory(SourcedExample)
 
 
 class ExampleSource:
@@ -125,6 +129,6 @@ class ExampleSource:
             if self._shard is None or index % self._shard[1] == self._shard[0] - 1:
                 break
         if not self._with_json:
-            return SourcedExample(index, example)
+            return _new_sourced(index, example)
         text = canonical_json(example)
-        return SourcedExample(index, example, text, content_hash(text))
+        return _new_sourced(index, example, text, content_hash(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -61,31 +61,61 @@ async def evaluate_all(
     """Score a case with all evaluators; async ones run concurrently, and results keep the declared order.
 
     An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
-    soon as they are there, those of one evaluator together.
+    soon as they are there, those of one evaluator together, and those of evaluators that did not wait before
+    anything waits.
 
     Raises:
         BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
     """
     if all_inline(evaluators):
         return evaluate_inline(evaluators, case, sink)
-    record = None if sink is None else _record_with_parts(sink, evaluators)
+    recorder = None if sink is None else _Recorder(sink, evaluators)
     with sharing_within_item():
         if len(evaluators) == 1:
-            return with_parts((await _evaluate_one(evaluators[0], case, record),), evaluators)
+            return with_parts((await _evaluate_one(evaluators[0], case, recorder),), evaluators)
         groups = _groups(evaluators)
         if len(groups) == 1:
-            return with_parts(await _score_group(groups[0], case, record), evaluators)
-        outcomes = await _score_groups(groups, case, record)
+            return with_parts(await _score_together(groups[0], case, recorder), evaluators)
+        outcomes = await _score_groups(groups, case, recorder)
     result_of: dict[int, EvalResult] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             raise outcome
-        result_of |= zip(map(id, group), outcome, strict=True)
+        results = [outcome] if isinstance(outcome, EvalResult) else outcome
+        result_of |= zip(map(id, group), results, strict=True)
     return with_parts([result_of[id(evaluator)] for evaluator in evaluators], evaluators)
 
 
-def _record_with_parts(sink: ResultSink, evaluators: Sequence[Evaluator]) -> ResultSink:
-    return lambda results: sink(with_parts(results, evaluators))
+class _Recorder:
+    """Hands results to a sink: until it is told to write, those of one evaluator after another together."""
+
+    def __init__(self, sink: ResultSink, evaluators: Sequence[Evaluator]) -> None:
+        self._sink = sink
+        self._evaluators = evaluators
+        self._held: list[EvalResult] | None = None
+
+    def __enter__(self) -> None:
+        self._held = []
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Write the results that are held, and from now on each one as it comes."""
+        held, self._held = self._held, None
+        if held:
+            self.write(held)
+
+    def add(self, result: EvalResult) -> None:
+        """Take the result of an evaluator on the event loop."""
+        if self._held is None:
+            self.write((result,))
+        else:
+            self._held.append(result)
+
+    def write(self, results: Sequence[EvalResult]) -> None:
+        """Write results at once, from any thread."""
+        self._sink(with_parts(results, self._evaluators))
 
 
 def with_parts(results: Sequence[EvalResult], evaluators: Sequence[Evaluator]) -> tuple[EvalResult, ...]:
@@ -119,19 +149,25 @@ def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
 
 
 async def _score_groups(
-    groups: Sequence[Sequence[Evaluator]], case: EvalTestCase, sink: ResultSink | None
-) -> list[list[EvalResult] | BaseException]:
-    calls = (_score_group(group, case, sink) for group in groups)
+    groups: Sequence[Sequence[Evaluator]], case: EvalTestCase, recorder: _Recorder | None
+) -> list[EvalResult | list[EvalResult] | BaseException]:
+    calls: Iterator[Coroutine[Any, Any, EvalResult | list[EvalResult]]] = (
+        _evaluate_one(group[0], case, recorder) if len(group) == 1 else _score_together(group, case, recorder)
+        for group in groups
+    )
     # All are waited for, also where one may not ask its judge: what the others paid for belongs in the
     # journal.
-    return await gather_outcomes(calls)
+    if recorder is None:
+        return await gather_outcomes(calls)
+    with recorder:
+        return await gather_outcomes(calls, before_waiting=recorder.release)
 
 
-async def _score_group(
-    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
+async def _score_together(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, recorder: _Recorder | None
 ) -> list[EvalResult]:
-    if len(evaluators) == 1:
-        return [await _evaluate_one(evaluators[0], case, sink)]
+    """Score a case with sync evaluators that share one call in a thread."""
+    sink = None if recorder is None else recorder.write
     threads, ended = current_scope().threads, threading.Event()
     try:
         async with nullcontext() if threads is None else threads.place():
@@ -141,7 +177,10 @@ async def _score_group(
 
 
 def _evaluate_each(
-    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None, ended: threading.Event
+    evaluators: Sequence[Evaluator],
+    case: EvalTestCase,
+    sink: Callable[[Sequence[EvalResult]], None] | None,
+    ended: threading.Event,
 ) -> list[EvalResult]:
     """Score a case with sync evaluators, one after another, until nobody waits for the results."""
     results = []
@@ -181,7 +220,7 @@ async def score_with(evaluator: Evaluator, case: EvalTestCase) -> EvalResult:
     return await _evaluate_one(evaluator, case, None)
 
 
-async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:
+async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, recorder: _Recorder | None) -> EvalResult:
     cancellations = count_cancellations()
     try:
         result = await evaluator.evaluate_async(case)
@@ -198,6 +237,6 @@ async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSi
             fail_on_error=evaluator.fail_on_error,
             decides=True if evaluator.threshold is None and evaluator.gives_verdicts else None,
         )
-    if sink is not None:
-        sink((result,))
+    if recorder is not None:
+        recorder.add(result)
     return result

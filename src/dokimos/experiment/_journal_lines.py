@@ -52,7 +52,7 @@ class ReporterRecords:
 def with_checksum(line: bytes) -> bytes:
     """Return a line with the checksum of what stands in it."""
     content = line[:-2]  # without the closing brace and the line break
-    return b'%s%s%08x"}\n' % (content, _BEFORE, zlib.crc32(content))
+    return b'%s,"c":"%08x"}\n' % (content, zlib.crc32(content))
 
 
 def read_head(line: bytes) -> tuple[tuple[int, int], str | None] | None:

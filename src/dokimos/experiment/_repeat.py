@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Coroutine
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from dokimos._core.eval_result import group_by_evaluator
 from dokimos._core.example import Example
@@ -200,13 +200,13 @@ class Repeat:
             return None
         return RemoteItem(state.pool, state.caller, self._repeat_index, example, sink)
 
-    async def _call_task(
+    def _call_task(
         self, sourced: SourcedExample, sink: ItemSink | None, remote: RemoteItem | None
-    ) -> TaskOutcome:
+    ) -> Coroutine[Any, Any, TaskOutcome]:
         state = self._state
         if remote is None:
-            return await state.caller.call(sourced.example, sink)
-        return await state.caller.call_remotely(partial(remote.call_task, state.evaluators or ()))
+            return state.caller.call(sourced.example, sink)
+        return state.caller.call_remotely(partial(remote.call_task, state.evaluators or ()))
 
     def _redact(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:
         redact = self._record.redact

@@ -36,7 +36,7 @@ from typing import Any, BinaryIO, Final
 
 from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.json_parsing import parse_json
-from dokimos._core.jsonable import compact_json, jsonable, wire_json
+from dokimos._core.jsonable import compact_json, jsonable, map_json, wire_json, wire_writer
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.wire import from_json
@@ -50,7 +50,8 @@ from dokimos.experiment._stored_item import StoredItem, read_results
 JOURNAL_FILE: Final = "journal.jsonl"
 MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
-"""At most so much of the journal is lost with the power; a killed process loses nothing."""
+"""At most so much of the journal is lost with the power. A killed process loses nothing but scores that
+took next to no time: they wait so long for the next line, as a write of their own would take longer."""
 
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
@@ -62,7 +63,9 @@ def content_hash(example_json: str) -> str:
 
 
 class Journal:
-    """The writer. Each record is handed to the operating system at once and synced to disk within 50 ms."""
+    """The writer. Each record is handed to the operating system at once, unless it can wait for the next one,
+    and synced to disk within 50 ms.
+    """
 
     def __init__(self, folder: Path, lock: RunLock) -> None:
         self.folder = folder
@@ -73,6 +76,8 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(folder / JOURNAL_FILE, flags, 0o644)
         self._mutex = threading.Lock()
+        self._waiting = bytearray()
+        """Lines that go to the operating system with the next one."""
         self._dirty = threading.Event()
         self._closing = threading.Event()
         self._syncer = threading.Thread(target=self._sync_loop, name="dokimos-journal", daemon=True)
@@ -95,25 +100,27 @@ class Journal:
         detail: ErrorDetail | None = None,
     ) -> None:
         """Record that the task has returned for an item."""
-        parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
+        line = f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"'
         if example_json is not None:
-            parts.append(f'"x":{example_json}')
+            line += f',"x":{example_json}'
         if error is None or outputs:
-            parts.append(f'"o":{compact_json(jsonable(outputs))}')
+            line += f',"o":{map_json(outputs)}'
         if error is not None:
-            parts.append(f'"e":{compact_json(jsonable(error))}')
+            line += f',"e":{compact_json(jsonable(error))}'
         if kind is not None:
-            parts.append(f'"k":{compact_json(kind)}')
+            line += f',"k":{compact_json(kind)}'
         if detail is not None:
-            parts.append(f'"d":{wire_json(detail)}')
+            line += f',"d":{wire_json(detail)}'
         if metrics is not None:
-            parts.append(f'"m":{wire_json(metrics)}')
-        self._write(",".join(parts) + "}\n")
+            line += f',"m":{wire_json(metrics)}'
+        self._write(line + "}\n")
 
-    def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
-        """Record what evaluators found for an item."""
-        scores = ",".join(map(wire_json, results))
-        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]}}\n')
+    def write_results(
+        self, position: Position, results: tuple[EvalResult, ...], *, can_wait: bool = False
+    ) -> None:
+        """Record what evaluators found for an item; what can wait is written with the next record."""
+        scores = ",".join(map(wire_writer(EvalResult), results))
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]}}\n', can_wait=can_wait)
 
     def write_repeat_end(
         self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
@@ -159,19 +166,15 @@ class Journal:
                 os.close(self._file)
         self._lock.release()
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: str, *, can_wait: bool = False) -> None:
         # Models and files give lone surrogates, which UTF-8 cannot hold: an output is never lost for that.
         data = with_checksum(line.encode("utf-8", "backslashreplace"))
         with self._mutex:
             if self._closed or self.problem is not None:
                 return
-            try:
-                written = os.write(self._file, data)
-                while written < len(data):
-                    written += os.write(self._file, data[written:])
-            except OSError as error:
-                self._give_up(error)
-                return
+            self._waiting += data
+            if not can_wait:
+                self._write_waiting()
         # Asked first, since `set` takes a lock each time, and this runs for each line.
         if not self._dirty.is_set():
             self._dirty.set()
@@ -181,7 +184,18 @@ class Journal:
             self._dirty.wait()
             self._closing.wait(SYNC_SECONDS)
             self._dirty.clear()  # before the sync, so that what is written meanwhile gets another one
+            with self._mutex:
+                self._write_waiting()
             self._sync()
+
+    def _write_waiting(self) -> None:
+        """Hand the lines that wait to the operating system; the caller holds the mutex."""
+        data, self._waiting = self._waiting, bytearray()
+        try:
+            while data:
+                del data[: os.write(self._file, data)]
+        except OSError as error:
+            self._give_up(error)
 
     def _sync(self) -> None:
         try:

@@ -15,6 +15,7 @@ from dokimos._core.agent import AgentTrace
 from dokimos._core.container_copy import copy_containers
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.example import Example
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.keys import OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.task_result import TaskResult
@@ -50,6 +51,9 @@ chunks (sync or async), or any other value, which becomes the output called "out
 
 
 T = TypeVar("T")
+
+_new_metrics: Final = fast_factory(CallMetrics)
+_new_result: Final = fast_factory(TaskResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +173,8 @@ def _normalize_output(value: object, first_chunk_ms: float | None, *, start: flo
         outputs = copy_containers(result.outputs)  # the task may keep what it returned, and change it
         metrics, error, detail = result.metrics, result.error, result.error_detail
     if metrics is None:
-        measured = CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
-        return TaskResult(outputs, measured, error=error, error_detail=detail)
+        measured = _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
+        return _new_result(outputs, measured, error=error, error_detail=detail)
     if metrics.latency_ms is None:
         metrics = replace(metrics, latency_ms=elapsed_ms)
     return TaskResult(outputs, metrics, error=error, error_detail=detail)

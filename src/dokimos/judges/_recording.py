@@ -9,7 +9,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, Final, Protocol
 
-from dokimos._core.jsonable import compact_json, jsonable
+from dokimos._core.jsonable import jsonable, wire_json
 from dokimos._core.wire import from_json
 from dokimos._runtime.redaction import Redactor
 from dokimos.errors import TypeConversionError
@@ -85,7 +85,7 @@ class Recording:
         return (
             f'{{"key":{_quoted(self.key)},{unusable}"judge":{_quoted(self.judge)},"repeat":{self.repeat},'
             f'"sample":{self.sample},"schema":{schema},"prompt":{_quoted(self.prompt)},'
-            f'"reply":{compact_json(jsonable(self.reply))}}}'
+            f'"reply":{wire_json(self.reply)}}}'
         )
 
     def _stable_json(self) -> str:

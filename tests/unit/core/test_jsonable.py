@@ -342,7 +342,7 @@ odd_values = st.recursive(
     | st.integers()
     | st.floats()
     | st.text()
-    | st.sampled_from(["\ud800", Word.HELLO]),
+    | st.sampled_from(["\ud800", Word.HELLO, CallMetrics(1, 2, cost_usd=0.5, model="é")]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )

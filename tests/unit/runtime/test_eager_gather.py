@@ -71,6 +71,21 @@ async def test_what_does_not_wait_makes_no_task():
         loop.set_task_factory(None)
 
 
+@pytest.mark.parametrize(
+    ("scripts", "seen"),
+    [([[], []], []), ([[], ["wait"], []], [1]), ([["wait"], ["wait"]], [0])],
+)
+async def test_before_anything_waits_it_is_said_once(scripts, seen):
+    ended, said = [], []
+
+    async def follow(script):
+        await _follow(script)
+        ended.append(script)
+
+    await gather_outcomes(map(follow, scripts), before_waiting=lambda: said.append(len(ended)))
+    assert said == seen
+
+
 async def test_a_call_that_waits_keeps_none_of_the_others_waiting():
     begun = asyncio.Event()
 
