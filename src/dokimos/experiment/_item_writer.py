@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from time import perf_counter
-from typing import Final
 
 from dokimos._core.results import EvalResult
 from dokimos.experiment._example_source import SourcedExample
@@ -13,9 +11,6 @@ from dokimos.experiment._item_index import Position
 from dokimos.experiment._redaction import Redaction, redact_detail, redact_map, redact_result
 from dokimos.experiment._run_journal import Journal
 from dokimos.experiment._task_calls import TaskOutcome
-
-QUICK_SECONDS: Final = 0.001
-"""Scores that took less are cheap to compute again, so they may wait for the journal's next line."""
 
 
 class ItemWriter:
@@ -53,14 +48,13 @@ class ItemWriter:
         except Exception as problem:  # user values decide how they are written
             self._note(position, problem)
 
-    def write_results(self, position: Position, began: float, results: tuple[EvalResult, ...]) -> None:
-        """Write what evaluators, which began at a reading of `perf_counter`, found for an item."""
-        can_wait = perf_counter() - began < QUICK_SECONDS
+    def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
+        """Write what evaluators found for an item."""
         redact = self._redact
         if redact is not None:
             results = tuple(redact_result(result, redact) for result in results)
         try:
-            self._journal.write_results(position, results, can_wait=can_wait)
+            self._journal.write_results(position, results)
         except Exception as problem:
             self._note(position, problem)
 

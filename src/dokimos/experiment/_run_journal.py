@@ -50,8 +50,7 @@ from dokimos.experiment._stored_item import StoredItem, read_results
 JOURNAL_FILE: Final = "journal.jsonl"
 MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
-"""At most so much of the journal is lost with the power. A killed process loses nothing but scores that
-took next to no time: they wait so long for the next line, as a write of their own would take longer."""
+"""At most so much of the journal is lost with the power; a killed process loses nothing."""
 
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
@@ -63,9 +62,7 @@ def content_hash(example_json: str) -> str:
 
 
 class Journal:
-    """The writer. Each record is handed to the operating system at once, unless it can wait for the next one,
-    and synced to disk within 50 ms.
-    """
+    """The writer. Each record is handed to the operating system at once and synced to disk within 50 ms."""
 
     def __init__(self, folder: Path, lock: RunLock) -> None:
         self.folder = folder
@@ -76,8 +73,6 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(folder / JOURNAL_FILE, flags, 0o644)
         self._mutex = threading.Lock()
-        self._waiting = bytearray()
-        """Lines that go to the operating system with the next one."""
         self._dirty = threading.Event()
         self._closing = threading.Event()
         self._syncer = threading.Thread(target=self._sync_loop, name="dokimos-journal", daemon=True)
@@ -115,12 +110,10 @@ class Journal:
             line += f',"m":{wire_json(metrics)}'
         self._write(line + "}\n")
 
-    def write_results(
-        self, position: Position, results: tuple[EvalResult, ...], *, can_wait: bool = False
-    ) -> None:
-        """Record what evaluators found for an item; what can wait is written with the next record."""
+    def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
+        """Record what evaluators found for an item."""
         scores = ",".join(map(wire_writer(EvalResult), results))
-        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]}}\n', can_wait=can_wait)
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]}}\n')
 
     def write_repeat_end(
         self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
@@ -166,15 +159,19 @@ class Journal:
                 os.close(self._file)
         self._lock.release()
 
-    def _write(self, line: str, *, can_wait: bool = False) -> None:
+    def _write(self, line: str) -> None:
         # Models and files give lone surrogates, which UTF-8 cannot hold: an output is never lost for that.
         data = with_checksum(line.encode("utf-8", "backslashreplace"))
         with self._mutex:
             if self._closed or self.problem is not None:
                 return
-            self._waiting += data
-            if not can_wait:
-                self._write_waiting()
+            try:
+                written = os.write(self._file, data)
+                while written < len(data):
+                    written += os.write(self._file, data[written:])
+            except OSError as error:
+                self._give_up(error)
+                return
         # Asked first, since `set` takes a lock each time, and this runs for each line.
         if not self._dirty.is_set():
             self._dirty.set()
@@ -184,18 +181,7 @@ class Journal:
             self._dirty.wait()
             self._closing.wait(SYNC_SECONDS)
             self._dirty.clear()  # before the sync, so that what is written meanwhile gets another one
-            with self._mutex:
-                self._write_waiting()
             self._sync()
-
-    def _write_waiting(self) -> None:
-        """Hand the lines that wait to the operating system; the caller holds the mutex."""
-        data, self._waiting = self._waiting, bytearray()
-        try:
-            while data:
-                del data[: os.write(self._file, data)]
-        except OSError as error:
-            self._give_up(error)
 
     def _sync(self) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 
 from dokimos._core.results import EvalResult
 from dokimos.datasets._dataset import Dataset, DatasetStream
@@ -53,9 +52,9 @@ class RunWriter:
         return None if items is None else partial(items.write_item, position, sourced)
 
     def result_sink(self, position: Position) -> ResultSink | None:
-        """Return a function that writes the results of evaluators that begin now, None without a journal."""
+        """Return a function that writes evaluators' results to the journal, None without a journal."""
         items = self._items
-        return None if items is None else partial(items.write_results, position, perf_counter())
+        return None if items is None else partial(items.write_results, position)
 
     def end_repeat(self, repeat_index: int, source: ExampleSource) -> None:
         """Record that a repeat has gone through the whole data set."""
