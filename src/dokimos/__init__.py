@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from dokimos.datasets._resolver import register_resolver as register_resolver
     from dokimos.evaluators._base import Evaluator as Evaluator
     from dokimos.evaluators._function import evaluator as evaluator
+    from dokimos.experiment._executor import Executor as Executor
+    from dokimos.experiment._executor import LocalExecutor as LocalExecutor
+    from dokimos.experiment._executor import ProcessExecutor as ProcessExecutor
     from dokimos.experiment._experiment import Experiment as Experiment
     from dokimos.experiment._experiment import evaluate as evaluate
     from dokimos.experiment._experiment import evaluate_async as evaluate_async
@@ -110,6 +113,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "EvaluatorInfo": "_core.provenance",
     "EvaluatorSummary": "_core.summary",
     "Example": "_core.example",
+    "Executor": "experiment._executor",
     "Experiment": "experiment._experiment",
     "ExperimentResult": "_core.results",
     "Exporter": "exporters._base",
@@ -119,9 +123,11 @@ _MODULE_OF: Final[dict[str, str]] = {
     "ItemResult": "_core.item_result",
     "JudgeLM": "judges._protocol",
     "JudgeReply": "judges._protocol",
+    "LocalExecutor": "experiment._executor",
     "MemoryReporter": "reporting._memory",
     "Message": "_core.conversation",
     "PriceTable": "_core.metrics",
+    "ProcessExecutor": "experiment._executor",
     "Provenance": "_core.provenance",
     "RegressionGate": "gate._gate",
     "ReportedStatus": "reporting._reported_run",
@@ -198,12 +204,15 @@ __all__ += [
     "EvalResult",
     "EvaluatorInfo",
     "EvaluatorSummary",
+    "Executor",
     "Frame",
     "GateConfig",
     "GateVerdict",
     "ItemResult",
+    "LocalExecutor",
     "Message",
     "PriceTable",
+    "ProcessExecutor",
     "Provenance",
     "RegressionGate",
     "Role",

@@ -146,6 +146,8 @@ def _adjust(experiment: Experiment, settings: RunSettings) -> Experiment:
     options: dict[str, Any] = {
         name: value for name in _OPTIONS if (value := getattr(settings, name)) is not None
     }
+    if settings.processes is not None:
+        options["executor"] = None
     options |= call_keywords(vars(settings), experiment.options.budget)
     if settings.max_errors is not None:
         options["max_errors"] = parse_error_limit(settings.max_errors, "--max-errors")

@@ -255,6 +255,11 @@ def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOption
             suggestion = _OTHER_NAMES.get(name) or next(iter(close), None)
             hint = f" Did you mean {suggestion!r}?" if suggestion else ""
             raise UnknownSettingError(f"Experiment has no option {name!r}.{hint}")
+    # Both say where a run works, so the one that is given now replaces the other.
+    if "processes" in keywords:
+        keywords = {"executor": None, **keywords}
+    elif "executor" in keywords:
+        keywords = {"processes": 1, **keywords}
     return replace(options, **keywords)
 
 

@@ -43,6 +43,8 @@ class RemoteJob:
     """What the worker is sent."""
     received: TaskOutcome | None = None
     deaths: int = 0
+    is_recalled: bool = False
+    """Whether its worker was asked to give it back."""
 
     def fail(self, error: BaseException) -> None:
         """Raise an error where the item is waited for."""

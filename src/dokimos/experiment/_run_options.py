@@ -12,6 +12,7 @@ from dokimos._core import checks
 from dokimos._core.checks import is_count, is_number
 from dokimos._http.breaker import PATIENCE
 from dokimos.errors import ConfigurationError
+from dokimos.experiment._executor import Executor, LocalExecutor, ProcessExecutor
 from dokimos.judges._budget import Budget
 from dokimos.judges._cassette_mode import CassetteMode
 
@@ -58,6 +59,9 @@ class RunOptions:
     """In how many worker processes the task is called and outputs are scored, for work that keeps cores busy;
     async tasks and evaluators with a judge stay in this process. The task must be picklable, such as a
     function at the top level of a module."""
+    executor: Executor | None = None
+    """Where the task is called and outputs are scored: `LocalExecutor()` in this process, and
+    `ProcessExecutor(n)` as `processes=n`; instead of `processes`."""
     shard: tuple[int, int] | None = None
     """`(i, n)`, 1-based: run only every n-th item, starting with the i-th."""
     journal: bool = True
@@ -105,7 +109,15 @@ class RunOptions:
         _check_max_errors(self.max_errors)
         if self.shard is not None:
             _check_shard(self.shard)
+        _check_executor(self)
         _check_resuming(self)
+
+
+def executor_of(options: RunOptions) -> Executor:
+    """Return where a run with these options calls the task and scores outputs."""
+    if options.executor is not None:
+        return options.executor
+    return LocalExecutor() if options.processes == 1 else ProcessExecutor(options.processes)
 
 
 class CallOptionKeywords(TypedDict, total=False):
@@ -129,6 +141,7 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     fail_fast: bool
     seed: int | None
     processes: int
+    executor: Executor | None
     shard: tuple[int, int] | None
     journal: bool
     run_dir: str | Path | None
@@ -193,6 +206,20 @@ def _check_shard(shard: object) -> None:
     pair: tuple[Any, ...] = tuple(shard) if isinstance(shard, tuple | list) else ()
     if len(pair) != 2 or not all(map(is_count, pair)) or not 1 <= pair[0] <= pair[1]:
         raise ConfigurationError(f"shard must be (i, n) with 1 <= i <= n, not {shard!r}.")
+
+
+def _check_executor(options: RunOptions) -> None:
+    if options.executor is None:
+        return
+    if not isinstance(options.executor, Executor):
+        raise ConfigurationError(
+            f"executor must be LocalExecutor() or ProcessExecutor(n), not {options.executor!r:.80}."
+        )
+    if options.processes != 1:
+        raise ConfigurationError(
+            f"processes={options.processes} and executor={options.executor!r:.80} both say where the run "
+            "works; give one of them."
+        )
 
 
 def _check_resuming(options: RunOptions) -> None:

@@ -14,6 +14,7 @@ from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._outage import Outage
 from dokimos.experiment._progress import Progress, make_progress
 from dokimos.experiment._reporters import Reporters
+from dokimos.experiment._run_options import RunOptions, executor_of
 from dokimos.experiment._run_record import RunRecord
 from dokimos.experiment._task import task_attribute
 from dokimos.experiment._task_calls import TaskCaller
@@ -23,7 +24,6 @@ from dokimos.experiment._worker_setup import plan_workers
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import Experiment
     from dokimos.experiment._run_description import Launch
-    from dokimos.experiment._run_options import RunOptions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,14 +38,14 @@ class RunState:
     outage: Outage
     caller: TaskCaller
     pool: WorkerPool | None
-    """The worker processes, None where everything runs in this process."""
+    """The workers, None where everything runs in this process."""
     progress: Progress
     evaluators: tuple[Evaluator, ...] | None
     """The evaluators of every item; None where a function chooses them for each example."""
     is_inline: bool
     """Whether none of them waits for anything, so that they are called without a task of their own."""
     parallelism: int
-    """How many items are going on at once, those that wait in worker processes included."""
+    """How many items are going on at once, those that wait in workers included."""
     counts_own_calls: bool
     """Whether the task itself accounts to the budget for each call that it makes."""
     evaluator_infos: dict[str, EvaluatorInfo] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class RunState:
         setup = plan_workers(plan, options)
         pool = None
         if setup is not None:
-            pool = WorkerPool(setup, caller, count=options.processes, parallelism=plan.parallelism)
+            pool = WorkerPool(setup, executor_of(options), caller, parallelism=plan.parallelism)
         parallelism = plan.parallelism if pool is None else pool.items_at_once
         state = cls(
             plan=plan,

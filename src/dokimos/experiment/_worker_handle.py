@@ -1,78 +1,78 @@
-"""One worker process as the process of the run sees it: started, written to, read from and ended."""
+"""One worker as the process of the run sees it: started, written to, read from and ended."""
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from dokimos._runtime.file_access import files_read
-from dokimos.errors import ConfigurationError
-from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, RECALL, decode, encode
+from dokimos.experiment._job_window import JobWindow
+from dokimos.experiment._worker_messages import NO_JOB, RECALL, encode
 
 if TYPE_CHECKING:
     from dokimos.experiment._remote_job import RemoteJob
 
-WORKER_NAME: Final = "dokimos-worker"
-_END_SECONDS: Final = 2.0
+END_SECONDS: Final = 2.0
 """How long workers get to end by themselves."""
 
 
-class WorkerHandle:
-    """One process, with a thread that writes to it and one that reads from it."""
+class WorkerHandle(ABC):
+    """One worker, with a thread that writes to it and one that reads from it.
+
+    Whatever carries the messages has to keep this:
+
+    - Messages arrive whole, at most once, and in the order in which they were sent.
+    - `prepare` sends whether files that are read are recorded, then the setup, and waits for the answer.
+    - `_read` returns once the worker has ended and what it had sent has been passed on, never by raising.
+    - `_write` never waits for the worker to be idle; messages for one that has ended are dropped.
+    - The worker ends when the process of the run does, however that ends.
+    - `kill` may be called before `start`, from any thread, and more than once.
+    """
+
+    delivers_before_end: ClassVar[bool] = True
+    """Whether all that a worker had sent is read, even if it is killed."""
 
     def __init__(self, number: int) -> None:
-        from dokimos.experiment._worker_process import run_worker
-
         self.number = number
         self.jobs: dict[int, RemoteJob] = {}
         """What it has been given and not done yet, oldest first."""
+        self.window: JobWindow = JobWindow()
+        """How much it is given at once."""
         self.is_reserved = False
         """Whether it works on an item that ended another worker, and gets no other meanwhile."""
-        self._is_heard = False
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
-        context = multiprocessing.get_context("spawn")
-        self._connection, self._other_end = context.Pipe()
-        name = f"{WORKER_NAME}-{number}"
-        self._process = context.Process(target=run_worker, args=(self._other_end,), name=name)
+        self._threads: list[threading.Thread] = []
 
+    @abstractmethod
     def start(self) -> None:
-        """Start the process."""
-        with _interrupts_blocked():
-            self._process.start()
-        self._other_end.close()
+        """Have it started, without waiting for it."""
 
+    @abstractmethod
     def prepare(self, setup: bytes, advice: str) -> None:
         """Wait until it has imported the task.
 
         Raises:
             ConfigurationError: where it does not get there; `advice` says what to do where it ended.
         """
-        try:
-            self._connection.send_bytes(encode(NO_JOB, (bool(files_read.started_ns),)))
-            self._connection.send_bytes(setup)
-            message = decode(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            ended = f"A worker process ended before it was ready: {self.describe_end()}."
-            raise ConfigurationError(f"{ended} {advice}".rstrip()) from None
-        if message[0] == FAILED:
-            raise ConfigurationError(
-                f"A worker process cannot import the task or an evaluator: {message[1]}. Put them at the top "
-                "level of a module that can be imported, or run with processes=1."
-            )
 
     def listen(
         self, on_message: Callable[[WorkerHandle, bytes], None], on_end: Callable[[WorkerHandle], None]
     ) -> None:
-        """Start the threads; what they call hears each message, and that the process has ended."""
-        self._is_heard = True
-        for target, args in ((self._read, (on_message, on_end)), (self._write, ())):
-            threading.Thread(target=target, args=args, name=f"dokimos-{target.__name__}", daemon=True).start()
+        """Start the threads; what they call hears each message, and that the worker has ended."""
+
+        def read() -> None:
+            try:
+                self._read(lambda data: on_message(self, data))
+            finally:
+                on_end(self)
+
+        for name, target in (("read", read), ("write", self._write)):
+            thread = threading.Thread(target=target, name=f"dokimos-worker-{name}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def send(self, data: bytes) -> None:
         self._outbox.put(data)
@@ -82,79 +82,62 @@ class WorkerHandle:
         if numbers:
             self._outbox.put(encode(NO_JOB, (RECALL, numbers)))
 
+    @abstractmethod
     def end(self) -> None:
         """Tell it to end: at once if it is working on something."""
-        if not self._is_heard:  # the others could not be started
-            self.kill()
-            return
-        self._outbox.put(encode(NO_JOB, (END,)))
-        self._outbox.put(None)
 
+    @abstractmethod
     def kill(self) -> None:
         """End it at once."""
-        with contextlib.suppress(ValueError, AttributeError):  # it was never started
-            self._process.kill()
-            self._process.join()
 
+    @abstractmethod
     def join(self, deadline: float) -> None:
         """Wait until it has ended; kill it where it has not by then, by the monotonic clock."""
-        self._process.join(max(deadline - time.monotonic(), 0.0))
-        if self._process.is_alive():
-            self.kill()
 
     @property
-    def has_ended(self) -> bool:
-        return self._process.exitcode is not None
+    @abstractmethod
+    def has_ended(self) -> bool: ...
 
+    @property
+    def was_taken_away(self) -> bool:
+        """Whether it ended with the machine that it ran on, so that no item is to blame."""
+        return False
+
+    @abstractmethod
     def describe_end(self) -> str:
         """Say how it ended, such as "killed by SIGKILL"."""
-        self._process.join(_END_SECONDS)
-        code = self._process.exitcode
-        if code is not None and code < 0:
-            with contextlib.suppress(ValueError):
-                return f"killed by {signal.Signals(-code).name}"
-        return f"exit code {code}"
 
-    def _read(
-        self, on_message: Callable[[WorkerHandle, bytes], None], on_end: Callable[[WorkerHandle], None]
-    ) -> None:
-        try:
-            while True:
-                on_message(self, self._connection.recv_bytes())
-        except (EOFError, OSError):
-            pass
-        finally:
-            on_end(self)
+    @abstractmethod
+    def _read(self, on_message: Callable[[bytes], None]) -> None:
+        """Read until it has ended."""
 
+    @abstractmethod
     def _write(self) -> None:
-        # In a thread of its own: a worker that computes may not read for a while.
-        while (data := self._outbox.get()) is not None:
-            try:
-                self._connection.send_bytes(data)
-            except OSError:
-                return  # it has ended, as the other thread hears, too
+        """Send what is in the outbox until a None is there, or the worker has ended."""
+
+
+class WorkerHost(Protocol):
+    """What the workers of one run are started on. All of it may block."""
+
+    advice: str
+    """What to do where a worker ends before it is ready."""
+    waits_for_all: bool
+    """Whether a run begins only with all workers; else as soon as one is ready."""
+
+    def open(self) -> None:
+        """Get ready. Raises `ConfigurationError`, and a missing extra."""
+
+    def create(self, number: int) -> WorkerHandle:
+        """Return a worker that is not started yet."""
+
+    def close(self) -> None:
+        """Let go of everything, after the workers have ended."""
 
 
 def end_workers(workers: list[WorkerHandle]) -> None:
     """End workers, all at once; those that do not end by themselves in two seconds are killed."""
     for worker in workers:
         worker.end()
-    deadline = time.monotonic() + _END_SECONDS
+    deadline = time.monotonic() + END_SECONDS
     for worker in workers:
         worker.join(deadline)
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that hear nothing of Ctrl-C before they can say that it is not theirs."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # else the start does that, and lets Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

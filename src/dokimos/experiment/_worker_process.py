@@ -9,8 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from dokimos._core.example import Example
 from dokimos._core.results import EvalResult
@@ -56,6 +55,19 @@ def run_worker(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    serve(connection)
+
+
+class Connection(Protocol):
+    """Where messages come from and go to: a pipe, or what stands for one."""
+
+    def send_bytes(self, buf: bytes, /) -> None: ...
+
+    def recv_bytes(self) -> bytes: ...
+
+
+def serve(connection: Connection) -> None:
+    """Work on the jobs that come over a connection, on an event loop of this thread."""
     try:
         [records_files] = decode(connection.recv_bytes())
         if records_files:  # before anything of the application is imported

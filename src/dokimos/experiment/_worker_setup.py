@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dokimos._core.tracebacks import format_located_error
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.experiment._run_options import RunOptions
+from dokimos.experiment._run_options import RunOptions, executor_of
 from dokimos.experiment._task import Task, prepare, task_attribute
 from dokimos.experiment._worker_messages import NO_JOB, encode
 
@@ -37,7 +37,7 @@ class WorkerSetup:
             raise ConfigurationError(
                 f"The task cannot be sent to worker processes: {format_located_error(error)}. Define it with "
                 "def at the top level of a module, without lambda or objects that cannot be pickled, or run "
-                "with processes=1."
+                "it in this process, without workers."
             ) from error
 
 
@@ -45,7 +45,8 @@ def plan_workers(plan: Experiment, options: RunOptions) -> WorkerSetup | None:
     """Return what leaves the process of a run; None where nothing does."""
     task = plan.task if _may_leave(plan.task) else None
     evaluators = () if callable(plan.evaluators) else tuple(filter(_is_portable, plan.evaluators))
-    if options.processes == 1 or (task is None and not evaluators):
+    executor = executor_of(options)
+    if not executor.workers or (task is None and not evaluators):
         return None
     return WorkerSetup(
         task=task,
@@ -56,7 +57,7 @@ def plan_workers(plan: Experiment, options: RunOptions) -> WorkerSetup | None:
             seed=options.seed,
             evaluator_timeout=options.evaluator_timeout,
         ),
-        jobs_at_once=math.ceil(max(plan.parallelism, options.processes) / options.processes),
+        jobs_at_once=math.ceil(max(plan.parallelism, executor.workers) / executor.workers),
     )
 
 

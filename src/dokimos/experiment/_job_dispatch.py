@@ -1,0 +1,115 @@
+"""Which worker gets which job: the one with the fewest, as much as it does while messages travel."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+
+from dokimos.experiment._remote_job import RemoteJob
+from dokimos.experiment._task_calls import NotBegunError
+from dokimos.experiment._worker_handle import WorkerHandle
+
+
+class JobDispatcher:
+    """The jobs of a run that are not done, and the workers that are ready. Used on one event loop."""
+
+    def __init__(self, *, jobs_at_once: int, most_ahead: int) -> None:
+        self.workers: list[WorkerHandle] = []
+        self.is_stopped = False
+        self._jobs_at_once = jobs_at_once
+        self._most_ahead = most_ahead
+        self._waiting: deque[RemoteJob] = deque()
+        """Jobs that wait until a worker may have them."""
+        self._suspects: deque[RemoteJob] = deque()
+        """Jobs during which a worker ended; each is worked on by a worker that has nothing else."""
+
+    def add(self, worker: WorkerHandle) -> None:
+        """Give a worker that is ready its share of what there is to do."""
+        worker.window.set_limits(self._jobs_at_once, self._most_ahead)
+        self.workers.append(worker)
+        self._give_work()
+        if len(worker.jobs) < self._jobs_at_once:
+            self._share_out()
+
+    def submit(self, remote: RemoteJob) -> None:
+        """Give a job to a worker, now or as soon as one may have it."""
+        if self.is_stopped:
+            remote.fail(NotBegunError())
+            return
+        self._waiting.append(remote)
+        self._give_waiting()
+
+    def suspect(self, remote: RemoteJob) -> None:
+        """Have a job done by a worker that has nothing else, since a worker may have ended because of it."""
+        self._suspects.append(remote)
+        self._give_work()
+
+    def take_off(self, worker: WorkerHandle, remote: RemoteJob) -> bool:
+        """Note that a worker no longer has a job; False if it has ended, so that others have it."""
+        if worker.jobs.pop(remote.number, None) is None:
+            return False
+        worker.is_reserved = False
+        self._give_work()
+        return True
+
+    def finish(self, worker: WorkerHandle, remote: RemoteJob) -> None:
+        """Note that a worker has done a job, and see that it is not without one while others wait."""
+        worker.window.count_done(time.monotonic())
+        self.take_off(worker, remote)
+        if len(worker.jobs) < self._jobs_at_once:
+            self._share_out()
+
+    def take_back(self, worker: WorkerHandle, remote: RemoteJob) -> None:
+        """Give another worker a job that one has given back."""
+        if self.take_off(worker, remote):
+            self.submit(remote)
+
+    def stop(self) -> None:
+        """Begin with no further job: those that have not begun raise `NotBegunError`."""
+        self.is_stopped = True
+        self.fail_waiting(NotBegunError())
+        for worker in self.workers:
+            worker.recall(list(worker.jobs))
+
+    def fail_waiting(self, error: BaseException) -> None:
+        """Raise an error where jobs are waited for that no worker has."""
+        for remote in (*self._waiting, *self._suspects):
+            remote.fail(error)
+        self._waiting.clear()
+        self._suspects.clear()
+
+    def _give_work(self) -> None:
+        """Give workers what waits: to one that has nothing else an item that ended another worker."""
+        for worker in self.workers:
+            if self._suspects and not worker.jobs:
+                worker.is_reserved = True
+                self._give(worker, self._suspects.popleft())
+        self._give_waiting()
+
+    def _give_waiting(self) -> None:
+        while self._waiting:
+            free = [one for one in self.workers if not one.is_reserved and len(one.jobs) < one.window.limit]
+            if not free:
+                return
+            self._give(min(free, key=lambda one: len(one.jobs)), self._waiting.popleft())
+
+    def _give(self, worker: WorkerHandle, remote: RemoteJob) -> None:
+        if not worker.jobs:
+            worker.window.begin(time.monotonic())
+        remote.is_recalled = False
+        worker.jobs[remote.number] = remote
+        worker.send(remote.data)
+
+    def _share_out(self) -> None:
+        """Take half of what waits behind other jobs back while a worker has nothing to do."""
+        if self._waiting or self._suspects:
+            return
+        fullest = max(self.workers, key=lambda one: len(one.jobs), default=None)
+        if fullest is None:
+            return
+        surplus = [job for job in list(fullest.jobs.values())[self._jobs_at_once :] if not job.is_recalled]
+        recalled = surplus[len(surplus) - math.ceil(len(surplus) / 2) :]
+        for remote in recalled:
+            remote.is_recalled = True
+        fullest.recall([remote.number for remote in recalled])

@@ -1,0 +1,128 @@
+"""Workers that are processes of this machine, each at the other end of a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from dokimos._runtime.file_access import files_read
+from dokimos.errors import ConfigurationError
+from dokimos.experiment._worker_handle import END_SECONDS, WorkerHandle
+from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, decode, encode
+
+_WORKER_NAME: Final = "dokimos-worker"
+_MAIN_ADVICE: Final = (
+    "A script that starts a run has to be a file that each worker imports, with what starts the run under "
+    "if __name__ == '__main__':."
+)
+
+
+class ProcessHost:
+    """This machine, on which worker processes are started."""
+
+    advice = _MAIN_ADVICE
+    waits_for_all = True
+
+    def open(self) -> None:
+        if multiprocessing.current_process().name.startswith(_WORKER_NAME):
+            raise ConfigurationError(f"This run was started by a worker process of another. {_MAIN_ADVICE}")
+
+    def create(self, number: int) -> ProcessHandle:
+        return ProcessHandle(number)
+
+    def close(self) -> None:
+        """Nothing is left when the workers have ended."""
+
+
+class ProcessHandle(WorkerHandle):
+    """One process."""
+
+    def __init__(self, number: int) -> None:
+        from dokimos.experiment._worker_process import run_worker
+
+        super().__init__(number)
+        context = multiprocessing.get_context("spawn")
+        self._connection, self._other_end = context.Pipe()
+        name = f"{_WORKER_NAME}-{number}"
+        self._process = context.Process(target=run_worker, args=(self._other_end,), name=name)
+
+    def start(self) -> None:
+        with _interrupts_blocked():
+            self._process.start()
+        self._other_end.close()
+
+    def prepare(self, setup: bytes, advice: str) -> None:
+        try:
+            self._connection.send_bytes(encode(NO_JOB, (bool(files_read.started_ns),)))
+            self._connection.send_bytes(setup)
+            message = decode(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            ended = f"A worker process ended before it was ready: {self.describe_end()}."
+            raise ConfigurationError(f"{ended} {advice}".rstrip()) from None
+        if message[0] == FAILED:
+            raise ConfigurationError(
+                f"A worker process cannot import the task or an evaluator: {message[1]}. Put them at the top "
+                "level of a module that can be imported, or run with processes=1."
+            )
+
+    def end(self) -> None:
+        if not self._threads:  # the others could not be started
+            self.kill()
+            return
+        self._outbox.put(encode(NO_JOB, (END,)))
+        self._outbox.put(None)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ValueError, AttributeError):  # it was never started
+            self._process.kill()
+            self._process.join()
+
+    def join(self, deadline: float) -> None:
+        self._process.join(max(deadline - time.monotonic(), 0.0))
+        if self._process.is_alive():
+            self.kill()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.exitcode is not None
+
+    def describe_end(self) -> str:
+        self._process.join(END_SECONDS)
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            with contextlib.suppress(ValueError):
+                return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+    def _read(self, on_message: Callable[[bytes], None]) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                on_message(self._connection.recv_bytes())
+
+    def _write(self) -> None:
+        # In a thread of its own: a worker that computes may not read for a while.
+        while (data := self._outbox.get()) is not None:
+            try:
+                self._connection.send_bytes(data)
+            except OSError:
+                return  # it has ended, as the other thread hears, too
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that hear nothing of Ctrl-C before they can say that it is not theirs."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # else the start does that, and lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,277 @@
+"""Where a run works: which worker gets which item, and how many at once."""
+
+import asyncio
+import queue
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from dokimos import Example, Executor, Experiment, LocalExecutor, ProcessExecutor, RunOptions
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators import ExactMatch
+from dokimos.experiment._experiment import with_keywords
+from dokimos.experiment._job_dispatch import JobDispatcher
+from dokimos.experiment._job_window import JobWindow
+from dokimos.experiment._remote_job import RemoteJob
+from dokimos.experiment._run_options import executor_of
+from dokimos.experiment._task_calls import NotBegunError
+from dokimos.experiment._worker_handle import WorkerHandle
+from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_number, encode
+from dokimos.experiment._worker_process import serve
+
+QUESTIONS = [Example.of(f"q{number}", f"Q{number}") for number in range(40)]
+
+
+def shout(question):
+    return question.upper()
+
+
+class InboxWorker(WorkerHandle):
+    """A worker whose messages are kept."""
+
+    def __init__(self, number=1):
+        super().__init__(number)
+        self.sent = []
+
+    def send(self, data):
+        self.sent.append(decode_number(data))
+
+    def recall(self, numbers):
+        self.recalled = numbers
+
+    def start(self): ...
+    def prepare(self, setup, advice): ...
+    def end(self): ...
+    def kill(self): ...
+    def join(self, deadline): ...
+    def describe_end(self): ...
+    def _read(self, on_message): ...
+    def _write(self): ...
+
+    @property
+    def has_ended(self):
+        return False
+
+
+def jobs(count):
+    loop = asyncio.get_running_loop()
+    made = []
+    for number in range(1, count + 1):
+        job = RemoteJob(number, Job(0, QUESTIONS[0], ()), None, loop.create_future(), loop.create_future())
+        job.encode()
+        made.append(job)
+    return made
+
+
+def dispatcher(*workers, at_once=1, most_ahead=3):
+    made = JobDispatcher(jobs_at_once=at_once, most_ahead=most_ahead)
+    for worker in workers:
+        made.add(worker)
+    return made
+
+
+async def test_a_worker_gets_no_more_than_its_window_and_the_rest_when_one_is_done():
+    worker = InboxWorker()
+    dispatch = dispatcher(worker)
+    first, *rest = jobs(6)
+    for job in (first, *rest):
+        dispatch.submit(job)
+    assert worker.sent == [1, 2, 3, 4]
+    dispatch.finish(worker, first)
+    assert worker.sent == [1, 2, 3, 4, 5]
+
+
+async def test_a_worker_that_joins_late_gets_what_waits_and_half_of_what_waits_behind_others():
+    early, late = InboxWorker(), InboxWorker(2)
+    dispatch = dispatcher(early, most_ahead=8)
+    early.window.limit = 9
+    for job in jobs(9):
+        dispatch.submit(job)
+    dispatch.add(late)
+    assert early.recalled == [6, 7, 8, 9], "the newest half of the eight that wait behind the first"
+
+
+async def test_a_job_is_not_recalled_twice_and_goes_to_the_worker_without_one():
+    early, late = InboxWorker(), InboxWorker(2)
+    dispatch = dispatcher(early)
+    made = jobs(3)
+    for job in made:
+        dispatch.submit(job)
+    dispatch.add(late)
+    assert early.recalled == [3]
+    dispatch.finish(early, made[0])
+    dispatch.take_back(early, made[2])
+    assert late.sent == [3]
+    assert list(early.jobs) == [2]
+
+
+async def test_a_suspect_is_worked_on_by_a_worker_that_has_nothing_else():
+    worker = InboxWorker()
+    dispatch = dispatcher(worker)
+    first, suspect, other = jobs(3)
+    dispatch.submit(first)
+    dispatch.suspect(suspect)
+    assert worker.sent == [1]
+    dispatch.finish(worker, first)
+    dispatch.submit(other)
+    assert worker.sent == [1, 2], "nothing beside a suspect"
+    dispatch.finish(worker, suspect)
+    assert worker.sent == [1, 2, 3]
+
+
+async def test_after_a_stop_what_waits_is_not_begun():
+    worker = InboxWorker()
+    dispatch = dispatcher(worker, most_ahead=1)
+    made = jobs(4)
+    for job in made[:3]:
+        dispatch.submit(job)
+    dispatch.stop()
+    dispatch.submit(made[3])
+    assert worker.recalled == [1, 2]
+    for job in made[2:]:
+        with pytest.raises(NotBegunError):
+            await job.done
+
+
+def test_a_window_grows_with_the_pace_of_its_worker_up_to_its_limit():
+    window = JobWindow()
+    window.set_limits(2, 64)
+    assert window.limit == 5
+    window.begin(0.0)
+    for done in range(1, 5):
+        window.count_done(done / 32)  # 32 in a second, so 8 in the time that is sent ahead
+    assert window.limit == 2 + 8
+    for done in range(1, 129):
+        window.count_done(1 + done / 1024)
+    assert window.limit == 2 + 64
+
+
+def test_a_window_is_small_where_an_item_takes_long():
+    window = JobWindow()
+    window.set_limits(1, 64)
+    window.begin(0.0)
+    window.count_done(30.0)
+    assert window.limit == 2
+
+
+def test_how_the_options_name_an_executor():
+    assert isinstance(executor_of(RunOptions()), LocalExecutor)
+    assert executor_of(RunOptions(processes=3)) == ProcessExecutor(3)
+    assert executor_of(RunOptions(executor=ProcessExecutor(2))) == ProcessExecutor(2)
+    with pytest.raises(ConfigurationError, match="both say where the run works"):
+        RunOptions(processes=2, executor=LocalExecutor())
+    with pytest.raises(ConfigurationError, match="executor must be LocalExecutor"):
+        RunOptions(executor="ray")
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        ProcessExecutor(0)
+
+
+def test_what_a_run_is_given_replaces_where_its_experiment_works():
+    for_processes = Experiment(QUESTIONS, shout, [ExactMatch()], processes=2)
+    assert with_keywords(for_processes.options, {"executor": LocalExecutor()}).processes == 1
+    for_executor = Experiment(QUESTIONS, shout, [ExactMatch()], executor=LocalExecutor())
+    assert with_keywords(for_executor.options, {"processes": 2}).executor is None
+    with pytest.raises(ConfigurationError, match="both say where the run works"):
+        for_executor.run(processes=2, executor=LocalExecutor())
+
+
+class QueueEnd:
+    """One end of a connection over two queues."""
+
+    def __init__(self, inbox, outbox):
+        self.inbox, self.outbox = inbox, outbox
+
+    def send_bytes(self, data):
+        self.outbox.put(data)
+
+    def recv_bytes(self):
+        data = self.inbox.get()
+        if data is None:
+            raise EOFError
+        return data
+
+
+class ThreadHandle(WorkerHandle):
+    """A worker that is a thread: what any transport of messages has to do, and no more."""
+
+    def start(self):
+        there, back = queue.Queue(), queue.Queue()
+        self.connection = QueueEnd(back, there)
+        self.other = QueueEnd(there, back)
+        self.thread = threading.Thread(target=serve, args=(self.other,), daemon=True)
+        self.thread.start()
+
+    def prepare(self, setup, advice):
+        self.connection.send_bytes(encode(NO_JOB, (False,)))
+        self.connection.send_bytes(setup)
+        assert decode(self.connection.recv_bytes()) == ("ready",)
+
+    def end(self):
+        self._outbox.put(encode(NO_JOB, ("end",)))
+        self._outbox.put(None)
+        self.connection.inbox.put(None)
+
+    def kill(self):
+        self.end()
+
+    def join(self, deadline):
+        self.thread.join()
+
+    @property
+    def has_ended(self):
+        return not self.thread.is_alive()
+
+    def describe_end(self):
+        return "ended"
+
+    def _read(self, on_message):
+        while True:
+            try:
+                on_message(self.connection.recv_bytes())
+            except EOFError:
+                return
+
+    def _write(self):
+        while (data := self._outbox.get()) is not None:
+            self.connection.send_bytes(data)
+
+
+class ThreadHost:
+    advice = ""
+    waits_for_all = False
+
+    def __init__(self, log):
+        self.log = log
+
+    def open(self):
+        self.log.append("open")
+
+    def create(self, number):
+        return ThreadHandle(number)
+
+    def close(self):
+        self.log.append("close")
+
+
+@dataclass(frozen=True)
+class ThreadExecutor(Executor):
+    log: list
+
+    @property
+    def workers(self):
+        return 3
+
+    def host(self):
+        return ThreadHost(self.log)
+
+
+@pytest.mark.parametrize("journal", [True, False])
+def test_a_run_knows_its_executor_by_the_seam_only(tmp_path, journal):
+    plan = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=True, journal=journal, run_dir=tmp_path)
+    log = []
+    away, here = plan.run(executor=ThreadExecutor(log)), plan.run(executor=LocalExecutor())
+    assert log == ["open", "close"]
+    assert [(item.index, item.actual_outputs, item.eval_results) for item in away.item_results] == [
+        (item.index, item.actual_outputs, item.eval_results) for item in here.item_results
+    ]
