@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dokimos._core.convert import convert
+from dokimos._core.fast_constructor import open_class
 from dokimos._core.json_object import parse_object
 from dokimos._core.jsonable import WIRE_CONFIG, jsonable, text_form
 from dokimos._core.keys import (
@@ -119,6 +120,8 @@ class ToolCall(_ArgumentsText):
         parsed = parse_object(arguments)
         if parsed is None:
             return cls(name, {}, result=result, metadata={**(metadata or {}), INVALID_ARGUMENTS: arguments})
+        if cls is ToolCall and result is None and type(name) is str and name and not name.isspace():
+            return _make_parsed_call(name, parsed, arguments, metadata or {})
         call = cls(name, parsed, result=result, metadata=metadata or {})
         object.__setattr__(call, "_text", arguments)
         return call
@@ -165,6 +168,29 @@ class ToolCall(_ArgumentsText):
     def arguments_as(self, target: type[T]) -> T | None:
         """Return the arguments as `target`. Raises `TypeConversionError`."""
         return convert(self.arguments, target, what=f"arguments of tool {self.name!r}")
+
+
+_UnfinishedCall: Final = open_class(ToolCall, tuple(member.name for member in fields(ToolCall)))
+
+
+def _make_parsed_call(
+    name: str, arguments: dict[str, Any], text: str, metadata: Mapping[str, Any]
+) -> ToolCall:
+    """Make a call of a valid name and of the map that its text holds, which becomes the call's own, fast.
+
+    The constructor takes three times as long: it sets each field through `object.__setattr__`, checks what is
+    known here, and copies the map, which nobody else has. That is a sixth of what comparing two trajectories
+    takes (`benchmarks/agent.py`).
+    """
+    call: Any = object.__new__(_UnfinishedCall)
+    call.name = name
+    call.arguments = arguments
+    call.result = None
+    call.metadata = metadata
+    call._text = text
+    call.__class__ = ToolCall
+    made: ToolCall = call
+    return made
 
 
 @dataclass(frozen=True, slots=True)

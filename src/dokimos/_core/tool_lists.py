@@ -13,6 +13,8 @@ def tool_calls_from(value: object, *, key: str) -> tuple[ToolCall, ...]:
     """Read a sequence of `ToolCall`s or maps. Raises `EvaluationError` naming `key` and the index."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise EvaluationError(f"{key!r} must be a list of tool calls, not {type(value).__name__}.")
+    if set(map(type, value)) == {ToolCall}:
+        return tuple(value)
     return tuple(
         [
             element if type(element) is ToolCall else _tool_call(element, f"{key}[{index}]")

@@ -169,10 +169,13 @@ class TestToldAlike:
         assert not other.has_same_arguments_text(call)
         assert call == other
 
-    def test_the_text_is_no_part_of_the_call(self):
-        call = ToolCall.of_text("a", '{"n": 1}', result="x")
+    @pytest.mark.parametrize("result", [None, "x"])
+    def test_the_text_is_no_part_of_the_call(self, result):
+        call = ToolCall.of_text("a", '{"n": 1}', result=result, metadata={"m": 1})
+        plain = ToolCall("a", {"n": 1}, result=result, metadata={"m": 1})
+        assert type(call) is ToolCall
         for same in (copy(call), deepcopy(call), pickle.loads(pickle.dumps(call))):
-            assert (same, repr(same)) == (call, repr(ToolCall("a", {"n": 1}, result="x")))
+            assert (same, repr(same)) == (plain, repr(plain))
         with pytest.raises(FrozenInstanceError):
             call.name = "b"
 

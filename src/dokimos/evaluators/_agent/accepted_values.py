@@ -64,8 +64,7 @@ def read_expected(call: ToolCall) -> ToolCall:
     Raises:
         EvaluationError: for a form that accepts nothing, or `optional` where nothing can be left out.
     """
-    # A search of the text first: hardly any data set uses the forms, and walking all arguments takes longer.
-    if not call.mentions(ONE_OF) or not _hold_form(call.arguments.values()):
+    if not _hold_form(call.arguments.values()):
         return call
     try:
         arguments = read_values(call.arguments)
