@@ -32,15 +32,24 @@ export const tracesRoute = createRoute({
   component: lazyPage(() => import("./pages/traces"), "TracesPage"),
 });
 
-const TRACE_STATES = ["span", "show", "search", "only", "kind", "make", "run", "item", "attribute"] as const;
+const TRACE_STATES = ["span", "show", "search", "only", "kind", "make", "run", "item", "attribute", "in", "among", "at"] as const;
 
-/** `run`, `item`: the item of a run from which the trace was opened. `span`: the one that is open. `show`: `talk` for the conversation, `graph` for who called whom. `only`: `failing` spans. `kind`: of the spans that are shown. `attribute`: the text by which those of a span are filtered. */
+/** `run`, `item`: the item of a run from which the trace was opened. `span`: the one that is open. `show`: `talk` for the conversation, `graph` for who called whom. `only`: `failing` spans. `kind`: of the spans that are shown. `attribute`: the text by which those of a span are filtered. `in`: where `search` looks. `among`: `all` spans are shown, not only those that are found. `at`: the span that is marked, one of those that are found. */
 export type TraceSearch = { readonly [name in (typeof TRACE_STATES)[number]]?: string };
+
+/** The states of a trace with the ids of spans in small letters, as the server has them. */
+function readTraceSearch(search: Record<string, unknown>): TraceSearch {
+  const texts = readTexts(search, TRACE_STATES);
+  const ids = (["span", "at", "make"] as const).flatMap((name) => (texts[name] === undefined ? [] : [[name, texts[name].toLowerCase()] as const]));
+  return { ...texts, ...Object.fromEntries(ids) };
+}
 
 export const traceRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces/$traceId",
-  validateSearch: (search: Record<string, unknown>): TraceSearch => readTexts(search, TRACE_STATES),
+  // Ids are written with small letters by the server, and with capital ones by some tools.
+  params: { parse: ({ traceId }) => ({ traceId: traceId.toLowerCase() }), stringify: ({ traceId }) => ({ traceId }) },
+  validateSearch: readTraceSearch,
   // Not awaited: the page shows what it waits for, and asks again for what failed.
   loader: ({ params }) => void queryClient.ensureQueryData(traceQuery(params.traceId)).catch(() => null),
   component: lazyPage(() => import("./pages/trace"), "TracePage"),

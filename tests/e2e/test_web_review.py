@@ -212,3 +212,60 @@ def test_the_way_from_a_failed_run_to_a_case_of_a_dataset_needs_no_mouse(visit, 
     (review,) = server.call("GET", f"/runs/{run}/items/{item['source']['itemResultId']}/reviews")[1]
     assert review["verdict"] == "INCORRECT"
     assert review["overriddenExpectedOutput"] == item["expectedOutputs"]
+
+
+def test_instructions_stand_above_the_item_and_stay_folded_until_they_change(visit, server, find_barriers):
+    push_run(server, "told")
+    path = "/projects/told/review-instructions"
+    text = f"# Tone\n\n- **polite** is correct\n- {HOSTILE}\n\n[more](javascript:alert)"
+    server.call("PUT", path, {"text": text})
+    page = visit("/review-queue?project=told&order=oldest")
+    told = page.get_by_role("region", name="Instructions for reviewers")
+    told.get_by_text("**polite** is correct").wait_for()
+    assert find_barriers(page) == []
+
+    told.get_by_role("button", name="Show formatted").click()
+    assert told.locator("strong").inner_text() == "polite"
+    assert told.locator("li").nth(1).inner_text() == '<img src=x onerror="window.pwned=1">⟨U+202E⟩reversed'
+    assert told.locator("a, img").count() == 0
+    assert find_barriers(page) == []
+    page.keyboard.press("j")
+    page.get_by_role("region", name="Item to review").get_by_text("question 1").wait_for()
+    assert told.locator("strong").inner_text() == "polite"
+
+    page.keyboard.press("i")
+    told.locator("strong").wait_for(state="detached")
+    page.reload()
+    button = told.get_by_role("button", name="Instructions of told")
+    button.wait_for()
+    assert button.get_attribute("aria-expanded") == "false"
+
+    server.call("PUT", path, {"text": "Something else counts now."})
+    page.reload()
+    told.get_by_text("Something else counts now.").wait_for()
+    told.get_by_text("changed since you folded them").wait_for()
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert find_barriers(page) == []
+
+
+def test_a_project_without_instructions_leads_to_where_they_are_written(visit, server):
+    push_run(server, "untold")
+    page = visit("/review-queue?project=untold&order=oldest")
+    page.get_by_role("link", name="Write some").click()
+    page.wait_for_url("**/projects/untold/settings**")
+    page.get_by_role("form", name="Instructions for reviewers").wait_for()
+
+
+def test_a_reply_in_markdown_is_formatted_when_asked_for(visit, server):
+    data = [Example.of("question", "yes")]
+    reply = "## Answer\n\n1. **first**\n2. `second`"
+    result = Experiment(data, lambda question: reply, [ExactMatch()], name="answers", quiet=True).run()
+    push_result(result, server_url=server.address, project_name="formatted")
+    page = visit("/review-queue?project=formatted&order=oldest")
+    card = page.get_by_role("region", name="Item to review")
+    card.locator("mark").get_by_text("## Answer").wait_for()
+    card.get_by_role("button", name="Show formatted").click()
+    assert card.locator(".prose ol li").all_inner_texts() == ["first", "second"]
+    assert card.get_by_role("heading", name="Answer", exact=True).count() == 0
+    card.get_by_role("button", name="Show as written").click()
+    card.locator("mark").get_by_text("## Answer").wait_for()

@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from tests.e2e.conftest import noting_page
+from tests.e2e.conftest import noting_page, visits
 from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
@@ -234,3 +234,41 @@ def test_the_first_key_closes_the_server_and_others_are_told_which_role_they_lac
         "Adding, changing and testing connections needs the role editor. Yours is viewer"
     ).wait_for()
     assert page.get_by_role("button", name="Add connection").count() == 0
+
+
+def test_two_who_write_instructions_for_reviewers_do_not_overwrite_each_other_unseen(
+    chromium, server, find_barriers
+):
+    add_project(server, "told")
+    path = "/projects/told/review-instructions"
+    with visits(chromium, server.address, "status of 412") as open_page:
+        page = open_page("/projects/told/settings")
+        form = page.get_by_role("form", name="Instructions for reviewers")
+        text = form.get_by_label("Text")
+        save = form.get_by_role("button", name="Save instructions")
+        text.fill("**mine**")
+        with page.expect_response(f"**{path}"):
+            save.click()
+        page.get_by_role("status").get_by_text("The instructions for reviewers are saved").wait_for()
+        assert save.is_disabled()
+
+        text.fill("mine, later")
+        server.call("PUT", path, {"text": "theirs"})
+        with page.expect_response(lambda answer: answer.status == 412):
+            save.click()
+        form.get_by_text("somebody else has changed it since you opened it").wait_for()
+        form.get_by_text("What they have saved", exact=True).click()
+        form.get_by_text("theirs", exact=True).wait_for()
+        assert text.input_value() == "mine, later"
+        assert find_barriers(page) == []
+        assert server.call("GET", path)[1]["text"] == "theirs"
+        with page.expect_response(f"**{path}"):
+            form.get_by_role("button", name="Save mine over it").click()
+        page.get_by_text("Save mine over it").wait_for(state="detached")
+        assert server.call("GET", path)[1]["text"] == "mine, later"
+
+        text.fill("x" * 20_003)
+        form.get_by_text("3 characters too many: 20,000 are allowed.").wait_for()
+        assert save.is_disabled()
+        form.get_by_role("button", name="Undo the changes").click()
+        assert text.input_value() == "mine, later"

@@ -18,6 +18,9 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 WIDE = 2_300
 """Spans of the large trace: more than the detail of a trace has."""
 
+FAR = (1_500, 2_200)
+"""Spans of it, not read with its detail, that have an attribute."""
+
 
 def small_trace(now):
     chunks = json.dumps([{"id": "orders.md#lookup", "content": "By its number.", "score": 0.71}])
@@ -52,7 +55,16 @@ def ids(server):
                        session__id=SESSION, gen_ai__usage__input_tokens=1200, gen_ai__usage__output_tokens=34,
                        gen_ai__usage__cost=0.0021)])  # fmt: skip
     children = [
-        span("c", place, max(1, place // 8), f"step {place}", now, now + place, *(["boom"] * (place == WIDE)))
+        span(
+            "c",
+            place,
+            max(1, place // 8),
+            f"step {place}",
+            now,
+            now + place,
+            *(["boom"] * (place == WIDE)),
+            **({"order__id": f"A-{place}{HOSTILE}"} if place in FAR else {}),
+        )
         for place in range(2, WIDE + 1)
     ]
     send(server, PROJECT, [span("c", 1, None, "many", now, now + 10**9), *children])
@@ -98,6 +110,7 @@ PAGES = (
     "/traces?project={project}&period=7d&filters=open",
     f"/traces/{'a' * 32}?span={1:016x}",
     f"/traces/{'a' * 32}?show=talk",
+    f"/traces/{'a' * 32}?search=order&among=all&at={3:016x}",
     "/sessions",
     "/sessions/{session}?project={project}",
     "/trace-eval-rules?project={project}&rule={rule}",
@@ -193,6 +206,68 @@ def test_a_trace_of_many_spans_is_read_whole_and_searched(visit):
 
     page.get_by_text(f"1 of {WIDE:,} spans").wait_for()
     page.get_by_role("button", name=f"✗ step {WIDE}").wait_for()
+
+
+def test_a_search_finds_attributes_of_all_spans_and_keys_lead_from_hit_to_hit(visit):
+    page = visit(f"/traces/{'c' * 32}?search=order.id&in=key")
+    page.get_by_text(f"2 of {WIDE:,} spans").wait_for()
+    rows = page.locator(".span-row:not(.dim)")
+    assert rows.count() == 2
+    page.get_by_label("Where to search").select_option("value")
+    page.get_by_text("No span is found").wait_for()
+    page.get_by_label("Search spans").fill("a-2200")
+    page.get_by_text(f"1 of {WIDE:,} spans").wait_for()
+    assert rows.locator(".found").inner_text().startswith("order.id: A-2200<img src=x")
+    assert "⟨U+202E⟩" in rows.locator(".found").get_attribute("title")
+
+    page.get_by_label("Where to search").select_option("anywhere")
+    page.get_by_label("Search spans").fill("ORDER.ID")
+    page.get_by_text(f"2 of {WIDE:,} spans").wait_for()
+    page.get_by_label("Search spans").press("Enter")
+    page.wait_for_url(f"**at={1_500:016x}**")
+    page.get_by_role("button", name="Among all spans").click()
+    page.locator("main h1").click()
+    page.keyboard.press("n")
+    page.wait_for_url(f"**at={2_200:016x}**")
+    page.locator(".span-row.on").get_by_role("button", name="step 2200").wait_for()
+    page.get_by_text(f"2 · 2 of {WIDE:,} spans").wait_for()
+    page.keyboard.press("n")
+    page.wait_for_url(f"**at={1_500:016x}**")
+    page.keyboard.press("N")
+    page.wait_for_url(f"**at={2_200:016x}**")
+    page.reload()
+    page.locator(".span-row.on").get_by_role("button", name="step 2200").wait_for()
+
+    page.locator(".span-row.on .open").focus()
+    page.keyboard.press("Enter")
+    drawer = page.locator(".drawer")
+    drawer.get_by_role("heading", name="step 2200").wait_for()
+    page.keyboard.press("n")
+    drawer.get_by_role("heading", name="step 1500").wait_for()
+    page.keyboard.press("n")
+    drawer.get_by_role("heading", name="step 2200").wait_for()
+    drawer.get_by_text("order.id").wait_for()
+
+
+def test_ids_in_capital_letters_lead_to_the_same_trace_and_span(visit):
+    page = visit(f"/traces/{'A' * 32}?span={2:016X}&at={3:016X}")
+    page.locator(".drawer").get_by_role("heading", name="get_order").wait_for()
+    page.get_by_text("4 spans").first.wait_for()
+
+
+def test_a_search_that_stops_half_way_says_so_and_goes_on(visit):
+    page = visit(f"/traces/{'a' * 32}")
+    page.route(
+        "**/span-matches?*", lambda route: route.fulfill(status=500, json={"message": "The disk is full."})
+    )
+    page.get_by_label("Search spans").fill("lookup")
+    problem = page.get_by_role("alert")
+    problem.get_by_text("The attributes could not be searched.").wait_for()
+    page.unroute("**/span-matches?*")
+    problem.get_by_role("button", name="Try again").click()
+    page.get_by_text("1 of 4 spans").wait_for()
+    page.get_by_role("button", name="search_help").wait_for()
+    page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
 
 
 def test_a_trace_becomes_an_item_of_a_dataset_and_gets_a_verdict(visit, server):

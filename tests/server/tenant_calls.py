@@ -111,6 +111,7 @@ def bodies_of(world, caller):
         "patch /api/v1/projects/{name}/settings": lambda: pick(
             [{"alertOn": "passRate"}, {"runRetentionDays": 0.0}, {"baselineBranches": [text]}]
         ),
+        "put /api/v1/projects/{name}/review-instructions": lambda: {"text": text},
         "post /api/v1/views": lambda: {
             "kind": pick(["runs", "items"]), "name": text, "query": {"search": text},
             "shared": pick([True, False]), "projectName": pick([None, *world.names]),

@@ -87,6 +87,24 @@ def test_a_table_has_a_row_for_each_item_and_no_cell_that_a_spreadsheet_runs(api
     assert json.loads(rows[10]["input"]) == {"a": 1, "b": 2}
 
 
+def test_labels_have_a_column_where_an_evaluator_gives_some(api):
+    run = api.post("/api/v1/projects/chat/runs", json={"experimentName": "labels"}).json()["runId"]
+    tone = {"name": "tone", "score": 1.0, "threshold": None, "success": True, "reason": None}
+    items = [
+        {**item(0, 1.0), "evalResults": [{**tone, "label": "=polite"}, *item(0, 1.0)["evalResults"]]},
+        {**item(1, 1.0), "evalResults": [tone]},
+    ]
+    assert api.post(f"/api/v1/runs/{run}/items", json={"items": items}).status_code == 201
+
+    text = export(api, run, format="csv").text
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+
+    assert [name for name in rows[0] if name.startswith(("tone", "exact"))] == [
+        "exact_score", "exact_pass", "exact_reason", "tone_score", "tone_pass", "tone_label", "tone_reason",
+    ]  # fmt: skip
+    assert [row["tone_label"] for row in rows] == ["'=polite", ""]
+
+
 def test_the_filters_of_the_list_of_items_choose_what_is_exported(api, run):
     assert ordinals(api, run, outcome="failed") == [0, 1, 2, 3, 4]
     assert ordinals(api, run, failedEvaluator="exact", search="number 3") == [3]

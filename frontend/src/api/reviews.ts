@@ -12,6 +12,7 @@ export type QueueItem = Schemas["QueueRowAnswer"];
 export type Review = Schemas["ReviewAnswer"];
 export type ReviewBody = Pick<Schemas["ReviewBody"], "verdict" | "overriddenExpectedOutput" | "note" | "labels">;
 export type Label = Schemas["LabelAnswer"];
+export type Instructions = Schemas["InstructionsAnswer"];
 export type Alignment = Schemas["AlignmentAnswer"];
 
 const PAGE = 50;
@@ -98,6 +99,19 @@ export const labelsQuery = (project: string) =>
     queryFn: ({ signal }) => get<Label[]>(`/projects/${encodeURIComponent(project)}/label-schemas`, {}, signal),
     staleTime: 300_000,
   });
+
+const instructionsPath = (project: string) => `/projects/${encodeURIComponent(project)}/review-instructions`;
+
+export const instructionsQuery = (project: string) =>
+  queryOptions({
+    queryKey: ["review-instructions", project],
+    queryFn: ({ signal }) => get<Instructions>(instructionsPath(project), {}, signal),
+    staleTime: 60_000,
+  });
+
+/** With `version`, only where nobody has changed them since. */
+export const saveInstructions = (project: string, text: string, version: string | null) =>
+  change<Instructions>("PUT", instructionsPath(project), { text }, {}, version);
 
 export const alignmentQuery = (run: string) =>
   queryOptions({

@@ -1357,6 +1357,22 @@ export interface components {
             expiresAt: string;
         };
         /**
+         * InstructionsAnswer
+         * @description What a project tells its reviewers.
+         */
+        InstructionsAnswer: {
+            /** Projectid */
+            projectId: string;
+            /** Projectname */
+            projectName: string;
+            /** Text */
+            text: string;
+            /** Version */
+            version: string;
+            /** Maxcharacters */
+            maxCharacters: number;
+        };
+        /**
          * IntervalAnswer
          * @description A range that holds the true value with 95 % confidence.
          */
@@ -2581,6 +2597,12 @@ export interface components {
             outcomes: string;
         };
         /**
+         * SearchPlace
+         * @description Where in spans is searched.
+         * @enum {string}
+         */
+        SearchPlace: "anywhere" | "name" | "key" | "value";
+        /**
          * ServerSettingsAnswer
          * @description How the server runs.
          */
@@ -2826,6 +2848,35 @@ export interface components {
         SpanListAnswer: {
             /** Content */
             content: components["schemas"]["SpanAnswer"][];
+            /** Nextafter */
+            nextAfter: string | null;
+        };
+        /**
+         * SpanMatchAnswer
+         * @description A span that a search has found, and where in it the first word is.
+         */
+        SpanMatchAnswer: {
+            /** Spanid */
+            spanId: string;
+            /**
+             * Place
+             * @enum {string}
+             */
+            place: "name" | "key" | "value" | "status";
+            /** Key */
+            key: string | null;
+            /** Excerpt */
+            excerpt: string;
+        };
+        /**
+         * SpanMatchesAnswer
+         * @description What a part of a search has found, by the starts of the spans.
+         */
+        SpanMatchesAnswer: {
+            /** Content */
+            content: components["schemas"]["SpanMatchAnswer"][];
+            /** Searchedcount */
+            searchedCount: number;
             /** Nextafter */
             nextAfter: string | null;
         };
@@ -4526,6 +4577,14 @@ export interface components {
         EditCommentBody: {
             /** Body */
             body: string;
+        };
+        /**
+         * InstructionsBody
+         * @description A text in Markdown; a blank one removes the instructions.
+         */
+        InstructionsBody: {
+            /** Text */
+            text: string;
         };
         /**
          * LabelBody

@@ -1,7 +1,7 @@
 /** What the pages of production ask the server for. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { type TracesSearch, TRACE_FILTERS } from "../trace-routes";
-import { isWaiting } from "../lib/spans";
+import { type SearchPlace, isWaiting } from "../lib/spans";
 import { type Query, get } from "./client";
 import type { components } from "./schema";
 
@@ -101,6 +101,19 @@ export const spansQuery = (trace: string) =>
     initialPageParam: null as string | null,
     getNextPageParam: (last, all) => (all.length * SPANS_PART >= MOST_SPANS ? null : last.nextAfter),
     staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export type SpanMatch = Schemas["SpanMatchAnswer"];
+
+/** The spans of a trace in which words occur, in parts, each of which reads some thousands of spans. */
+export const spanMatchesQuery = (trace: string, search: string, place: SearchPlace) =>
+  infiniteQueryOptions({
+    queryKey: ["span-matches", trace, search, place],
+    queryFn: ({ signal, pageParam }) =>
+      get<Schemas["SpanMatchesAnswer"]>(`/traces/${trace}/span-matches`, { search, in: place, after: pageParam }, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.nextAfter,
+    staleTime: 60_000,
   });
 
 export const spanQuery = (trace: string, span: string) =>

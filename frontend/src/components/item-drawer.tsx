@@ -12,6 +12,7 @@ import { compareWords } from "../lib/words";
 import { Failure, Loading, Sign, State, Text } from "./bits";
 import { Drawer } from "./drawer";
 import { ItemParts } from "./item-parts";
+import { Formattable } from "./markdown";
 import { NotSaved } from "./notices";
 import { PromoteForm } from "./promote-form";
 
@@ -123,22 +124,24 @@ function Answers({ item }: { item: Item }) {
     return (
       <>
         <h3>Got</h3>
-        {cameNothing ? <p className="muted">nothing came</p> : <Text>{got}</Text>}
+        {cameNothing ? <p className="muted">nothing came</p> : <Formattable text={got}><Text>{got}</Text></Formattable>}
         {expected !== "" && <h3>Expected</h3>}
-        {expected !== "" && <Text>{expected}</Text>}
+        {expected !== "" && <Formattable text={expected}><Text>{expected}</Text></Formattable>}
       </>
     );
   }
   return (
     <>
-      {([["Got", words[1], "got"], ["Expected", words[0], "want"]] as const).map(([title, pieces, mark]) => (
+      {([["Got", got, words[1], "got"], ["Expected", expected, words[0], "want"]] as const).map(([title, text, pieces, mark]) => (
         <div key={title}>
           <h3>{title}</h3>
-          <pre className="text" tabIndex={0} dir="auto">
-            {pieces.map((piece, index) =>
-              piece.differs ? <mark key={index} className={mark}>{shown(piece.text)}</mark> : shown(piece.text),
-            )}
-          </pre>
+          <Formattable text={text}>
+            <pre className="text" tabIndex={0} dir="auto">
+              {pieces.map((piece, index) =>
+                piece.differs ? <mark key={index} className={mark}>{shown(piece.text)}</mark> : shown(piece.text),
+              )}
+            </pre>
+          </Formattable>
         </div>
       ))}
     </>

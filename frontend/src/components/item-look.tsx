@@ -1,13 +1,12 @@
 /** Which parts the rows of the list of items have, and how high they are. */
-import { useState } from "react";
-import { HEIGHTS, type Look, PARTS, chooseLook, keepLook, readKept, sayParts, togglePart } from "../lib/item-columns";
+import { HEIGHTS, type Look, PARTS, chooseLook, keepLook, keptLook, sayParts, togglePart } from "../lib/item-columns";
+import { useStore } from "../lib/store";
 import type { RunSearch } from "../router";
 import { Menu } from "./menu";
 
 /** The look that the address asks for, else the one that this browser keeps. */
 export function useItemLook({ columns, rows }: RunSearch): Look {
-  // Read once: what is chosen later stands in the address.
-  const [kept] = useState(readKept);
+  const kept = useStore(keptLook);
   return chooseLook({ ...(columns !== undefined && { columns }), ...(rows !== undefined && { rows }) }, kept);
 }
 

@@ -2,6 +2,7 @@
 import { type ItemContent, chunksOf, conversationOf, toolCallsOf } from "../lib/items";
 import { shown } from "../lib/format";
 import { Text } from "./bits";
+import { Formattable } from "./markdown";
 
 export function ItemParts({ item }: { item: ItemContent }) {
   const messages = conversationOf(item);
@@ -14,7 +15,7 @@ export function ItemParts({ item }: { item: ItemContent }) {
           <h3>Conversation</h3>
           <ul className="talk">
             {messages.map((message, index) => (
-              <li key={index}><span className="label">{shown(message.who)}</span><Text>{message.text}</Text></li>
+              <li key={index}><span className="label">{shown(message.who)}</span><Formattable text={message.text}><Text>{message.text}</Text></Formattable></li>
             ))}
           </ul>
         </>

@@ -8,6 +8,7 @@ import { type Verdict, readable, sayVerdict } from "../lib/review";
 import { compareWords } from "../lib/words";
 import { Sign, Text, Time } from "./bits";
 import { ItemParts } from "./item-parts";
+import { Formattable } from "./markdown";
 
 export function ItemToReview({ item, place, total }: { item: QueueItem; place: number; total: number }) {
   return (
@@ -83,11 +84,11 @@ function Answers({ item }: { item: QueueItem }) {
     <div className="pair">
       <div>
         <h3>Output</h3>
-        {isEmpty ? <p className="muted">Nothing came: the application failed.</p> : words === null ? <Text>{got}</Text> : <Marked pieces={words[1]} mark="got" />}
+        {isEmpty ? <p className="muted">Nothing came: the application failed.</p> : <Formattable text={got}>{words === null ? <Text>{got}</Text> : <Marked pieces={words[1]} mark="got" />}</Formattable>}
       </div>
       <div>
         <h3>Expected</h3>
-        {expected === "" ? <p className="muted">Nothing is expected of it.</p> : words === null ? <Text>{expected}</Text> : <Marked pieces={words[0]} mark="want" />}
+        {expected === "" ? <p className="muted">Nothing is expected of it.</p> : <Formattable text={expected}>{words === null ? <Text>{expected}</Text> : <Marked pieces={words[0]} mark="want" />}</Formattable>}
       </div>
     </div>
   );

@@ -76,6 +76,7 @@ export const REVIEW_KEYS: readonly KeyLine[] = [
   ["c", "comment"],
   ["p", "promote to a dataset"],
   ["u", "undo the last verdict"],
+  ["i", "open, fold the instructions"],
 ];
 
 export function KeysLine() {

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { conversationQuery } from "../api/traces";
 import { shown, textOf } from "../lib/format";
 import { Failure, Loading, State, Text } from "./bits";
+import { Formattable } from "./markdown";
 
 export interface Said {
   readonly who: string;
@@ -49,7 +50,7 @@ export function Talk({ trace }: { trace: string }) {
             <span className="label">{shown(one.who)}</span>
             <div>
               {one.calls.map((call, place) => <p key={place} className="call"><b>{shown(call.name)}</b> {shown(call.arguments)}</p>)}
-              {(one.text !== "" || one.calls.length === 0) && <Text>{one.text}</Text>}
+              {(one.text !== "" || one.calls.length === 0) && <Formattable text={one.text}><Text>{one.text}</Text></Formattable>}
             </div>
           </li>
         ))}

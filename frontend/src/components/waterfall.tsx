@@ -1,10 +1,11 @@
 /** The spans of a trace on one time axis: rows of one height, of which only those in sight are in the page. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
-import type { EvalJob, SpanSummary } from "../api/traces";
+import type { EvalJob, SpanMatch, SpanSummary } from "../api/traces";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
-import { type KeyLine, useKeyHelp } from "../lib/keys";
-import { type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, outcomeOfJob } from "../lib/spans";
+import { type KeyLine, useKeyHelp, useKeys } from "../lib/keys";
+import { SEARCH_PLACES, type SearchPlace, type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, idsAbove, outcomeOfJob, stepToHit } from "../lib/spans";
+import type { SpanMatches } from "../lib/use-span-matches";
 import { SearchField, State } from "./bits";
 import { moveFocus } from "./trace-bits";
 
@@ -22,17 +23,43 @@ interface Props {
   readonly onOnlyFailing: () => void;
   readonly kind: string | undefined;
   readonly onKind: (kind: string | undefined) => void;
+  readonly place: SearchPlace;
+  readonly onPlace: (place: SearchPlace) => void;
+  /** What the server has found. */
+  readonly matches: SpanMatches;
+  /** Whether all spans are shown, rather than those that are chosen. */
+  readonly isWhole: boolean;
+  readonly onWhole: () => void;
+  /** The span that is marked, one of those that are found. */
+  readonly at: string | undefined;
+  readonly onAt: (span: string) => void;
   readonly onOpen: (span: string) => void;
 }
 
-const WATERFALL_KEYS: readonly KeyLine[] = [["j k", "next, previous span"], ["← →", "collapse, expand"], ["enter", "open the span"]];
+const PLACE_WORDS: Record<SearchPlace, string> = { anywhere: "Anywhere", name: "In names", key: "In attribute keys", value: "In attribute values" };
+const WATERFALL_KEYS: readonly KeyLine[] = [["j k", "next, previous span"], ["n N", "next, previous hit of the search"], ["← →", "collapse, expand"], ["enter", "open the span"]];
 
 export function Waterfall(props: Props) {
-  const { tree, search, onlyFailing, kind } = props;
+  const { tree, search, onlyFailing, kind, place, matches, isWhole, at } = props;
   const kinds = useMemo(() => countKindsOfSpans(tree), [tree]);
   const [collapsed, setCollapsed] = useState<ReadonlySet<string>>(new Set());
-  const chosen = useMemo(() => chooseRows(tree, { collapsed, search, onlyFailing, kind }), [tree, collapsed, search, onlyFailing, kind]);
+  const found = matches.bySpan;
   const isNarrowed = search !== "" || onlyFailing || kind !== undefined;
+  const chosen = useMemo(
+    () => chooseRows(tree, { collapsed, search, place, matches: new Set(found.keys()), isWhole: isWhole && isNarrowed, onlyFailing, kind }),
+    [tree, collapsed, search, place, found, isWhole, isNarrowed, onlyFailing, kind],
+  );
+  const hits = useMemo(() => new Set(chosen.hits), [chosen.hits]);
+  const number = at === undefined || !isNarrowed ? -1 : chosen.hits.indexOf(tree.places.get(at) ?? -1);
+  const jump = (step: 1 | -1) => {
+    const next = isNarrowed ? stepToHit(chosen.hits, at === undefined ? undefined : tree.places.get(at), step) : null;
+    const row = next === null ? undefined : tree.rows[next];
+    if (next === null || row === undefined) return;
+    const above = new Set(idsAbove(tree, next));
+    if ([...collapsed].some((id) => above.has(id))) setCollapsed(new Set([...collapsed].filter((id) => !above.has(id))));
+    props.onAt(row.span.spanId);
+  };
+  useKeys({ n: () => jump(1), N: () => jump(-1) });
   const fold = (row: SpanRow) => {
     const next = new Set(collapsed);
     if (!next.delete(row.span.spanId)) next.add(row.span.spanId);
@@ -42,7 +69,19 @@ export function Waterfall(props: Props) {
   return (
     <>
       <div className="bar">
-        <SearchField label="Search spans" placeholder="Search in spans" text={search} onSearch={props.onSearch} />
+        <span
+          className="span-search"
+          onKeyDown={(event) => {
+            if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
+            event.preventDefault();
+            jump(event.shiftKey ? -1 : 1);
+          }}
+        >
+          <SearchField label="Search spans" placeholder="Names, attributes, texts" text={search} onSearch={props.onSearch} />
+          <select className="field" aria-label="Where to search" value={place} onChange={(event) => props.onPlace(event.target.value as SearchPlace)}>
+            {SEARCH_PLACES.map((one) => <option key={one} value={one}>{PLACE_WORDS[one]}</option>)}
+          </select>
+        </span>
         <button type="button" className="chip" aria-pressed={onlyFailing} onClick={props.onOnlyFailing}>
           <span className="fail">✗ Failing</span> <b>{count(tree.failedCount)}</b>
         </button>
@@ -54,12 +93,29 @@ export function Waterfall(props: Props) {
           </select>
         )}
         <button type="button" className="chip" onClick={foldAll}>{collapsed.size > 0 ? "Expand all" : "Collapse all"}</button>
-        <span className="label" role="status">{isNarrowed ? `${count(chosen.found)} of ${plural(tree.rows.length, "span")}` : plural(tree.rows.length, "span")}</span>
+        {isNarrowed && <button type="button" className="chip" aria-pressed={isWhole} onClick={props.onWhole}>Among all spans</button>}
+        {isNarrowed && chosen.hits.length > 0 && (
+          <span className="hit-steps">
+            <button type="button" className="btn" aria-label="Previous hit" onClick={() => jump(-1)}>↑<kbd>N</kbd></button>
+            <button type="button" className="btn" aria-label="Next hit" onClick={() => jump(1)}>↓<kbd>n</kbd></button>
+          </span>
+        )}
+        <span className="label" role="status">
+          {isNarrowed ? `${number >= 0 ? `${count(number + 1)} · ` : ""}${count(chosen.hits.length)} of ${plural(tree.rows.length, "span")}` : plural(tree.rows.length, "span")}
+          {matches.isSearching && ", searching the attributes …"}
+        </span>
       </div>
+      {matches.error !== null && (
+        <p className="callout warn split" role="alert">
+          <span><b>! The attributes could not be searched{matches.searched > 0 && ` to the end: ${plural(matches.searched, "span")} were`}.</b> {shown(matches.error.message)}</span>
+          <button type="button" className="btn" onClick={matches.again}>Try again</button>
+        </p>
+      )}
       <div className="panel water">
         {chosen.shown.length === 0
-          ? <State title="No span is found"><p>{onlyFailing ? "No span of this trace fails." : "Another search or kind may find some."}</p></State>
-          : <Rows {...props} shown={chosen.shown} collapsed={collapsed} onFold={fold} />}
+          ? matches.isSearching ? <State title="Searching the attributes …"><p>No name and no text has it so far.</p></State>
+            : <State title="No span is found"><p>{onlyFailing ? "No span of this trace fails." : "Another search or kind may find some."}</p></State>
+          : <Rows {...props} shown={chosen.shown} hits={isNarrowed ? hits : null} collapsed={collapsed} onFold={fold} />}
       </div>
     </>
   );
@@ -67,18 +123,27 @@ export function Waterfall(props: Props) {
 
 interface RowsProps extends Props {
   readonly shown: readonly number[];
+  /** The places of what is chosen; null where nothing narrows the spans. */
+  readonly hits: ReadonlySet<number> | null;
   readonly collapsed: ReadonlySet<string>;
   readonly onFold: (row: SpanRow) => void;
 }
 
-function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold, search, onlyFailing, kind }: RowsProps) {
+function Rows({ tree, results, shown: places, hits, collapsed, current, onOpen, onFold, matches, at }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const isNarrow = useNarrow();
   const height = isNarrow ? NARROW_ROW : WIDE_ROW;
   const list = useVirtualizer({ count: places.length, getScrollElement: () => box.current, estimateSize: () => height, overscan: 12 });
   useEffect(() => list.measure(), [height, list]);
   const length = tree.length || 1;
-  const isNarrowed = search !== "" || onlyFailing || kind !== undefined;
+  const place = at === undefined ? -1 : places.indexOf(tree.places.get(at) ?? -1);
+  // Where the marked span comes to stand, not each time that rows come above it.
+  const [seen, setSeen] = useState<string | undefined>(undefined);
+  useEffect(() => {
+    if (place < 0 || seen === at) return;
+    setSeen(at);
+    list.scrollToIndex(place, { align: "center" });
+  }, [place, at, seen, list]);
   const hasUsage = useMemo(() => tree.rows.some(({ span }) => usage(span) !== ""), [tree]);
   useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
@@ -105,16 +170,18 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
       <div className="rows water-rows" ref={box} onKeyDown={keys}>
         <div style={{ height: list.getTotalSize() }}>
           {list.getVirtualItems().map((item) => {
-            const row = tree.rows[places[item.index] ?? 0];
+            const ordinal = places[item.index] ?? 0;
+            const row = tree.rows[ordinal];
             if (row === undefined) return null;
             const { span } = row;
             const isFolded = collapsed.has(span.spanId);
-            const isContext = isNarrowed && ((onlyFailing && !row.failed) || (kind !== undefined && span.role !== kind));
+            const isContext = hits !== null && !hits.has(ordinal);
+            const match = isContext ? undefined : matches.bySpan.get(span.spanId);
             const style = row.failed ? "fail" : row.depth === 0 ? "first" : "";
             return (
               <div
                 key={span.spanId}
-                className={`row span-row${hasUsage ? " has-usage" : ""}${current === span.spanId ? " on" : ""}${isContext ? " dim" : ""}`}
+                className={`row span-row${hasUsage ? " has-usage" : ""}${current === span.spanId || (hits !== null && at === span.spanId) ? " on" : ""}${isContext ? " dim" : ""}`}
                 style={{ transform: `translateY(${item.start}px)` }}
               >
                 <span className="span-name" style={{ paddingLeft: Math.min(row.depth, MOST_INDENT) * (isNarrow ? 8 : 14) }}>
@@ -133,6 +200,7 @@ function Rows({ tree, results, shown: places, collapsed, current, onOpen, onFold
                   <button type="button" data-index={item.index} className={`open${row.failed ? " fail" : ""}${row.depth === 0 ? " first" : ""}`} onClick={() => onOpen(span.spanId)}>
                     {row.failed && "✗ "}{shown(cut(span.name, 120))}{isFolded && ` +${count(row.below)}`}
                   </button>
+                  {match !== undefined && match.place !== "name" && <Found match={match} />}
                   <Marks jobs={results.get(span.spanId)} />
                   {row.isOrphan && <span className="tag" title="The span above this one was not sent">parent missing</span>}
                 </span>
@@ -164,6 +232,12 @@ function usage({ tokensIn, tokensOut, costUsd }: SpanSummary): string {
 
 function describeUsage({ tokensIn, tokensOut }: SpanSummary): string | undefined {
   return tokensIn === null && tokensOut === null ? undefined : `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out`;
+}
+
+/** Where in a span the words are that are looked for, if not in its name. */
+function Found({ match }: { match: SpanMatch }) {
+  const text = match.place === "key" || match.key === null ? match.excerpt : `${match.key}: ${match.excerpt}`;
+  return <span className="label found" dir="auto" title={shown(text)}>{shown(cut(text, 80))}</span>;
 }
 
 const MOST_MARKS = 3;

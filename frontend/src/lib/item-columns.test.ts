@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chooseLook, heightOf, readParts, togglePart } from "./item-columns";
+import { chooseLook, heightOf, keepLook, keptLook, readParts, togglePart } from "./item-columns";
 
 test("the address comes before what the browser keeps, and what is unknown is not understood", () => {
   expect(chooseLook({}, {})).toEqual({ parts: ["got", "want", "scores", "latency"], height: "usual" });
@@ -18,4 +18,13 @@ test("a row is as high as what it shows", () => {
 test("parts are kept in their order", () => {
   expect(togglePart(["scores"], "got")).toEqual(["got", "scores"]);
   expect(togglePart(["got", "scores"], "got")).toEqual(["scores"]);
+});
+
+test("what is chosen holds at once wherever the address says nothing of it", () => {
+  const heard: unknown[] = [];
+  const leave = keptLook.follow(() => heard.push(keptLook.get()));
+  keepLook({ parts: ["cost"], height: "low" });
+  leave();
+  expect(heard).toEqual([{ parts: ["cost"], height: "low" }]);
+  expect(chooseLook({}, keptLook.get())).toEqual({ parts: ["cost"], height: "low" });
 });

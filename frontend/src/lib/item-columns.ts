@@ -1,5 +1,6 @@
 /** What the rows of the list of items show, and how high they are: in the address, else as this browser keeps it. */
 import { nameHere } from "./root";
+import { makeStore } from "./store";
 
 export const PARTS = [
   { name: "got", title: "Output" },
@@ -57,6 +58,9 @@ export function heightOf({ parts, height }: Look): number {
 
 const KEY = nameHere("dokimos-item-rows");
 
+/** What this browser keeps by now; a list whose address says nothing of it follows what is chosen in another one. */
+export const keptLook = makeStore<Partial<Look>>(readKept());
+
 export function readKept(): Partial<Look> {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? "{}");
@@ -70,6 +74,7 @@ export function readKept(): Partial<Look> {
 }
 
 export function keepLook({ parts, height }: Look): void {
+  keptLook.set({ parts, height });
   try {
     localStorage.setItem(KEY, JSON.stringify({ parts: sayParts(parts), height }));
   } catch {

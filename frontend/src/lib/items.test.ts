@@ -51,6 +51,7 @@ test("an item names its trace under either name, and nothing else is taken for o
   const [traceId, spanId] = ["4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"];
   expect(traceOf({ metadata: { traceId, spanId } })).toEqual({ traceId, spanId });
   expect(traceOf({ metadata: { source: { traceId, spanId: "../x" } } })).toEqual({ traceId, spanId: null });
+  expect(traceOf({ metadata: { traceId: traceId.toUpperCase(), spanId: spanId.toUpperCase() } })).toEqual({ traceId, spanId });
   expect(traceOf({ metadata: { traceId: "javascript:alert(1)" } })).toBeNull();
   expect(traceOf({ metadata: null })).toBeNull();
   expect([readPlace("3.1"), readPlace("3"), readPlace("x")]).toEqual([{ ordinal: 3, repetition: 1 }, { ordinal: 3, repetition: 0 }, null]);

@@ -33,7 +33,8 @@ export function traceOf(item: Pick<Item, "metadata">): TracePlace | null {
   for (const place of [item.metadata ?? {}, record(item.metadata?.["source"])]) {
     const { traceId, spanId } = place;
     if (typeof traceId !== "string" || !/^[\da-f]{32}$/i.test(traceId)) continue;
-    return { traceId, spanId: typeof spanId === "string" && /^[\da-f]{16}$/i.test(spanId) ? spanId : null };
+    // The server has ids in small letters, and so has the page that they lead to.
+    return { traceId: traceId.toLowerCase(), spanId: typeof spanId === "string" && /^[\da-f]{16}$/i.test(spanId) ? spanId.toLowerCase() : null };
   }
   return null;
 }

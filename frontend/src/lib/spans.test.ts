@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readMessages } from "../components/talk";
 import { readTexts } from "../trace-routes";
 import { type EvalJob, type SpanSummary, startOf } from "../api/traces";
-import { buildTree, chooseRows, countKindsOfSpans, filterAttributes, isWaiting, outcomeOfJob, retrievedChunks } from "./spans";
+import { buildTree, chooseRows, countKindsOfSpans, filterAttributes, idsAbove, isWaiting, outcomeOfJob, retrievedChunks, stepToHit } from "./spans";
 
 const START = 1_795_385_321_930_417_205n;
 
@@ -55,8 +55,24 @@ describe("chooseRows", () => {
     const chosen = chooseRows(tree, { ...all, search: "orders get" });
 
     expect(names(tree, chosen.shown)).toEqual(["root", "tool", "http"]);
-    expect(chosen.found).toBe(1);
+    expect(names(tree, chosen.hits)).toEqual(["http"]);
     expect(names(tree, chooseRows(tree, { ...all, onlyFailing: true }).shown)).toEqual(["root", "tool"]);
+  });
+
+  it("finds what the server has found in attributes, and looks only where it is asked to", () => {
+    const matches = new Set(["model"]);
+    expect(names(tree, chooseRows(tree, { ...all, search: "orders", matches }).hits)).toEqual(["http", "model"]);
+    expect(names(tree, chooseRows(tree, { ...all, search: "orders", place: "value", matches }).hits)).toEqual(["model"]);
+    expect(names(tree, chooseRows(tree, { ...all, search: "TOOL", place: "name" }).hits)).toEqual(["tool"]);
+    expect(names(tree, chooseRows(tree, { ...all, search: "orders", place: "name" }).hits)).toEqual([]);
+    expect(names(tree, chooseRows(tree, { ...all, search: "orders", onlyFailing: true, matches }).hits)).toEqual([]);
+  });
+
+  it("shows all spans around what is found, and knows what is found below a collapsed one", () => {
+    const chosen = chooseRows(tree, { ...all, search: "orders", isWhole: true, collapsed: new Set(["tool"]) });
+    expect(names(tree, chosen.shown)).toEqual(["root", "tool", "model"]);
+    expect(names(tree, chosen.hits)).toEqual(["http"]);
+    expect(idsAbove(tree, chosen.hits[0] ?? 0)).toEqual(["tool", "root"]);
   });
 
   it("shows the spans of one kind below what they belong to", () => {
@@ -64,6 +80,15 @@ describe("chooseRows", () => {
 
     expect(names(kinds, chooseRows(kinds, { ...all, kind: "llm" }).shown)).toEqual(["root", "ask"]);
     expect(countKindsOfSpans(kinds)).toEqual([["llm", 1], ["step", 1], ["tool", 1]]);
+  });
+});
+
+describe("stepToHit", () => {
+  it("goes on from a hit, from between hits, and around the ends", () => {
+    const hits = [2, 5, 9];
+    expect([undefined, 2, 3, 9, 12].map((place) => stepToHit(hits, place, 1))).toEqual([2, 5, 5, 2, 2]);
+    expect([undefined, 2, 3, 9, 12].map((place) => stepToHit(hits, place, -1))).toEqual([9, 9, 2, 5, 9]);
+    expect(stepToHit([], 3, 1)).toBeNull();
   });
 });
 

@@ -84,37 +84,65 @@ export function buildTree(spans: readonly SpanSummary[], failedSpans: ReadonlySe
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+export const SEARCH_PLACES = ["anywhere", "name", "key", "value"] as const;
+/** Where in spans is searched: anywhere, in their names, or in the keys or the values of their attributes. */
+export type SearchPlace = (typeof SEARCH_PLACES)[number];
+
 interface Choice {
   readonly collapsed: ReadonlySet<string>;
   readonly search: string;
+  readonly place?: SearchPlace;
+  /** The spans that the server has found by now; what the page has of a span does not include its attributes. */
+  readonly matches?: ReadonlySet<string>;
+  /** Whether the spans that are not chosen are shown all the same. */
+  readonly isWhole?: boolean;
   readonly onlyFailing: boolean;
   /** The kind of the spans that are wanted, such as `llm`; all where there is none. */
   readonly kind?: string | undefined;
 }
 
-/** The places of the rows that are shown: what is chosen with all that is above it, without what is collapsed. */
-export function chooseRows(tree: SpanTree, { collapsed, search, onlyFailing, kind }: Choice): { shown: number[]; found: number } {
+interface ChosenRows {
+  /** The places of the rows that are shown: what is chosen with all that is above it, without what is collapsed. */
+  readonly shown: readonly number[];
+  /** The places of what is chosen, collapsed or not; all where nothing narrows them. */
+  readonly hits: readonly number[];
+}
+
+export function chooseRows(tree: SpanTree, { collapsed, search, place: where = "anywhere", matches, isWhole = false, onlyFailing, kind }: Choice): ChosenRows {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const { rows } = tree;
   const kept = new Uint8Array(rows.length);
-  let found = rows.length;
-  if (words.length === 0 && !onlyFailing && kind === undefined) kept.fill(1);
-  else {
-    found = 0;
-    for (let place = 0; place < rows.length; place += 1) {
-      const row = rows[place] as SpanRow;
-      if ((onlyFailing && !row.failed) || (kind !== undefined && row.span.role !== kind) || !hasWords(row.span, words)) continue;
-      found += 1;
-      for (let at: number | null = place; at !== null && kept[at] === 0; at = (rows[at] as SpanRow).parent) kept[at] = 1;
-    }
+  const hits: number[] = [];
+  for (let place = 0; place < rows.length; place += 1) {
+    const row = rows[place] as SpanRow;
+    if ((onlyFailing && !row.failed) || (kind !== undefined && row.span.role !== kind)) continue;
+    if (!hasWords(row.span, words, where) && matches?.has(row.span.spanId) !== true) continue;
+    hits.push(place);
+    for (let at: number | null = place; at !== null && kept[at] === 0; at = (rows[at] as SpanRow).parent) kept[at] = 1;
   }
+  if (isWhole) kept.fill(1);
   const shown: number[] = [];
   for (let place = 0; place < rows.length; place += 1) {
     const row = rows[place] as SpanRow;
     if (kept[place] === 1) shown.push(place);
     if (collapsed.has(row.span.spanId)) place += row.below;
   }
-  return { shown, found };
+  return { shown, hits };
+}
+
+/** The next of the hits behind a place, or the one before it; from the last one on to the first. Null where there is none. */
+export function stepToHit(hits: readonly number[], place: number | undefined, step: 1 | -1): number | null {
+  const behind = place === undefined ? 0 : hits.findIndex((one) => one >= place);
+  const at = behind < 0 ? hits.length : behind;
+  const next = step < 0 ? at - 1 : place !== undefined && hits[at] === place ? at + 1 : at;
+  return hits[(next + hits.length) % hits.length] ?? null;
+}
+
+/** The ids of the spans above one, which are not to be collapsed where it is to be seen. */
+export function idsAbove(tree: SpanTree, place: number): string[] {
+  const ids: string[] = [];
+  for (let at = tree.rows[place]?.parent ?? null; at !== null; at = tree.rows[at]?.parent ?? null) ids.push(tree.rows[at]?.span.spanId ?? "");
+  return ids;
 }
 
 /** How many spans there are of each kind, the most frequent first. */
@@ -127,8 +155,13 @@ export function countKindsOfSpans(tree: SpanTree): (readonly [kind: string, span
 // Kept, since each key that is typed asks all spans again.
 const TEXTS = new WeakMap<SpanSummary, string>();
 
-function hasWords(span: SpanSummary, words: readonly string[]): boolean {
+/** Whether a span has all words in what the page has of it. */
+function hasWords(span: SpanSummary, words: readonly string[], place: SearchPlace): boolean {
   if (words.length === 0) return true;
+  if (place !== "anywhere") {
+    const name = place === "name" ? span.name.toLowerCase() : "";
+    return words.every((word) => name.includes(word));
+  }
   let text = TEXTS.get(span);
   if (text === undefined) {
     text = [span.name, span.role, span.model, span.spanId, span.inputText, span.outputText, span.error].join("\n").toLowerCase();

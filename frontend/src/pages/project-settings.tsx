@@ -4,6 +4,7 @@ import { Link, getRouteApi } from "@tanstack/react-router";
 import { sessionQuery } from "../api/session";
 import { hasRole, projectSettingsQuery } from "../api/settings";
 import { Failure, Loading } from "../components/bits";
+import { InstructionsForm } from "../components/instructions-form";
 import { Members } from "../components/members";
 import { ProjectSettingsForm } from "../components/project-settings-form";
 import { RoleNeeded } from "../components/settings-bits";
@@ -36,6 +37,7 @@ export function ProjectSettingsPage() {
           <>
             {!mayChange && <RoleNeeded session={session.data} role="editor" what="Changing them" />}
             <ProjectSettingsForm key={name} settings={settings.data} mayChange={mayChange} />
+            <InstructionsForm project={name} mayChange={mayChange} />
             <Members project={name} mayManage={hasRole(session.data, "ADMIN", name)} session={session.data} />
           </>
         )}

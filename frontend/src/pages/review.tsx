@@ -8,6 +8,7 @@ import { Failure, Loading, State } from "../components/bits";
 import { PromoteForm } from "../components/promote-form";
 import { ReviewClaims } from "../components/review-claims";
 import { ReviewFilters } from "../components/review-filters";
+import { ReviewInstructions } from "../components/review-instructions";
 import { ReviewForm } from "../components/review-form";
 import { Agreement, ItemToReview, OtherReviews } from "../components/review-item";
 import { ReviewProgress } from "../components/review-progress";
@@ -92,17 +93,20 @@ export function ReviewPage() {
           <Progress decisions={decisions} left={left} />
           <section className="review">
             <QueueList items={items} current={current.itemId} verdictOf={verdictOf} total={total} onShow={(id) => change({ item: id })} />
-            <Reviewing
-              key={current.itemId}
-              item={current}
-              items={items}
-              ids={ids}
-              total={total}
-              decisions={decisions}
-              verdictOf={verdictOf}
-              onShow={(id) => change({ item: id })}
-              onAgain={() => void lookAgain()}
-            />
+            <div>
+              <ReviewInstructions key={current.projectName} project={current.projectName} />
+              <Reviewing
+                key={current.itemId}
+                item={current}
+                items={items}
+                ids={ids}
+                total={total}
+                decisions={decisions}
+                verdictOf={verdictOf}
+                onShow={(id) => change({ item: id })}
+                onAgain={() => void lookAgain()}
+              />
+            </div>
           </section>
         </>
       )}

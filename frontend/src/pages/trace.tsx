@@ -15,7 +15,8 @@ import { TraceItems } from "../components/trace-items";
 import { Waterfall } from "../components/waterfall";
 import { buildGraph } from "../lib/agent-graph";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
-import { buildTree, bySpan, isWaiting, outcomeOfJob } from "../lib/spans";
+import { SEARCH_PLACES, buildTree, bySpan, isWaiting, outcomeOfJob } from "../lib/spans";
+import { useSpanMatches } from "../lib/use-span-matches";
 import type { TraceSearch } from "../trace-routes";
 
 const route = getRouteApi("/traces/$traceId");
@@ -49,6 +50,8 @@ function Body({ trace }: { trace: TraceDetails }) {
     const next = tree.rows[(place ?? 0) + by];
     if (next !== undefined) change({ span: next.span.spanId });
   };
+  const place = SEARCH_PLACES.find((one) => one === search.in) ?? "anywhere";
+  const matches = useSpanMatches(trace.id, search.search ?? "", place);
   const making = search.make;
   const graph = useMemo(() => buildGraph(tree), [tree]);
   const hasGraph = graph.nodes.length > 1;
@@ -78,7 +81,7 @@ function Body({ trace }: { trace: TraceDetails }) {
           </span>
         </div>
         {show === "talk" && <div className="panel pad"><Talk trace={trace.id} /></div>}
-        {show === "graph" && <AgentGraph graph={graph} onShow={(kind, name) => change({ show: undefined, kind, search: name }, false)} />}
+        {show === "graph" && <AgentGraph graph={graph} onShow={(kind, name) => change({ show: undefined, kind, search: name, in: "name", at: undefined }, false)} />}
         {show === "waterfall" && (
           <Waterfall
             tree={tree}
@@ -88,7 +91,14 @@ function Body({ trace }: { trace: TraceDetails }) {
             kind={search.kind}
             onKind={(kind) => change({ kind })}
             current={search.span}
-            onSearch={(text) => change({ search: text })}
+            onSearch={(text) => change({ search: text, at: undefined })}
+            place={place}
+            onPlace={(next) => change({ in: next === "anywhere" ? undefined : next, at: undefined })}
+            matches={matches}
+            isWhole={search.among === "all"}
+            onWhole={() => change({ among: search.among === "all" ? undefined : "all" })}
+            at={search.at}
+            onAt={(at) => change({ at, ...(search.span === undefined ? {} : { span: at }) })}
             onOnlyFailing={() => change({ only: search.only === "failing" ? undefined : "failing" })}
             onOpen={(span) => change({ span }, search.span !== undefined)}
           />

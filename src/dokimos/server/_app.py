@@ -53,6 +53,7 @@ from dokimos.server._api.reviews import (
     alignment_routes,
     annotation_routes,
     comment_routes,
+    instruction_routes,
     label_routes,
     review_routes,
 )
@@ -114,6 +115,7 @@ _ROUTERS: Final = (
     alignment_routes.ROUTER,
     review_routes.ROUTER,
     label_routes.ROUTER,
+    instruction_routes.ROUTER,
     dataset_routes.ROUTER,
     dataset_version_routes.ROUTER,
     gate_routes.ROUTER,

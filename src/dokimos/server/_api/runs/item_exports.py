@@ -96,9 +96,9 @@ async def export_items(
         NotFoundError: The caller sees no such run.
     """
 
-    def read_evaluators(connection: Connection) -> list[str]:
+    def read_evaluators(connection: Connection) -> dict[str, bool]:
         find_described_run(connection, caller, run_id)
-        return list_evaluators(connection, run_id) if format == "csv" else []
+        return list_evaluators(connection, run_id) if format == "csv" else {}
 
     evaluators = await database.read(read_evaluators, Lane.WORK)
     batches = _read_batches(database, caller, run_id, chosen, metadata)
@@ -167,16 +167,21 @@ def _join_items(batch: _Batch, separator: str) -> bytes:
     return separator.join(lines).encode()
 
 
-async def _write_csv(batches: _Batches, evaluators: Sequence[str]) -> AsyncIterator[bytes]:
+async def _write_csv(batches: _Batches, evaluators: Mapping[str, bool]) -> AsyncIterator[bytes]:
     used = set(_COLUMNS)
-    columns = [name_column(name, used) for name in evaluators]
-    scores = [f"{column}_{part}" for column in columns for part in ("score", "pass", "reason")]
+    columns = {name_column(name, used): labelled for name, labelled in evaluators.items()}
+    scores = [f"{column}_{part}" for column, labelled in columns.items() for part in _parts(labelled)]
     yield _join_records([list(map(escape_formula, [*_COLUMNS, *scores, "verdict", "note"]))])
     async for batch in batches:
         yield await asyncio.to_thread(_records_of, batch, evaluators)
 
 
-def _records_of(batch: _Batch, evaluators: Sequence[str]) -> bytes:
+def _parts(labelled: bool) -> Sequence[str]:
+    """What a row has of each score: as in the CSV of a result, a label only of evaluators that give some."""
+    return ("score", "pass", "label", "reason") if labelled else ("score", "pass", "reason")
+
+
+def _records_of(batch: _Batch, evaluators: Mapping[str, bool]) -> bytes:
     return _join_records(_cells(item, batch, evaluators) for item in batch.page.items)
 
 
@@ -187,7 +192,7 @@ def _join_records(records: Iterable[Sequence[str]]) -> bytes:
     return text.getvalue().encode(errors="backslashreplace")
 
 
-def _cells(item: Row[Any], batch: _Batch, evaluators: Sequence[str]) -> list[str]:
+def _cells(item: Row[Any], batch: _Batch, evaluators: Mapping[str, bool]) -> list[str]:
     success = item.passed if item.judged else None
     cells: list[object] = [
         item.ordinal,
@@ -206,8 +211,9 @@ def _cells(item: Row[Any], batch: _Batch, evaluators: Sequence[str]) -> list[str
         item.metadata and text_form(json.loads(item.metadata)),
     ]
     scores = {row.evaluator: row for row in batch.page.evaluations.get(item.id, ())}
-    for evaluator in evaluators:
-        cells += _score_cells(scores.get(evaluator))
+    for evaluator, labelled in evaluators.items():
+        values = _score_values(scores.get(evaluator))
+        cells += [values.get(part) for part in _parts(labelled)]
     annotation = batch.annotations.get(item.id)
     cells += (
         [None, None] if annotation is None else [annotation.verdict, json.loads(annotation.note or "null")]
@@ -215,10 +221,15 @@ def _cells(item: Row[Any], batch: _Batch, evaluators: Sequence[str]) -> list[str
     return [escape_formula(_cell(cell)) for cell in cells]
 
 
-def _score_cells(row: Row[Any] | None) -> list[object]:
+def _score_values(row: Row[Any] | None) -> dict[str, object]:
     if row is None:
-        return [None, None, None]
-    return [row.score, None if row.judged is False else bool(row.success), json.loads(row.reason or "null")]
+        return {}
+    return {
+        "score": row.score,
+        "pass": None if row.judged is False else bool(row.success),
+        "label": json.loads(row.label or "null"),
+        "reason": json.loads(row.reason or "null"),
+    }
 
 
 def _render_map(stored: str | None, key: str) -> str | None:

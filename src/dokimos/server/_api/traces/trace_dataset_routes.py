@@ -15,7 +15,7 @@ from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import StrictBody, describe_body, json_body
 from dokimos.server._api.http.parameters import PathName, Store
 from dokimos.server._api.traces.trace_parameters import TraceStore
-from dokimos.server._services.traces.new_spans import clean
+from dokimos.server._services.traces.new_spans import canonical_id
 from dokimos.server._services.traces.trace_promotion import PromotedTrace, promote_traces
 
 ROUTER: Final = APIRouter(prefix="/api/v1/datasets", tags=["Datasets"])
@@ -61,7 +61,7 @@ async def add_version_from_traces(
     promoted = [
         PromotedTrace(
             trace=each.trace_id,
-            span_id=None if each.span_id is None else clean(each.span_id),
+            span_id=None if each.span_id is None else canonical_id(each.span_id),
             expected=each.expected_outputs,
         )
         for each in body.items

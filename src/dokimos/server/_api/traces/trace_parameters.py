@@ -15,7 +15,7 @@ from dokimos.server._db.database import Database
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.attribute_hashes import MAX_HASHED_LENGTH
-from dokimos.server._services.traces.new_spans import MAX_ID, clean
+from dokimos.server._services.traces.new_spans import MAX_ID, canonical_id, clean
 from dokimos.server._services.traces.trace_filter import BY_START, TRACE_ORDERS, TraceFilter, TraceStatus
 from dokimos.server._services.traces.trace_scores import ScoreFilter, ScoreResult
 from dokimos.server._services.traces.trace_texts import split_words
@@ -72,7 +72,7 @@ async def _read_named(
     attribute: Annotated[list[str] | None, Query(description=_ATTRIBUTE)] = None,
 ) -> TraceFilter:
     return TraceFilter(
-        trace_id=_clean(trace_id),
+        trace_id=None if trace_id is None else canonical_id(trace_id),
         session_id=_clean(session_id),
         user_id=_clean(user_id),
         model=_clean(model),

@@ -21,7 +21,7 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._services.reviews.annotations import visible_annotations
 from dokimos.server._services.reviews.reviews import Verdict
-from dokimos.server._services.traces.new_spans import clean
+from dokimos.server._services.traces.new_spans import canonical_id
 from dokimos.server._services.traces.trace_details import find_trace
 from dokimos.server._services.traces.trace_reviews import ReviewedTrace, list_reviewed, queue_traces
 
@@ -102,7 +102,9 @@ async def add_traces(
     Such an item keeps what was judged when retention removes the trace.
     """
     chosen = [
-        ReviewedTrace(trace=each.trace_id, span_id=None if each.span_id is None else clean(each.span_id))
+        ReviewedTrace(
+            trace=each.trace_id, span_id=None if each.span_id is None else canonical_id(each.span_id)
+        )
         for each in body.items
     ]
     queued = await queue_traces(store, traces, caller, chosen)

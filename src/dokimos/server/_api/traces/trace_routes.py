@@ -32,6 +32,7 @@ from dokimos.server._api.traces.trace_schemas import (
     ConversationAnswer,
     SpanDetails,
     SpanListAnswer,
+    SpanMatchesAnswer,
     TraceDetails,
     TracePageAnswer,
 )
@@ -39,8 +40,9 @@ from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.online.trace_jobs import read_eval_jobs
-from dokimos.server._services.traces.new_spans import clean
+from dokimos.server._services.traces.new_spans import canonical_id
 from dokimos.server._services.traces.project_names import find_project_id, read_project_names
+from dokimos.server._services.traces.span_search import SearchPlace, search_spans
 from dokimos.server._services.traces.trace_details import find_span, find_trace, list_spans, read_spans
 from dokimos.server._services.traces.trace_filter import TraceFilter
 from dokimos.server._services.traces.trace_lists import TracePage, count_traces, list_traces
@@ -57,6 +59,8 @@ _MAX_SPANS: Final = 1000
 """Spans of the detail of a trace; all are in the list of its spans."""
 _MAX_BYTES: Final = 8 * 1024 * 1024
 _MAX_ROWS: Final = 5000
+_WORDS: Final = "Words that all occur in one span, in any case."
+_PLACE: Final = "Where: `name` of the span, `key` or `value` of an attribute of it or of its events."
 _SPANS_AFTER: Final = "The `spanId` of the last span of the part before this one."
 
 
@@ -119,7 +123,7 @@ async def get_spans(
     after: Annotated[str | None, Query(max_length=64, description=_SPANS_AFTER)] = None,
 ) -> Response:
     """List the spans of a trace by their starts, without their attributes, and with their texts cut."""
-    place = None if after is None else clean(after)
+    place = None if after is None else canonical_id(after)
 
     def read(connection: Connection) -> dict[str, Any]:
         row = find_trace(connection, caller, trace)
@@ -130,6 +134,38 @@ async def get_spans(
         }
 
     return json_response(encode_json(await traces.read(read)))
+
+
+@ROUTER.get("/{traceId}/span-matches", response_model=SpanMatchesAnswer)
+@access(Access.TRACE_READ)
+async def get_span_matches(
+    caller: Caller,
+    traces: TraceStore,
+    trace: TraceKey,
+    search: Annotated[str, Query(min_length=1, max_length=500, description=_WORDS)],
+    place: Annotated[SearchPlace, Query(alias="in", description=_PLACE)] = SearchPlace.ANYWHERE,
+    after: Annotated[str | None, Query(max_length=64, description="`nextAfter` of the part before.")] = None,
+) -> Response:
+    """Search the spans of a trace, in parts: 5,000 spans at most, and 8 MiB of them.
+
+    A part may have found nothing and still name the next one. The resource of spans is not searched: they
+    share it.
+    """
+    begin = None if after is None else canonical_id(after)
+
+    def read(connection: Connection) -> dict[str, Any]:
+        row = find_trace(connection, caller, trace)
+        found = search_spans(connection, row, search, place, after=begin)
+        return {
+            "content": [
+                {"spanId": each.span_id, "place": each.place, "key": each.key, "excerpt": each.excerpt}
+                for each in found.matches
+            ],
+            "searchedCount": found.searched_count,
+            "nextAfter": found.next_after,
+        }
+
+    return json_response(encode_json(await traces.read(read, Lane.SEARCH)))
 
 
 @ROUTER.get("/{traceId}/spans/{spanId}", response_model=SpanDetails)
@@ -144,7 +180,7 @@ async def get_span(
 
     def read(connection: Connection) -> dict[str, Any]:
         row = find_trace(connection, caller, trace)
-        span = find_span(connection, row, clean(span_id))
+        span = find_span(connection, row, canonical_id(span_id))
         return {
             **span_details(row, span),
             "evalJobs": read_eval_jobs(connection, row.id, span.row.span_id),

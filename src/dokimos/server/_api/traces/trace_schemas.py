@@ -91,6 +91,27 @@ class SpanListAnswer(WireModel):
     next_after: str | None
 
 
+class SpanMatchAnswer(WireModel):
+    """A span that a search has found, and where in it the first word is."""
+
+    span_id: str
+    place: Literal["name", "key", "value", "status"]
+    """`status` is the message of a failure."""
+    key: str | None
+    """Of the attribute, where it is one."""
+    excerpt: str
+
+
+class SpanMatchesAnswer(WireModel):
+    """What a part of a search has found, by the starts of the spans."""
+
+    content: list[SpanMatchAnswer]
+    searched_count: int
+    """How many spans this part has looked at."""
+    next_after: str | None
+    """Where the next part begins; null where all spans were looked at."""
+
+
 class SpanDetails(SpanAnswer):
     """All that is known of a span."""
 

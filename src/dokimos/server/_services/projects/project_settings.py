@@ -73,6 +73,8 @@ _ABOUT_RETENTION: Final = (
     "baseline_branches",
     "trace_retention_days",
 )
+_MAX_LOGGED: Final = 300
+"""Characters of a value that the audit log has at most."""
 
 
 def default_settings(server: ServerSettings) -> ProjectSettings:
@@ -100,12 +102,19 @@ def merge_settings(project: Row[Any], change: Mapping[str, object]) -> dict[str,
 
 
 def change_settings(
-    connection: Connection, principal: Principal, name: str, change: Mapping[str, object]
+    connection: Connection,
+    principal: Principal,
+    name: str,
+    change: Mapping[str, object],
+    *,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> None:
     """Change settings of a project.
 
     Args:
         change: New values by the fields of `ProjectSettings`; None goes back to the default.
+        check: Gets what is set for the project, once nobody else can change it, and raises where the change
+            was made for something else.
 
     Raises:
         NotFoundError: There is no project of that name.
@@ -124,6 +133,8 @@ def change_settings(
     if locked is None:
         raise NotFoundError(f"Project not found: {name}")
     before = _load(locked.settings)
+    if check is not None:
+        check(before)
     after = _merge(before, change)
     if after == before:
         return
@@ -136,8 +147,15 @@ def change_settings(
         id=project.id,
         name=project.name,
         tenant=project.tenant_id,
-        details={key: json.dumps(value) for key, value in change.items()},
+        details={key: _cut(json.dumps(value, ensure_ascii=False)) for key, value in change.items()},
     )
+
+
+def _cut(value: str) -> str:
+    """Return the beginning of a value: the audit log says what was changed, and is not a copy of it."""
+    if len(value) <= _MAX_LOGGED:
+        return value
+    return f"{value[:_MAX_LOGGED]}… ({len(value):,} characters)"
 
 
 def _parse(stored: Mapping[str, Any]) -> dict[str, Any]:

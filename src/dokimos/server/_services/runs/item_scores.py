@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, select, true
+from sqlalchemy import ColumnElement, Connection, FromClause, func, select, true
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from dokimos.server._db.tables import EVALUATIONS, ITEMS
@@ -35,9 +35,10 @@ def join_scores(
     return items.join(scores, true()), scores.c
 
 
-def list_evaluators(connection: Connection, run_id: str) -> list[str]:
-    """Return the names of the evaluators that scored items of a run, in alphabetical order."""
+def list_evaluators(connection: Connection, run_id: str) -> dict[str, bool]:
+    """Return the evaluators that scored items of a run, by name, each with whether it gave labels."""
     items = select(ITEMS.c.id).where(ITEMS.c.run_id == run_id).subquery("items_of_run")
     items_with_scores, scored = join_scores(connection, items)
-    names = select(scored.evaluator).select_from(items_with_scores).distinct()
-    return sorted(connection.execute(names).scalars())
+    label_count = func.count(scored.label)
+    query = select(scored.evaluator, label_count).select_from(items_with_scores).group_by(scored.evaluator)
+    return {name: count > 0 for name, count in sorted(tuple(row) for row in connection.execute(query))}

@@ -183,6 +183,11 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def canonical_id(text: str) -> str:
+    """Return the id of a span, or OpenTelemetry's of a trace, as it is stored: with small letters."""
+    return clean(text).lower()
+
+
 def is_text(text: str) -> bool:
     """Whether every database holds a text as it is."""
     return clean(text) == text

@@ -140,17 +140,45 @@ def read_spans(
         most: Spans at most.
         most_bytes: Bytes of spans, after which no more are read.
     """
-    chosen = _sort(select(SPANS.c.span_id, func.length(SPANS.c.body).label("size")).where(*_is_of(trace)))
-    ids: list[str] = []
-    size = 0
-    is_whole = True
-    for row in connection.execute(chosen.limit(most + 1)):
-        size += row.size
-        if ids and (len(ids) == most or size > most_bytes):
-            is_whole = False
-            break
-        ids.append(row.span_id)
-    return list(_with_logs(connection, trace, _read_by_id(connection, trace, ids))), is_whole
+    part = read_part(connection, trace, after=None, most=most, most_bytes=most_bytes)
+    return list(part), part.next_after is None
+
+
+class SpanPart:
+    """Some spans of a trace in the order of their starts, read one after another, and where they end."""
+
+    def __init__(self, connection: Connection, trace: Row[Any], ids: Sequence[str], *, goes_on: bool) -> None:
+        self._connection = connection
+        self._trace = trace
+        self._ids = ids
+        self.count: Final = len(ids)
+        self.next_after: Final = ids[-1] if goes_on else None
+        """The span behind which the next part begins; None where this is the last one."""
+
+    def __iter__(self) -> Iterator[StoredSpan]:
+        yield from _with_logs(
+            self._connection, self._trace, _read_by_id(self._connection, self._trace, self._ids)
+        )
+
+
+def read_part(
+    connection: Connection, trace: Row[Any], *, after: str | None, most: int, most_bytes: int
+) -> SpanPart:
+    """Return the spans of a trace behind another one, with all that they hold.
+
+    Args:
+        after: The id of a span; None for the first part.
+        most: Spans at most.
+        most_bytes: Bytes of spans, after which no more are read; one span is always.
+
+    Raises:
+        InvalidRequestError: `after` is not the id of a span of the trace.
+    """
+    conditions = _is_of(trace)
+    if after is not None:
+        conditions = (*conditions, _is_behind(connection, trace, after))
+    ids, is_whole = _choose_ids(connection, conditions, most=most, most_bytes=most_bytes)
+    return SpanPart(connection, trace, ids, goes_on=not is_whole)
 
 
 def read_spans_by_id(
@@ -161,6 +189,21 @@ def read_spans_by_id(
     if after is not None:
         query = query.where(SPANS.c.span_id > after)
     return [_load(row) for row in connection.execute(query)]
+
+
+def _choose_ids(
+    connection: Connection, conditions: Sequence[ColumnElement[bool]], *, most: int, most_bytes: int
+) -> tuple[list[str], bool]:
+    """Return the ids of the first spans, and whether these are all."""
+    chosen = _sort(select(SPANS.c.span_id, func.length(SPANS.c.body).label("size")).where(*conditions))
+    ids: list[str] = []
+    size = 0
+    for row in connection.execute(chosen.limit(most + 1)):
+        size += row.size
+        if ids and (len(ids) == most or size > most_bytes):
+            return ids, False
+        ids.append(row.span_id)
+    return ids, True
 
 
 def _read_by_id(connection: Connection, trace: Row[Any], ids: Sequence[str]) -> Iterator[StoredSpan]:
