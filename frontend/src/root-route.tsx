@@ -1,5 +1,5 @@
 /** The frame around all pages, in a file of its own so that several files can hang routes into it. */
-import { createRootRoute } from "@tanstack/react-router";
+import { Link, createRootRoute } from "@tanstack/react-router";
 import { State } from "./components/bits";
 import { Shell } from "./components/shell";
 
@@ -7,8 +7,8 @@ export const rootRoute = createRootRoute({ component: Shell, notFoundComponent: 
 
 function NotFound() {
   return (
-    <State title="There is no such page">
-      <p>The address may be cut off. The projects are at the home page.</p>
+    <State title="There is no such page" actions={<Link className="btn" to="/">Go to the projects</Link>}>
+      <p>The address may be cut off or misspelled.</p>
     </State>
   );
 }

@@ -45,12 +45,14 @@ export function LineChart({ times, lines, form, most, label }: Props) {
   );
 }
 
+const LINE = 20; // of text, as large as narrow pages have it
+
 /** Where the name of a line stands, at least a line of text from the one above. */
 function placeOf(lines: readonly Line[], order: number, y: (value: number) => number): number {
   const wanted = lines.map((line) => y(line.values.findLast((value) => value !== null) ?? 0) + 4);
   if (order === 0) return wanted[0] ?? 0;
   const [first = 0, own = 0] = [wanted[0], wanted[order]];
-  return Math.abs(first - own) >= 14 ? own : own < first || (own === first && first > 20) ? first - 14 : first + 14;
+  return Math.abs(first - own) >= LINE ? own : own < first || (own === first && first > LINE + 6) ? first - LINE : first + LINE;
 }
 
 /** Runs of places without a gap. */

@@ -58,7 +58,7 @@ export function AgentGraph({ graph, onShow }: Props) {
         </table>
       </div>
       {edges.length < graph.edges.length && <p className="label">The {count(edges.length)} pairs with most calls of {count(graph.edges.length)}.</p>}
-      <p className="label">Times of calls that ran at once are added. Steps such as workflows are looked through.</p>
+      <p className="label spaced">Times of calls that ran at once are added. Steps such as workflows are looked through.</p>
     </>
   );
 }

@@ -2,8 +2,9 @@
 import { type ReactNode, useState } from "react";
 import { ApiError, OfflineError } from "../api/client";
 import { needsSignIn } from "../api/signals";
-import { neededRole } from "../lib/failures";
+import { neededRole, withStop } from "../lib/failures";
 import { shown, time, utc } from "../lib/format";
+import { addressOf } from "../lib/root";
 import { useStore } from "../lib/store";
 import type { Outcome } from "../lib/outline";
 
@@ -135,20 +136,20 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   if (error instanceof ApiError && error.status === 403) {
     return (
       <State title="You may not see this page">
-        <p>{neededRole(error.message) ?? error.message} An administrator of the server can give you access.</p>
+        <p>{neededRole(error.message) ?? withStop(error.message)} An administrator of the server can give you access.</p>
       </State>
     );
   }
   if (error instanceof ApiError && error.status === 404) {
     return (
-      <State title="It is not here">
-        <p>{error.message} It may have been deleted, or belong to another tenant.</p>
+      <State title="It is not here" actions={<a className="btn" href={addressOf("/")}>Go to the projects</a>}>
+        <p>{withStop(error.message)} It may have been deleted, or belong to another tenant.</p>
       </State>
     );
   }
   return (
     <State title="The page could not be loaded" actions={again}>
-      <p>{error instanceof Error ? error.message : String(error)} Nothing was changed.</p>
+      <p>{withStop(error instanceof Error ? error.message : String(error))} Nothing was changed.</p>
     </State>
   );
 }

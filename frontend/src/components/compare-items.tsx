@@ -154,7 +154,10 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
   };
   const columns = isPair ? shownEvaluators : runs.map((run) => run.id);
   const columnStyle = { gridTemplateColumns: `128px minmax(220px, 1fr) repeat(${columns.length}, ${isPair ? 132 : 148}px)` };
-  const head = isPair ? shownEvaluators.map(shown) : runs.map((run) => shown(cut(run.name ?? run.id, 24)));
+  // Names of runs are often alike as far as a column shows them; these are the words of the choices above.
+  const head = isPair
+    ? shownEvaluators.map((name) => ({ label: shown(name), title: shown(name) }))
+    : runs.map((run, index) => ({ label: index === 0 ? "baseline" : `candidate ${index}`, title: shown(run.name ?? run.id) }));
   return (
     <>
       {!isPair && pairing.evaluators.length > 0 && (
@@ -180,7 +183,7 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
         <div className="grid-row grid-head" role="row" style={columnStyle}>
           <span role="columnheader">Change</span>
           <span role="columnheader">Item</span>
-          {head.map((label, index) => <span key={columns[index]} role="columnheader" className="num cut">{label}</span>)}
+          {head.map(({ label, title }, index) => <span key={columns[index]} role="columnheader" className="num cut" title={title}>{label}</span>)}
         </div>
         <div role="rowgroup" style={{ height: list.getTotalSize() }} className="grid-body">
           {rows.map((row) => {

@@ -49,6 +49,7 @@ export function Waterfall(props: Props) {
     () => chooseRows(tree, { collapsed, search, place, matches: new Set(found.keys()), isWhole: isWhole && isNarrowed, onlyFailing, kind }),
     [tree, collapsed, search, place, found, isWhole, isNarrowed, onlyFailing, kind],
   );
+  const [jumps, setJumps] = useState(0);
   const hits = useMemo(() => new Set(chosen.hits), [chosen.hits]);
   const number = at === undefined || !isNarrowed ? -1 : chosen.hits.indexOf(tree.places.get(at) ?? -1);
   const jump = (step: 1 | -1) => {
@@ -57,6 +58,7 @@ export function Waterfall(props: Props) {
     if (next === null || row === undefined) return;
     const above = new Set(idsAbove(tree, next));
     if ([...collapsed].some((id) => above.has(id))) setCollapsed(new Set([...collapsed].filter((id) => !above.has(id))));
+    setJumps(jumps + 1);
     props.onAt(row.span.spanId);
   };
   useKeys({ n: () => jump(1), N: () => jump(-1) });
@@ -115,7 +117,7 @@ export function Waterfall(props: Props) {
         {chosen.shown.length === 0
           ? matches.isSearching ? <State title="Searching the attributes …"><p>No name and no text has it so far.</p></State>
             : <State title="No span is found"><p>{onlyFailing ? "No span of this trace fails." : "Another search or kind may find some."}</p></State>
-          : <Rows {...props} shown={chosen.shown} hits={isNarrowed ? hits : null} collapsed={collapsed} onFold={fold} />}
+          : <Rows {...props} shown={chosen.shown} hits={isNarrowed ? hits : null} collapsed={collapsed} jumps={jumps} onFold={fold} />}
       </div>
     </>
   );
@@ -126,10 +128,12 @@ interface RowsProps extends Props {
   /** The places of what is chosen; null where nothing narrows the spans. */
   readonly hits: ReadonlySet<number> | null;
   readonly collapsed: ReadonlySet<string>;
+  /** How often somebody went to a hit: also to the same one again. */
+  readonly jumps: number;
   readonly onFold: (row: SpanRow) => void;
 }
 
-function Rows({ tree, results, shown: places, hits, collapsed, current, onOpen, onFold, matches, at }: RowsProps) {
+function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, onOpen, onFold, matches, at }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const isNarrow = useNarrow();
   const height = isNarrow ? NARROW_ROW : WIDE_ROW;
@@ -137,13 +141,15 @@ function Rows({ tree, results, shown: places, hits, collapsed, current, onOpen, 
   useEffect(() => list.measure(), [height, list]);
   const length = tree.length || 1;
   const place = at === undefined ? -1 : places.indexOf(tree.places.get(at) ?? -1);
-  // Where the marked span comes to stand, not each time that rows come above it.
-  const [seen, setSeen] = useState<string | undefined>(undefined);
+  // The marked span stays in sight while others are found above it, until somebody looks elsewhere.
+  const left = useRef("");
+  const stay = `${at} ${jumps}`;
+  const leave = () => {
+    left.current = stay;
+  };
   useEffect(() => {
-    if (place < 0 || seen === at) return;
-    setSeen(at);
-    list.scrollToIndex(place, { align: "center" });
-  }, [place, at, seen, list]);
+    if (place >= 0 && left.current !== stay) list.scrollToIndex(place, { align: "center" });
+  }, [place, stay, list]);
   const hasUsage = useMemo(() => tree.rows.some(({ span }) => usage(span) !== ""), [tree]);
   useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
@@ -154,6 +160,7 @@ function Rows({ tree, results, shown: places, hits, collapsed, current, onOpen, 
       onFold(row);
       return;
     }
+    leave();
     moveFocus(event, places.length - 1, (index) => list.scrollToIndex(index));
   };
   return (
@@ -167,7 +174,7 @@ function Rows({ tree, results, shown: places, hits, collapsed, current, onOpen, 
         {hasUsage && <span className="num usage">Tokens, cost</span>}
         <span className="num">Duration</span>
       </div>
-      <div className="rows water-rows" ref={box} onKeyDown={keys}>
+      <div className="rows water-rows" ref={box} onKeyDown={keys} onWheel={leave} onPointerDown={leave} onTouchMove={leave}>
         <div style={{ height: list.getTotalSize() }}>
           {list.getVirtualItems().map((item) => {
             const ordinal = places[item.index] ?? 0;
@@ -236,7 +243,7 @@ function describeUsage({ tokensIn, tokensOut }: SpanSummary): string | undefined
 
 /** Where in a span the words are that are looked for, if not in its name. */
 function Found({ match }: { match: SpanMatch }) {
-  const text = match.place === "key" || match.key === null ? match.excerpt : `${match.key}: ${match.excerpt}`;
+  const text = match.key === null ? match.excerpt : `${match.key}: ${match.excerpt}`;
   return <span className="label found" dir="auto" title={shown(text)}>{shown(cut(text, 80))}</span>;
 }
 

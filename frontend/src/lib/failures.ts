@@ -36,6 +36,6 @@ export function neededRole(message: string, role?: string): string | null {
   return `This needs the role ${needed.toLowerCase()}.${yours}`;
 }
 
-function withStop(message: string): string {
+export function withStop(message: string): string {
   return /[.!?]$/.test(message) ? message : `${message}.`;
 }

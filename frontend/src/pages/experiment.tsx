@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useChanges } from "../api/live";
 import { RUNS_LISTED, type RunSummary, type Trends, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
+import { LatestInSight } from "../charts/latest";
 import { Failure, Loading } from "../components/bits";
 import { EvaluatorTrends } from "../components/evaluator-trends";
 import { RunsTable } from "../components/runs-table";
@@ -60,7 +61,7 @@ export function ExperimentPage() {
             </button>
           </p>
         )}
-        <div className="panel pad gap" tabIndex={0}><TrendChart points={points} start={zoom === "off" ? 0 : start} /></div>
+        <LatestInSight><TrendChart points={points} start={zoom === "off" ? 0 : start} /></LatestInSight>
       </section>
       <EvaluatorTrends experimentId={experimentId} runs={endedOf(all.data)} />
       <RunsTable experimentId={experimentId} latest={all.data} isTold={isTold} />

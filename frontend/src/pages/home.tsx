@@ -92,13 +92,15 @@ function ProjectSection({ project }: { project: Project }) {
           {plural(project.experimentCount, "experiment")} · {plural(project.runCount ?? 0, "run")}
         </span>
       </div>
-      <div className="panel">
-        <table>
-          <tbody>
-            {(project.verdicts ?? []).map((verdict) => <VerdictRow key={verdict.experimentId} verdict={verdict} />)}
-          </tbody>
-        </table>
-      </div>
+      {(project.verdicts ?? []).length === 0 ? <p className="label">No run of it has a verdict yet.</p> : (
+        <div className="panel">
+          <table className="verdicts">
+            <tbody>
+              {(project.verdicts ?? []).map((verdict) => <VerdictRow key={verdict.experimentId} verdict={verdict} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { Link, getRouteApi } from "@tanstack/react-router";
 import { type Budgets, type CallTotals, type JudgeCall, budgetsQuery, callTotalsQuery, callsQuery } from "../api/ledger";
 import { connectionsQuery } from "../api/settings";
 import { DayChart } from "../charts/days";
+import { LatestInSight } from "../charts/latest";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { More } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
@@ -77,9 +78,9 @@ function Spending({ name, search, onChange }: PartProps) {
             <button key={one} type="button" className="chip" aria-pressed={one === unit} onClick={() => onChange({ unit: one })}>{UNITS[one]}</button>
           ))}
         </div>
-        <div className="panel pad spaced-top">
+        <LatestInSight className="spaced-top">
           <DayChart bars={bars} limit={limit} form={form} label={`Spent on each of the last ${DAYS} days: ${form(bars.at(-1)?.spent ?? 0)} today, at most ${form(Math.max(...bars.map((bar) => bar.spent)))}`} />
-        </div>
+        </LatestInSight>
         <p className="label">
           {data.isComplete ? "Rules of online evaluation count here, too; their calls are not listed below." : "Only the judge jobs that you see are counted here; the budget is that of the whole project."}
           {unit === "usd" && data.days.some((day) => day.unpricedCalls > 0) && ` ${plural(data.days.reduce((sum, day) => sum + day.unpricedCalls, 0), "call")} unpriced and not in it.`}

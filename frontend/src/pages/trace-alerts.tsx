@@ -6,6 +6,7 @@ import { type Firing, type Mean, type TraceAlert, alertBodyOf, alertsQuery, back
 import { change } from "../api/client";
 import { useWrite } from "../api/write";
 import { EvidenceOverTime } from "../charts/evidence";
+import { LatestInSight } from "../charts/latest";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { EvidenceChart } from "../components/intervals";
 import { NotSaved } from "../components/notices";
@@ -225,7 +226,7 @@ function History({ alert }: { alert: TraceAlert }) {
       {history.isPending ? <Loading />
         : history.isLoadingError ? <Failure error={history.error} retry={() => void history.refetch()} />
         : points.length < 2 ? <p className="muted">There is a line as soon as two traces were seen since this server keeps it.</p>
-        : <div className="panel pad evidence-over-time"><EvidenceOverTime points={points} marks={decisionsOf(alert, firings.data ?? [])} /></div>}
+        : <LatestInSight className="evidence-over-time"><EvidenceOverTime points={points} marks={decisionsOf(alert, firings.data ?? [])} /></LatestInSight>}
     </section>
   );
 }

@@ -100,6 +100,7 @@ class SpanMatchAnswer(WireModel):
     key: str | None
     """Of the attribute, where it is one."""
     excerpt: str
+    """What is around the word; of a key, the beginning of its value."""
 
 
 class SpanMatchesAnswer(WireModel):

@@ -33,7 +33,7 @@ def version_of_instructions(text: str) -> str:
     A number would need a place of its own. With a digest, a text that was changed and changed back has its
     old version again: who read it then overwrites nothing unseen.
     """
-    return sha256(text.encode()).hexdigest()[:_DIGITS]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def set_instructions(

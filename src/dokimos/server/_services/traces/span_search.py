@@ -40,6 +40,8 @@ class _Text(NamedTuple):
     place: str
     key: str | None
     text: str
+    value: object = None
+    """Of the attribute, where the text is its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class SpanMatch:
     key: str | None
     """Of the attribute, or the name of the log record; None for other texts."""
     excerpt: str
+    """What is around the word; of a key, the beginning of its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ def _match(span_id: str, span: Span, words: Sequence[str], place: SearchPlace) -
             first = text
         missing = {word for word in missing if word not in lowered}
         if not missing and first is not None:
-            return SpanMatch(span_id, first.place, first.key, _excerpt(first.text, words[0]))
+            excerpt = _cut(_say(first.value), 0) if first.place == "key" else _excerpt(first.text, words[0])
+            return SpanMatch(span_id, first.place, first.key, excerpt)
     return None
 
 
@@ -107,7 +111,7 @@ def _texts_of(span: Span, place: SearchPlace) -> Iterator[_Text]:
         return
     groups = [span.attributes, *(event.attributes for event in span.events)]
     if place in (SearchPlace.ANYWHERE, SearchPlace.KEY):
-        yield from (_Text("key", key, key) for group in groups for key in group)
+        yield from (_Text("key", key, key, value) for group in groups for key, value in group.items())
     if place in (SearchPlace.ANYWHERE, SearchPlace.VALUE):
         yield from (_Text("value", key, _say(value)) for group in groups for key, value in group.items())
         bodies = ((event.name, event.body) for event in span.events if event.body is not None)
@@ -123,8 +127,12 @@ def _say(value: object) -> str:
 
 
 def _excerpt(text: str, word: str) -> str:
-    """Return the surroundings of the first occurrence of a word, on one line."""
-    place = max(0, text.lower().find(word) - _BEFORE)
+    """Return the surroundings of the first occurrence of a word."""
+    return _cut(text, max(0, text.lower().find(word) - _BEFORE))
+
+
+def _cut(text: str, place: int) -> str:
+    """Return some of a text, on one line."""
     cut = text[place : place + _EXCERPT]
     line = " ".join(cut.split())
     return f"{'…' if place else ''}{line}{'…' if place + _EXCERPT < len(text) else ''}"
