@@ -164,7 +164,7 @@ def peak_megabytes(*, reset: bool = False) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", choices=[[], *ROWS], default=[])
-    parser.add_argument("--items", type=int, help="of each row; the issue's numbers without it")
+    parser.add_argument("--items", type=int, help="of each row; by default as many as the budgets are for")
     parser.add_argument("--collector", action="store_true", help="leave the garbage collector on")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

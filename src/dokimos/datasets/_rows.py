@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from dokimos._core.example import Example
+from dokimos._core.fast_constructor import open_class
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos.datasets._columns import WIRE_NAMES, ColumnMap, suggestion
@@ -20,16 +23,9 @@ _EXAMPLE_FIELDS: Final = frozenset(WIRE_NAMES.values())
 
 
 # What the constructor of `Example` does beyond setting its slots, a row does not need: its maps were parsed
-# for it alone, so they need no copies, and `read` has checked them. That is 1.4 of the 9 µs that a row takes
-# (`benchmarks/dataset_iteration.py`: 2.2 instead of 3 times `json.loads`). A test compares the two ways.
-_set_inputs: Final = vars(Example)["inputs"].__set__
-_set_expected: Final = vars(Example)["expected_outputs"].__set__
-_set_metadata: Final = vars(Example)["metadata"].__set__
-_set_id: Final = vars(Example)["id"].__set__
-_set_actual: Final = vars(Example)["actual_outputs"].__set__
-_set_metrics: Final = vars(Example)["metrics"].__set__
-_set_error: Final = vars(Example)["actual_error"].__set__
-_set_item_id: Final = vars(Example)["dataset_item_id"].__set__
+# for it alone, so they need no copies, and `read` has checked them. That is 1.7 of the 7.5 µs that a
+# plain row would take (`benchmarks/dataset_iteration.py`). A test compares the two ways.
+_UnfinishedExample: Final = open_class(Example, tuple(field.name for field in fields(Example)))
 
 
 class RowReader:
@@ -40,16 +36,19 @@ class RowReader:
         self._columns = ColumnMap(columns, label) if columns else None
         self._names = UnknownNames(label)
 
-    def read(self, row: object, line: int | None = None) -> Example:
+    def read(self, row: Any, line: int | None = None) -> Example:
         """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
         actual = metrics = error = None
-        # Rows with only the usual names, which most are, skip all that renames, moves and checks.
-        if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
+        # Rows with only the usual names, which most are, skip all that moves and checks.
+        usual = _rename_usual(row) if self._columns is None and type(row) is dict else None
+        if usual is None:
             row = self._in_our_names(row, line)
             if not row.keys() <= _USUAL:
                 row = self._with_others_as_metadata(row, line)
                 actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
                 error = self._error(row.get("actualError"), line)
+        else:
+            row = usual
         get = row.get
         inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
         if inputs is None and "input" in row:
@@ -64,16 +63,18 @@ class RowReader:
             metadata = self._map(metadata, "metadata", line)
         if id is not None and (type(id) is not str or not id):
             id = self._id(id, line)
-        example = Example.__new__(Example)
-        _set_inputs(example, inputs)
-        _set_expected(example, expected)
-        _set_metadata(example, metadata)
-        _set_id(example, id)
-        _set_actual(example, actual)
-        _set_metrics(example, metrics)
-        _set_error(example, error)
-        _set_item_id(example, None)
-        return example
+        example: Any = object.__new__(_UnfinishedExample)
+        example.inputs = inputs
+        example.expected_outputs = expected
+        example.metadata = metadata
+        example.id = id
+        example.actual_outputs = actual
+        example.metrics = metrics
+        example.actual_error = error
+        example.dataset_item_id = None
+        example.__class__ = Example
+        finished: Example = example
+        return finished
 
     def _in_our_names(self, row: object, line: int | None) -> dict[str, Any]:
         """Rename what `columns` or snake_case call otherwise."""
@@ -130,6 +131,9 @@ class RowReader:
     def _actual(self, row: dict[str, Any], line: int | None) -> dict[str, Any] | None:
         """The recorded outputs; a short null means that nothing was recorded."""
         outputs = row.get("actualOutputs")
+        if outputs is None:
+            output = row.get("actualOutput")
+            return None if output is None else {OUTPUT: output}
         if type(outputs) is dict and outputs:
             return outputs
         recorded = self._outputs(row, outputs, "actualOutput", line)
@@ -166,6 +170,27 @@ class RowReader:
 
     def _fail(self, message: str, line: int | None) -> NoReturn:
         raise DatasetError(message, path=self.label, line=line)
+
+
+def _rename_usual(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a row that has only usual names under those of a file, else None."""
+    names = _usual_names(tuple(row)) if len(row) <= len(_USUAL) else None
+    if names:
+        return dict(zip(names, row.values(), strict=True))
+    return None if names is None else row
+
+
+@lru_cache(maxsize=256)
+def _usual_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the names as a file has them, () if these are so; None unless all are usual and differ.
+
+    The rows of one data set have the same names again and again. What is kept is small, since only rows with
+    no more names than there are usual ones get here.
+    """
+    renamed = tuple([WIRE_NAMES.get(name, name) for name in names])
+    if not _USUAL.issuperset(renamed) or len(set(renamed)) < len(names):
+        return None
+    return () if renamed == names else renamed
 
 
 def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:
