@@ -272,7 +272,7 @@ class World:
         """What a caller may use to find out what it does not see."""
         tables = ("projects", "experiments", "runs", "items", "run_comments", "datasets", "dataset_items")
         return {
-            "search": lambda: f"mark{self.random.randint(1, self.calls)}",
+            "search": lambda: self.part("search"),
             "limit": lambda: self.random.randint(1, 3),
             "after": lambda: self.random.choice(self.ids[self.random.choice(tables)][-40:] or [NOBODY]),
         }
@@ -439,6 +439,8 @@ class World:
             return self.random.choice(self.traces[-40:] or [NOBODY])
         if name == "spanId":
             return f"{1:016x}"
+        if name == "search":
+            return f"mark{self.random.randint(1, self.calls)}"
         assert name in TABLES, f"tests/server/test_tenants.py does not know whose ids {name} means"
         table = TABLES[name]
         known = self.ids[table]
