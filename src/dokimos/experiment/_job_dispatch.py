@@ -17,6 +17,8 @@ class JobDispatcher:
     def __init__(self, *, jobs_at_once: int, most_ahead: int) -> None:
         self.workers: list[WorkerHandle] = []
         self.is_stopped = False
+        self._failure: BaseException | None = None
+        """Why there will be no worker any more."""
         self._jobs_at_once = jobs_at_once
         self._most_ahead = most_ahead
         self._waiting: deque[RemoteJob] = deque()
@@ -37,11 +39,17 @@ class JobDispatcher:
         if self.is_stopped:
             remote.fail(NotBegunError())
             return
+        if self._failure is not None:
+            remote.fail(self._failure)
+            return
         self._waiting.append(remote)
         self._give_waiting()
 
     def suspect(self, remote: RemoteJob) -> None:
         """Have a job done by a worker that has nothing else, since a worker may have ended because of it."""
+        if self._failure is not None:
+            remote.fail(self._failure)
+            return
         self._suspects.append(remote)
         self._give_work()
 
@@ -68,12 +76,16 @@ class JobDispatcher:
     def stop(self) -> None:
         """Begin with no further job: those that have not begun raise `NotBegunError`."""
         self.is_stopped = True
-        self.fail_waiting(NotBegunError())
+        self._fail_waiting(NotBegunError())
         for worker in self.workers:
             worker.recall(list(worker.jobs))
 
-    def fail_waiting(self, error: BaseException) -> None:
-        """Raise an error where jobs are waited for that no worker has."""
+    def break_off(self, error: BaseException) -> None:
+        """Raise an error wherever a job is waited for, now and from now on: no worker is left."""
+        self._failure = error
+        self._fail_waiting(error)
+
+    def _fail_waiting(self, error: BaseException) -> None:
         for remote in (*self._waiting, *self._suspects):
             remote.fail(error)
         self._waiting.clear()

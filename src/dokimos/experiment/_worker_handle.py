@@ -82,6 +82,10 @@ class WorkerHandle(ABC):
         if numbers:
             self._outbox.put(encode(NO_JOB, (RECALL, numbers)))
 
+    def hang_up(self) -> None:
+        """Let the thread that writes to it end, once it has ended."""
+        self._outbox.put(None)
+
     @abstractmethod
     def end(self) -> None:
         """Tell it to end: at once if it is working on something."""

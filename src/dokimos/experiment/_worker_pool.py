@@ -22,7 +22,7 @@ from dokimos._core.tracebacks import format_located_error
 from dokimos._runtime.concurrency import call_in_thread, post_to_loop, start_pooled_call
 from dokimos._runtime.file_access import files_read
 from dokimos._runtime.time_limits import retrieve_exception
-from dokimos.errors import ConfigurationError, RunError
+from dokimos.errors import RunError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import error_result
 from dokimos.experiment._executor import Executor
@@ -85,6 +85,8 @@ class WorkerPool:
         self._input_keys: frozenset[str] | None = None
         self._late: set[asyncio.Task[None]] = set()
         """Workers that are started while the run goes on."""
+        self._starts = 0
+        """How many of them may still get ready."""
         self._failures = 0
         """Workers that ended without having worked on anything, since the last job was done."""
         self._is_closed = False
@@ -213,7 +215,12 @@ class WorkerPool:
             if self._is_closed:
                 return  # and it was killed, among those that start
             self._starting.discard(worker)
-            worker.listen(self._on_message, self._on_end_of_messages)
+            try:
+                worker.listen(self._on_message, self._on_end_of_messages)
+            except BaseException:
+                worker.kill()
+                worker.hang_up()
+                raise
             self._jobs.add(worker)
 
     # Up to `_on_end_of_messages` this runs in the threads that read from workers, then on the event loop.
@@ -302,6 +309,7 @@ class WorkerPool:
         if self._is_closed or worker not in self._jobs.workers:
             return
         self._jobs.workers.remove(worker)
+        worker.hang_up()
         how = worker.describe_end()
         jobs = list(worker.jobs.values())
         worker.jobs.clear()
@@ -332,33 +340,46 @@ class WorkerPool:
             self._jobs.submit(remote)
 
     def _go_on_with(self, start: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(start)
+        self._starts += 1
+        task = self._loop.create_task(self._finish(start))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
+
+    async def _finish(self, start: Coroutine[Any, Any, None]) -> None:
+        """Await the start of a worker; the run breaks where none is left and none will come."""
+        try:
+            await start
+            return
+        except Exception as error:
+            problem = error
+        finally:
+            self._starts -= 1
+        if not self._jobs.workers and not self._starts:
+            self._jobs.break_off(problem)
 
     async def _adopt_late(self, start: asyncio.Future[WorkerHandle], number: int) -> None:
         """Take in a worker that gets ready while others work already."""
         try:
             self._adopt(await start)
-        except (ConfigurationError, RunError) as error:
+        except Exception as error:
             self._failures += 1
             await self._replace(number, str(error).rstrip("."))
 
     async def _replace(self, number: int, how: str) -> None:
+        """Start a worker in the place of one that ended or was not to be started.
+
+        Raises:
+            RunError: where that has failed too often.
+        """
         while not (self._is_closed or self._jobs.is_stopped):
+            if self._failures > MOST_DEATHS * self._count:
+                raise RunError(f"Worker processes cannot be started, or end as soon as they have: {how}.")
             try:
-                if self._failures > MOST_DEATHS * self._count:
-                    raise RunError(f"Worker processes end as soon as they have started: {how}.")
                 self._adopt(await call_in_thread(self._start_worker, number))
                 return
-            except ConfigurationError as error:  # it was killed, too
+            except Exception as error:  # it was killed, too; or this machine has no process or thread left
                 self._failures += 1
                 how = str(error).rstrip(".")
-            except RunError as error:
-                if not self._jobs.workers and len(self._late) == 1:
-                    # The last worker has ended and another one cannot be started: the run breaks.
-                    self._jobs.fail_waiting(error)
-                return
 
     def _give_up(self, remote: RemoteJob, problem: str) -> None:
         if remote.received is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from dokimos import Example, Executor, Experiment, LocalExecutor, ProcessExecutor, RunOptions
-from dokimos.errors import ConfigurationError
+from dokimos.errors import ConfigurationError, RunError
 from dokimos.evaluators import ExactMatch
 from dokimos.experiment._experiment import with_keywords
 from dokimos.experiment._job_dispatch import JobDispatcher
@@ -275,3 +275,93 @@ def test_a_run_knows_its_executor_by_the_seam_only(tmp_path, journal):
     assert [(item.index, item.actual_outputs, item.eval_results) for item in away.item_results] == [
         (item.index, item.actual_outputs, item.eval_results) for item in here.item_results
     ]
+
+
+class ShortLivedHandle(ThreadHandle):
+    """A worker that ends when it is given its first item."""
+
+    def _write(self):
+        self._outbox.get()
+        self.connection.send_bytes(encode(NO_JOB, ("end",)))
+        self.thread.join()
+        self.connection.inbox.put(None)
+
+
+class NoThreadsHandle(ThreadHandle):
+    def listen(self, on_message, on_end):
+        raise RuntimeError("can't start new thread")
+
+
+class UnstartableHandle(ThreadHandle):
+    def start(self):
+        raise OSError(24, "Too many open files")
+
+    def kill(self): ...
+
+
+class UnpreparedHandle(ThreadHandle):
+    def prepare(self, setup, advice):
+        raise ConfigurationError("A worker process ended before it was ready.")
+
+
+@dataclass(frozen=True)
+class ShortLivedExecutor(Executor):
+    """Workers that end when they are given something, followed by those of another class."""
+
+    next: type
+    made: list
+    count: int = 3
+
+    @property
+    def workers(self):
+        return self.count
+
+    def host(self):
+        host = ThreadHost([])
+        host.waits_for_all = True
+        host.create = self.create
+        return host
+
+    def create(self, number):
+        self.made.append((self.next if len(self.made) >= self.count else ShortLivedHandle)(number))
+        return self.made[-1]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("following", "why"),
+    [
+        (UnstartableHandle, "Too many open files"),
+        (NoThreadsHandle, "can't start new thread"),
+        (UnpreparedHandle, "before it was ready"),
+    ],
+)
+def test_a_run_ends_when_its_workers_have_ended_and_none_can_be_started(count, following, why):
+    plan = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=True, journal=False)
+    with pytest.raises(RunError, match=f"cannot be started, or end as soon as they have: .*{why}"):
+        plan.run(executor=ShortLivedExecutor(following, [], count))
+
+
+def test_nothing_of_a_replaced_worker_is_left():
+    made = []
+    result = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=True, journal=False).run(
+        executor=ShortLivedExecutor(ThreadHandle, made)
+    )
+    assert result.pass_rate == 1.0
+    assert len(made) == 6
+    for worker in made:
+        for thread in worker._threads:
+            thread.join(30)
+            assert not thread.is_alive(), thread.name
+
+
+async def test_what_comes_after_the_last_worker_is_told_so():
+    dispatch = dispatcher()
+    waits, later, suspect = jobs(3)
+    dispatch.submit(waits)
+    dispatch.break_off(RunError("No worker is left."))
+    dispatch.submit(later)
+    dispatch.suspect(suspect)
+    for job in (waits, later, suspect):
+        with pytest.raises(RunError, match="No worker is left"):
+            await job.done

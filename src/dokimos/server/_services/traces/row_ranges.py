@@ -43,7 +43,10 @@ def add_ranges(connection: Connection, day: int, ranges: Sequence[RowRange]) -> 
 
 
 def find_traces_of_rows(connection: Connection, day: int, rows: Sequence[int]) -> set[bytes]:
-    """Return the traces of rows of spans of a day, as the driver returns their ids; of removed ones, none."""
+    """Return the traces of rows of spans of a day, as the driver returns their ids.
+
+    Traces that were removed may be among them: their ranges stay until those of the whole day are dropped.
+    """
     found: set[bytes] = set()
     unknown: Sequence[int] = rows
     if has_table(connection, range_table(day)):
