@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from dokimos.experiment._experiment import evaluate as evaluate
     from dokimos.experiment._experiment import evaluate_async as evaluate_async
     from dokimos.experiment._merging import merge_results as merge_results
+    from dokimos.experiment._ray_executor import RayExecutor as RayExecutor
     from dokimos.experiment._run_options import RunOptions as RunOptions
     from dokimos.experiment._task import Task as Task
     from dokimos.exporters._base import Exporter as Exporter
@@ -129,6 +130,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "PriceTable": "_core.metrics",
     "ProcessExecutor": "experiment._executor",
     "Provenance": "_core.provenance",
+    "RayExecutor": "experiment._ray_executor",
     "RegressionGate": "gate._gate",
     "ReportedStatus": "reporting._reported_run",
     "Reporter": "reporting._protocol",
@@ -214,6 +216,7 @@ __all__ += [
     "PriceTable",
     "ProcessExecutor",
     "Provenance",
+    "RayExecutor",
     "RegressionGate",
     "Role",
     "RunOptions",

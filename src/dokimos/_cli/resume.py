@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dokimos._cli.executors import EXECUTOR_OPTIONS, executor_options
 from dokimos._cli.options import (
     allow_errors_option,
     call_options,
@@ -23,7 +24,7 @@ from dokimos._cli.options import (
 @click.argument("run", shell_complete=complete_runs)
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once, instead of as before.")
-@click.option("--processes", type=click.IntRange(min=1), help="Worker processes, instead of as before.")
+@executor_options
 @endpoint_options
 @allow_errors_option
 @call_options
@@ -36,7 +37,6 @@ def resume(
     run: str,
     outputs: Sequence[str],
     parallelism: int | None,
-    processes: int | None,
     retry_errors: bool,
     force: bool,
     run_dir: str | None,
@@ -45,7 +45,7 @@ def resume(
     verbose: bool,
     wait_for_endpoint: float | None,
     patience: float | None,
-    **calls: Any,
+    **options: Any,
 ) -> int:
     """Continue a run that was cut short ('latest' for the last one).
 
@@ -66,11 +66,10 @@ def resume(
         )
     numbers = {
         "parallelism": parallelism,
-        "processes": processes,
         "wait_for_endpoint": wait_for_endpoint,
         "patience": patience,
     }
-    settings = _merge_settings(launch["settings"], {**numbers, **calls})
+    settings = _merge_settings(launch["settings"], {**numbers, **options})
     extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
     extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}
     return execute_target(
@@ -91,7 +90,11 @@ def _merge_settings(stored: Mapping[str, Any], options: Mapping[str, Any]) -> di
     # A run of another version may have settings that this one does not know.
     settings = {name: value for name, value in stored.items() if name in known}
     # By identity: 0 equals False, and `--max-calls 0` is a limit.
-    settings |= {name: value for name, value in options.items() if value is not None and value is not False}
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    if not given.keys().isdisjoint(EXECUTOR_OPTIONS):
+        # All of them, so that what is given now replaces what was said before: they exclude each other.
+        settings |= dict.fromkeys(EXECUTOR_OPTIONS)
+    settings |= given
     if options["record"] or options["replay"]:
         # Both, so that the one that is not given now replaces that of the run: they exclude each other.
         settings |= {"record": options["record"], "replay": options["replay"]}

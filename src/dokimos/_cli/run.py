@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dokimos._cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_options
+from dokimos._cli.executors import executor_options
 from dokimos._cli.loop import LOOP_OPTIONS, loop_options, resolve_target
 from dokimos._cli.options import (
     allow_errors_option,
@@ -31,11 +32,7 @@ from dokimos._cli.watch_report import check_watch, reporting_files
 @evaluator_option(required=False)
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once.")
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    help="Call the task and score in so many processes, for work that keeps cores busy.",
-)
+@executor_options
 @click.option("--runs", type=click.IntRange(min=1), help="Repeats of the whole data set.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N items (after filters).")
 @click.option(

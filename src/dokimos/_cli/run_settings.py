@@ -15,6 +15,9 @@ class RunSettings:
     columns: Sequence[str] = ()
     parallelism: int | None = None
     processes: int | None = None
+    on: str | None = None
+    ray_workers: int | None = None
+    ray_resources: str | None = None
     runs: int | None = None
     limit: int | None = None
     filters: Sequence[str] = ()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos._cli.echo import echo
+from dokimos._cli.executors import executor_changes
 from dokimos._cli.options import call_keywords
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dokimos.experiment._required_levels import RequiredLevel
     from dokimos.suites._suite import Suite
 
-_OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience", "processes")
+_OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
 """Settings that are options of a run as they are."""
 
 
@@ -146,8 +147,7 @@ def _adjust(experiment: Experiment, settings: RunSettings) -> Experiment:
     options: dict[str, Any] = {
         name: value for name in _OPTIONS if (value := getattr(settings, name)) is not None
     }
-    if settings.processes is not None:
-        options["executor"] = None
+    options |= executor_changes(settings)
     options |= call_keywords(vars(settings), experiment.options.budget)
     if settings.max_errors is not None:
         options["max_errors"] = parse_error_limit(settings.max_errors, "--max-errors")

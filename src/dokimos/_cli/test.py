@@ -10,6 +10,7 @@ import click
 
 from dokimos._cli.echo import echo
 from dokimos._cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_options
+from dokimos._cli.executors import executor_options
 from dokimos._cli.loop import LOOP_OPTIONS, loop_options, names_target, resolve_target
 from dokimos._cli.optimize import optimize
 from dokimos._cli.options import (
@@ -58,6 +59,7 @@ def test() -> None:
 @click.option(
     "-j", "--parallelism", "--parallel-test-cases", type=click.IntRange(min=1), help="Cases at once."
 )
+@executor_options
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N cases (after filters).")
 @click.option("--tags", "tags", multiple=True, metavar="TAG[,TAG]", help="Only cases with all these tags.")
 @click.option("--case", "case", metavar="PATTERN", help="Only cases whose name matches, such as 'price*'.")

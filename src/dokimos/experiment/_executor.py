@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 class Executor(ABC):
     """Where a run calls its task and scores outputs.
 
-    `LocalExecutor` and `ProcessExecutor` are its forms. Whichever a run has, what asks models, the budget,
-    the stores of replies, the journal and the reports stay in the process that starts the run, so that its
-    result and its calls are the same. An executor is a plain value: equal ones are interchangeable, one is
-    for any number of runs, also at the same time, and nothing is started before a run asks for its workers.
+    `LocalExecutor`, `ProcessExecutor` and `RayExecutor` are its forms. Whichever a run has, what asks models,
+    the budget, the stores of replies, the journal and the reports stay in the process that starts the run, so
+    that its result and its calls are the same. An executor is a plain value: equal ones are interchangeable,
+    one is for any number of runs, also at the same time, and nothing is started before a run asks for its
+    workers.
 
     Example:
         >>> plan = Experiment([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)

@@ -43,6 +43,9 @@ class RemoteJob:
     """What the worker is sent."""
     received: TaskOutcome | None = None
     deaths: int = 0
+    """Workers that ended while it was being worked on."""
+    moves: int = 0
+    """Workers that were taken away with their machine while they had it."""
     is_recalled: bool = False
     """Whether its worker was asked to give it back."""
 

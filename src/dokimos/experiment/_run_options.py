@@ -60,8 +60,8 @@ class RunOptions:
     async tasks and evaluators with a judge stay in this process. The task must be picklable, such as a
     function at the top level of a module."""
     executor: Executor | None = None
-    """Where the task is called and outputs are scored: `LocalExecutor()` in this process, and
-    `ProcessExecutor(n)` as `processes=n`; instead of `processes`."""
+    """Where the task is called and outputs are scored: `LocalExecutor()` in this process,
+    `ProcessExecutor(n)` as `processes=n`, `RayExecutor(...)` on a cluster; instead of `processes`."""
     shard: tuple[int, int] | None = None
     """`(i, n)`, 1-based: run only every n-th item, starting with the i-th."""
     journal: bool = True
@@ -213,7 +213,8 @@ def _check_executor(options: RunOptions) -> None:
         return
     if not isinstance(options.executor, Executor):
         raise ConfigurationError(
-            f"executor must be LocalExecutor() or ProcessExecutor(n), not {options.executor!r:.80}."
+            "executor must be LocalExecutor(), ProcessExecutor(n) or RayExecutor(...), not "
+            f"{options.executor!r:.80}."
         )
     if options.processes != 1:
         raise ConfigurationError(

@@ -44,6 +44,8 @@ from dokimos.experiment._worker_setup import WorkerSetup
 
 MOST_DEATHS: Final = 2
 """An item that was being worked on when so many workers ended is an error."""
+MOST_MOVES: Final = 9
+"""An item whose worker was taken away more often, with its machine, is an error: it may be the reason."""
 _LOOK_SECONDS: Final = 1.0
 """How often to look whether silent workers are still there."""
 
@@ -319,6 +321,7 @@ class WorkerPool:
             # Of one that delivers late, any may have begun, and which it was is known only where it had one.
             has_begun = place < self._jobs_at_once or not worker.delivers_before_end
             is_certain = worker.delivers_before_end or len(jobs) == 1
+            remote.moves += has_begun and worker.was_taken_away
             may_be_cause = has_begun and not worker.was_taken_away
             self._rescue(remote, how, may_be_cause=may_be_cause, deaths=int(may_be_cause and is_certain))
 
@@ -332,6 +335,8 @@ class WorkerPool:
         elif remote.deaths >= MOST_DEATHS:
             ended = pluralize(MOST_DEATHS, "worker process", "worker processes")
             self._give_up(remote, f"{ended} ended while working on it: {how}")
+        elif remote.moves > MOST_MOVES:
+            self._give_up(remote, f"{remote.moves} workers were taken away while they had it: {how}")
         elif not remote.can_be_sent():
             self._give_up(remote, f"its worker process ended ({how}), and no other can be sent its output")
         elif may_be_cause:

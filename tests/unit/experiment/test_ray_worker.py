@@ -1,0 +1,125 @@
+"""A worker on Ray and how it is configured, without Ray: messages that are sent twice or lost on the way."""
+
+import threading
+
+import pytest
+
+from dokimos import RayExecutor
+from dokimos._cli.executors import executor_changes
+from dokimos._cli.run_settings import RunSettings
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators import ExactMatch
+from dokimos.experiment._ray_handle import actor_options, describe_needs
+from dokimos.experiment._ray_worker import RayWorker
+from dokimos.experiment._run_options import RunOptions
+from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, READY, decode, encode
+from dokimos.experiment._worker_setup import WorkerSetup
+
+
+def shout(question):
+    return question.upper()
+
+
+@pytest.fixture
+def worker():
+    made = RayWorker(None, [], None)
+    yield made
+    made.put(2**60, [])  # of no effect
+    made._inbox.put(encode(NO_JOB, (END,)))
+
+
+def prepared(worker):
+    setup = WorkerSetup(task=None, evaluators=(ExactMatch(),), options=RunOptions(), jobs_at_once=1)
+    worker.put(0, [encode(NO_JOB, (False,)), setup.encode()])
+    return worker.take(0)
+
+
+def test_a_message_that_comes_twice_is_taken_once(worker):
+    setup = WorkerSetup(task=None, evaluators=(), options=RunOptions(), jobs_at_once=1).encode()
+    first = encode(NO_JOB, (False,))
+    worker.put(0, [first])
+    worker.put(0, [first, setup])
+    worker.put(1, [setup])
+    [ready] = worker.take(0)
+    assert decode(ready) == (READY,)
+    assert worker._inbox.empty()
+
+
+def test_a_message_after_one_that_is_missing_waits_to_be_sent_again(worker):
+    worker.put(1, [b"later"])
+    assert worker._received == 0
+    assert worker._inbox.empty()
+
+
+def test_what_goes_out_is_kept_until_it_has_arrived(worker):
+    [ready] = prepared(worker)
+    assert worker.take(0) == [ready], "the answer was lost, so it is asked for again"
+    worker.send_bytes(b"second")
+    assert worker.take(1) == [b"second"]
+    worker.send_bytes(b"third")
+    assert worker.take(1) == [b"second", b"third"]
+    assert worker.take(2) == [b"third"]
+    assert worker.take(1) == [b"third"], "a call that was overtaken by a later one"
+
+
+def test_one_that_waits_gets_what_comes(worker):
+    prepared(worker)
+    received = []
+    waiting = threading.Thread(target=lambda: received.extend(worker.take(1)))
+    waiting.start()
+    worker.send_bytes(b"late")
+    waiting.join(30)
+    assert received == [b"late"]
+
+
+def test_an_application_that_cannot_be_imported_is_told(tmp_path):
+    (tmp_path / "app.py").write_text("import nothing_of_this_name\n")
+    worker = RayWorker(None, [], str(tmp_path / "app.py"))
+    [message] = worker.take(0)
+    kind, text = decode(message)
+    assert kind == FAILED
+    assert "nothing_of_this_name" in text
+    assert worker.take(1) is None
+
+
+def test_how_the_command_line_names_a_cluster():
+    def changes(**settings):
+        return executor_changes(RunSettings(**settings))
+
+    assert changes() == {}
+    assert changes(processes=2) == {"processes": 2, "executor": None}
+    assert changes(on="here", processes=2) == {"processes": 2, "executor": None}
+    assert changes(on="ray")["executor"] == RayExecutor()
+    assert changes(on="ray://h:10001", ray_workers=3, ray_resources="num_gpus=0.25, license=1")[
+        "executor"
+    ] == (RayExecutor(address="ray://h:10001", num_workers=3, resources={"num_gpus": 0.25, "license": 1}))
+    for settings, problem in (
+        ({"on": "ray", "processes": 2}, "both say where"),
+        ({"on": "ray://h:10001"}, "needs --ray-workers"),
+        ({"ray_workers": 2}, "need --on"),
+        ({"on": "ray", "ray_resources": "num_gpus"}, "takes NAME=AMOUNT"),
+        ({"on": "ray", "ray_resources": "=1"}, "takes NAME=AMOUNT"),
+    ):
+        with pytest.raises(Exception, match=problem):
+            changes(**settings)
+
+
+def test_executors_are_checked():
+    for settings, problem in (
+        ({"address": ""}, "address must be"),
+        ({"address": "ray://h:10001"}, "how many workers"),
+        ({"num_workers": 0}, "at least 1"),
+        ({"resources": {"num_gpus": -1}}, "0 or more"),
+        ({"resources": {"num_gpus": "many"}}, "0 or more"),
+        ({"runtime_env": []}, "mapping"),
+        ({"start_timeout": 0}, "more than 0 seconds"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            RayExecutor(**settings)
+
+
+def test_resources_are_told_to_ray_as_it_names_them():
+    executor = RayExecutor(resources={"num_gpus": 0.5, "license": 1})
+    assert actor_options(executor) == {"num_cpus": 1, "num_gpus": 0.5, "resources": {"license": 1}}
+    assert actor_options(RayExecutor(resources={"num_cpus": 0.1})) == {"num_cpus": 0.1}
+    assert describe_needs(executor) == "num_cpus=1, num_gpus=0.5, license=1"
