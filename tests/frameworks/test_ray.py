@@ -350,8 +350,11 @@ def test_a_cluster_that_is_started_here_asks_nobody_else_anything(app):
         while not done.wait(0.1):
             for process in psutil.process_iter():
                 with contextlib.suppress(psutil.Error):
-                    if "ray" in " ".join(process.cmdline()[:4]):
-                        settings.add(process.environ().get("RAY_USAGE_STATS_ENABLED"))
+                    command = process.cmdline()[:4]
+                    if any(each.startswith("ray::") or f"{os.sep}ray{os.sep}" in each for each in command):
+                        environ = process.environ()
+                        if "PATH" in environ:  # else its title has been written over it
+                            settings.add(environ.get("RAY_USAGE_STATS_ENABLED"))
                         peers.update(each.raddr.ip for each in process.net_connections() if each.raddr)
 
     done = threading.Event()

@@ -239,12 +239,11 @@ class RayHandle(WorkerHandle):
         self._ended.set()
 
     def _has_lost_node(self) -> bool:
-        with contextlib.suppress(Exception):  # there is no cluster any more
-            return not any(
-                node["Alive"] and node["NodeID"] == self._node
-                for node in require_connection(self._ray.nodes)()
-            )
-        return False
+        try:
+            nodes = require_connection(self._ray.nodes)()
+        except Exception:  # there is no cluster any more
+            return False
+        return not any(node["Alive"] and node["NodeID"] == self._node for node in nodes)
 
 
 class _EndedError(Exception):
@@ -308,11 +307,7 @@ def _import_paths(*, is_local: bool) -> list[str]:
 
 def _describe_resources(ray: Any) -> str:
     """Say what a cluster has, such as "8 CPU, 1 GPU on 2 nodes"."""
-    known = {
-        name: value
-        for name, value in require_connection(ray.cluster_resources)().items()
-        if name in ("CPU", "GPU")
-    }
+    resources = require_connection(ray.cluster_resources)()
     nodes = sum(bool(node["Alive"]) for node in require_connection(ray.nodes)())
-    parts = ", ".join(f"{value:g} {name}" for name, value in sorted(known.items())) or "no CPU"
+    parts = ", ".join(f"{resources[name]:g} {name}" for name in ("CPU", "GPU") if name in resources)
     return f"{parts or 'no CPU'} on {nodes} {'node' if nodes == 1 else 'nodes'}"
