@@ -62,13 +62,15 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
           write.save({ value: body, version: form.opened });
         }}
       >
-        <Watched {...part} project={project} projectName={projectName} />
+        <div className="stacked">
+          <Watched {...part} project={project} projectName={projectName} />
+          <Told {...part} project={project} projectName={projectName} />
+        </div>
         <fieldset>
           <legend>When it fires</legend>
           <Choice label="It fires when" value={draft.kind} onChange={(kind) => form.set(withKind(draft, kind === "THRESHOLD" ? "THRESHOLD" : "CHANGE"))} options={[["CHANGE", "it has changed, and hardly ever by mistake"], ["THRESHOLD", "it is beyond a limit, also by chance"]]} />
           {draft.kind === "CHANGE" ? <OfChange {...part} projectName={projectName} /> : <OfThreshold {...part} />}
         </fieldset>
-        <Told {...part} project={project} projectName={projectName} />
         <div className="wide">
           {alert !== undefined && beginsAnew(body, alert) && (
             <p className="callout warn"><b>! It begins anew.</b> With another thing to watch, the alert forgets what it has seen{alert.firing === null ? "" : ", and what it fires on ends"}.</p>
@@ -183,7 +185,7 @@ function Told({ draft, change, project, projectName }: PartProps & { readonly pr
   const webhooks = useQuery(webhooksQuery(project));
   const called = webhooks.data?.filter((one) => one.enabled).length;
   return (
-    <fieldset className="wide">
+    <fieldset>
       <legend>Who is told</legend>
       <p className="label">
         {called === undefined ? "When it fires, all webhooks of the project are called." : called === 0 ? <span className="error">! Nobody is called: the project has no webhook that is enabled. The alert shows here and on the home page alone.</span> : `When it fires, ${called === 1 ? "the webhook of the project is called" : `all ${plural(called, "webhook")} of the project are called`}.`}{" "}
@@ -204,7 +206,7 @@ function AlertPreview({ project, draft, body }: { readonly project: string; read
     if (form?.reportValidity()) setAsked(tried);
   };
   return (
-    <section aria-label="Back-test">
+    <section className="first" aria-label="Back-test">
       <div className="sec"><h2>Try it first</h2><span className="label">on what the {METRICS[draft.metric]} would have made it fire in the last 30 days; nothing is stored, nobody is told</span></div>
       {!isCurrent ? <button type="button" className="btn" onClick={ask}>Try it on the last 30 days</button>
         : query.isPending ? <Loading />
