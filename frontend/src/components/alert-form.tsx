@@ -109,7 +109,7 @@ function Watched({ draft, change, text, project, projectName }: PartProps & { re
       {isOfRule(draft.metric) ? (
         <label>
           Rule
-          <select className="field" required value={draft.ruleId} onChange={({ target }) => change({ ruleId: target.value })}>
+          <select className="field" aria-label="Rule" required value={draft.ruleId} onChange={({ target }) => change({ ruleId: target.value })}>
             <option value="">Choose a rule</option>
             {!isKnown && draft.ruleId !== "" && <option value={draft.ruleId}>a rule that was deleted</option>}
             {rules.data?.map((one) => <option key={one.id} value={one.id}>{shown(one.name)}{one.enabled ? "" : " (off)"}</option>)}
