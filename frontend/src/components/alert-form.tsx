@@ -54,7 +54,6 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
   return (
     <>
       <div className="head"><div><h1>{alert === undefined ? "New alert" : `Edit ${shown(alert.name)}`}</h1></div></div>
-      <KeptNote form={form} />
       <form
         className="rule-form"
         onSubmit={(event) => {
@@ -62,15 +61,14 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
           write.save({ value: body, version: form.opened });
         }}
       >
-        <div className="stacked">
-          <Watched {...part} project={project} projectName={projectName} />
-          <Told {...part} project={project} projectName={projectName} />
-        </div>
-        <fieldset>
+        <KeptNote form={form} />
+        <Watched {...part} project={project} projectName={projectName} />
+        <fieldset className="beside">
           <legend>When it fires</legend>
-          <Choice label="It fires when" value={draft.kind} onChange={(kind) => form.set(withKind(draft, kind === "THRESHOLD" ? "THRESHOLD" : "CHANGE"))} options={[["CHANGE", "it has changed, and hardly ever by mistake"], ["THRESHOLD", "it is beyond a limit, also by chance"]]} />
+          <Choice label="It fires when" value={draft.kind} onChange={(kind) => form.set(withKind(draft, kind === "THRESHOLD" ? "THRESHOLD" : "CHANGE"))} options={[["CHANGE", "the mean has changed: few false alarms"], ["THRESHOLD", "the mean is beyond a limit: also by chance"]]} />
           {draft.kind === "CHANGE" ? <OfChange {...part} projectName={projectName} /> : <OfThreshold {...part} />}
         </fieldset>
+        <Told {...part} project={project} projectName={projectName} />
         <div className="wide">
           {alert !== undefined && beginsAnew(body, alert) && (
             <p className="callout warn"><b>! It begins anew.</b> With another thing to watch, the alert forgets what it has seen{alert.firing === null ? "" : ", and what it fires on ends"}.</p>
@@ -120,8 +118,9 @@ function Watched({ draft, change, text, project, projectName }: PartProps & { re
       ) : (
         <>
           {hasNoLargest(draft.metric) && (
-            <Choice label="As" value={draft.isShare ? "share" : "value"} onChange={(value) => change({ isShare: value === "share" })} options={[["value", draft.kind === "CHANGE" ? "what is typical: one that took an hour is just a slow one" : "its mean"], ["share", "the share of traces above a bound"]]} />
+            <Choice label="As" value={draft.isShare ? "share" : "value"} onChange={(value) => change({ isShare: value === "share" })} options={[["value", draft.kind === "CHANGE" ? "its typical value" : "its mean"], ["share", "the share of traces above a bound"]]} />
           )}
+          {hasNoLargest(draft.metric) && !draft.isShare && draft.kind === "CHANGE" && <Note>One extreme trace counts as no more than a high one.</Note>}
           {draft.isShare && text(`Traces above${bound}`, "over", { type: "number", min: 0, required: true })}
           <details open={[draft.model, draft.rootName, draft.userId].some((one) => one !== "")}>
             <summary>Only some traces</summary>

@@ -11,13 +11,14 @@ interface Props {
 
 export function BackTestResult({ test, watched }: Props) {
   const { byChance, falseAlarmsPerYear } = test;
+  const isOfChange = test.firings.some((one) => one.since !== null);
   return (
     <>
       <p className="sentence">
         {test.observationCount === 0 ? "It would have seen no trace, so nothing is known of how often it fires." : (
           <>
             It would have fired {plural(test.firingCount, "time")} on {plural(test.observationCount, "trace")}.
-            {byChance !== null && ` By chance alone, ${byChance.isExact ? "" : "about "}${score(byChance.expected)} times; what is beyond that has a cause.`}
+            {byChance !== null && ` By chance alone, ${byChance.isExact ? "" : "about "}${score(byChance.expected)} times${test.firingCount > byChance.expected ? "; what is beyond that has a cause." : ", so that is no more than chance does."}`}
             {test.status === "LEARNING" && " It would still be learning its baseline, so it had no chance to fire."}
             {!test.isComplete && " There are more traces than it looked at."}
           </>
@@ -27,12 +28,12 @@ export function BackTestResult({ test, watched }: Props) {
       {test.firings.length > 0 && (
         <div className="panel gap">
           <table>
-            <thead><tr><th>Fired</th><th>Since</th><th className="num">Before</th><th className="num">After</th><th className="num hide-s">Traces</th></tr></thead>
+            <thead><tr><th>Fired</th>{isOfChange && <th>Since</th>}<th className="num">{isOfChange ? "Before" : "Limit"}</th><th className="num">{isOfChange ? "After" : "Mean"}</th><th className="num hide-s">Traces</th></tr></thead>
             <tbody>
               {test.firings.map((one) => (
                 <tr key={one.firedAt + one.observations}>
                   <td><Time value={one.firedAt} /></td>
-                  <td>{one.since === null ? "–" : <Time value={one.since} />}</td>
+                  {isOfChange && <td>{one.since === null ? "–" : <Time value={one.since} />}</td>}
                   <td className="num">{valueOf(watched, one.before?.value ?? one.limit)}</td>
                   <td className="num">{valueOf(watched, one.after?.value ?? one.value)}</td>
                   <td className="num hide-s">{count(one.observations)}</td>

@@ -41,7 +41,6 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
   return (
     <>
       <div className="head"><div><h1>{rule === undefined ? "New rule" : `Edit ${shown(rule.name)}`}</h1></div></div>
-      <KeptNote form={form} />
       <form
         className="rule-form"
         onSubmit={(event) => {
@@ -49,6 +48,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
           if (body !== null) write.save({ value: body, version: opened });
         }}
       >
+        <KeptNote form={form} />
         <fieldset>
           <legend>What it matches</legend>
           {text("Name of the rule", "name", { required: true })}
