@@ -1,5 +1,6 @@
 """Comparisons of two to four runs on a phone: cards, in which nothing is cut or scrolls sideways."""
 
+import itertools
 import json
 import urllib.parse
 import urllib.request
@@ -61,7 +62,7 @@ def visit(chromium, server):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_a_comparison_is_read_on_a_phone_without_scrolling_sideways(visit, ids, find_barriers, number, scheme):
+def test_on_a_phone_a_comparison_does_not_scroll_sideways(visit, ids, find_barriers, number, scheme):
     page = visit(address(ids, number), width=PHONE, scheme=scheme)
     rows = page.locator(".grid-body .grid-row")
     rows.nth(1).get_by_text(QUESTION[:20]).wait_for()
@@ -90,7 +91,7 @@ def test_cards_stand_one_below_the_other_however_high_they_are(visit, ids):
             "[...document.querySelectorAll('.grid-body .grid-row')].map(one => one.getBoundingClientRect())"
             ".map(({top, bottom}) => [top, bottom]).sort((a, b) => a[0] - b[0])"
         )
-        gaps = [below[0] - above[1] for above, below in zip(boxes, boxes[1:], strict=False)]
+        gaps = [below[0] - above[1] for above, below in itertools.pairwise(boxes)]
         assert all(abs(gap) < 1 for gap in gaps)
         box.evaluate("box => box.scrollBy(0, 900)")
         page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -159,7 +159,7 @@ def test_a_rule_waits_until_it_is_given_up(visit):
     ("address", "heading", "field", "text", "secret"),
     [
         ("/llm-connections?edit=new", "LLM connections", "Name", "judge", "API key of the model"),
-        ("/projects/shop/alerts?edit=new", "Alert webhooks", "Address", "https://hooks.example.com/", "Secret"),
+        ("/projects/shop/alerts?edit=new", "Alert webhooks", "Address", "https://hooks.example", "Secret"),
         ("/api-keys?make=yes", "API keys", "Name", "ci", None),
     ],
 )

@@ -109,8 +109,9 @@ def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add
     alert = only_alert(server, project)
     assert f"alert={alert['id']}" in page.url
     wanted = {
-        "name": HOSTILE, "kind": "THRESHOLD", "metric": "LATENCY", "over": 3500, "limit": 0.45, "direction": "RISE",
-        "window": {"traces": 10, "minutes": None}, "filter": {"model": None, "rootName": "answer", "userId": None},
+        "name": HOSTILE, "kind": "THRESHOLD", "metric": "LATENCY", "over": 3500, "limit": 0.45,
+        "direction": "RISE", "window": {"traces": 10, "minutes": None},
+        "filter": {"model": None, "rootName": "answer", "userId": None},
     }  # fmt: skip
     assert {name: alert[name] for name in wanted} == wanted
 
@@ -137,8 +138,8 @@ def test_a_change_of_a_rules_scores_is_watched(visit, server, project, add_alert
     page.get_by_role("heading", name="worse").wait_for()
     alert = only_alert(server, project)
     wanted = {
-        "metric": "SCORE", "ruleId": rule["id"], "reference": 0.9, "tolerance": 0.05, "importance": 2.5, "direction": "DROP",
-        "baseline": None, "filter": None,
+        "metric": "SCORE", "ruleId": rule["id"], "reference": 0.9, "tolerance": 0.05, "importance": 2.5,
+        "direction": "DROP", "baseline": None, "filter": None,
     }  # fmt: skip
     assert {name: alert[name] for name in wanted} == wanted
     delete(server, f"/projects/{project}/trace-eval-rules/{rule['id']}")
@@ -170,7 +171,8 @@ def test_an_alert_that_has_learned_a_baseline_is_paused_and_edited_without_begin
 
     page.get_by_role("heading", name="learned well").wait_for()
     saved = call(server, "GET", path)
-    assert (saved["importance"], saved["status"], saved["baseline"]["from"]) == (3, "WATCHING", period["from"])
+    assert (saved["importance"], saved["status"]) == (3, "WATCHING")
+    assert saved["baseline"]["from"] == period["from"]
     assert saved["observationCount"] >= TRACES
 
 
@@ -181,7 +183,8 @@ def test_who_comes_second_is_told_and_keeps_what_they_typed(
     add_alert(name="taken")
     path = f"/projects/{project}/trace-alerts/{alert['id']}"
     with visits(chromium, server, "status of 412", "status of 409", "status of 400") as open_page:
-        page = open_page(f"/trace-alerts?project=shop&alert={alert['id']}&edit=true", width=360, scheme="dark")
+        address = f"/trace-alerts?project=shop&alert={alert['id']}&edit=true"
+        page = open_page(address, width=360, scheme="dark")
         name, save = page.get_by_label("Name of the alert"), page.get_by_role("button", name="Save the alert")
         name.fill("taken")
         save.click()
@@ -191,7 +194,8 @@ def test_who_comes_second_is_told_and_keeps_what_they_typed(
         save.click()
         page.get_by_role("alert").get_by_text("not at an end").wait_for()
         page.get_by_label("Value, in percent").fill("20")
-        call(server, "PUT", path, {"name": "theirs", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1})
+        theirs = {"name": "theirs", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+        call(server, "PUT", path, theirs)
         save.click()
         page.get_by_text("somebody else has changed it since you opened it").wait_for()
         assert name.input_value() == "mine"
