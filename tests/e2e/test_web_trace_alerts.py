@@ -121,7 +121,9 @@ def test_a_change_of_a_rules_scores_is_watched(visit, server, project, add_alert
         "name": HOSTILE, "matchType": "SPAN_NAME", "matchValue": "never", "evaluatorName": "Length",
         "evaluator": {"type": "length", "params": {"max": 20}},
     })  # fmt: skip
+    hook = call(server, "POST", f"/projects/{project}/alert-webhooks", {"url": "http://127.0.0.1:9"})["id"]
     page = visit("/trace-alerts?project=shop&edit=true")
+    page.get_by_text("When it fires, the webhook of the project is called.").wait_for()
     page.get_by_label("Name of the alert").fill("worse")
     page.get_by_label("It watches").select_option("SCORE")
     page.get_by_label("Rule", exact=True).select_option(rule["id"])
@@ -143,6 +145,7 @@ def test_a_change_of_a_rules_scores_is_watched(visit, server, project, add_alert
     }  # fmt: skip
     assert {name: alert[name] for name in wanted} == wanted
     delete(server, f"/projects/{project}/trace-eval-rules/{rule['id']}")
+    delete(server, f"/projects/{project}/alert-webhooks/{hook}")
 
 
 def test_an_alert_that_has_learned_a_baseline_is_paused_and_edited_without_beginning_anew(
@@ -235,3 +238,25 @@ def test_home_leads_to_the_alert_that_fires(visit, server, project, add_alert):
 
     page.get_by_role("heading", name="loud").wait_for()
     page.get_by_role("button", name="Edit").wait_for()
+
+
+def test_who_may_only_look_is_told_so_and_offered_no_change(chromium, start_server, find_barriers):
+    key = "a-key-of-thirty-two-characters-1"
+    auth = {"Authorization": f"Bearer {key}"}
+    server = start_server(api_key=key, require_auth_for_reads=True)
+    server.call("POST", "/projects/shop/runs", {"experimentName": "answers"}, headers=auth)
+    project = server.call("GET", "/projects", headers=auth)[1][0]["id"]
+    body = {"name": "errors", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+    alert = server.call("POST", f"/projects/{project}/trace-alerts", body, headers=auth)[1]["id"]
+    viewer = server.call("POST", "/api-keys", {"name": "eve", "role": "VIEWER"}, headers=auth)[1]["key"]
+    with visits(chromium, server.address, "status of 401") as open_page:
+        page = open_page(f"/trace-alerts?project=shop&alert={alert}", width=360, scheme="dark")
+        page.get_by_label("API key").fill(viewer)
+        page.keyboard.press("Enter")
+        page.get_by_text("Changing alerts needs the role editor.").wait_for()
+        assert find_barriers(page) == []
+        for name in ("Pause", "Edit", "Delete …", "New alert"):
+            assert page.get_by_role("button", name=name).count() == 0
+        page.goto(f"{server.address}/trace-alerts?project=shop&edit=true")
+        page.get_by_text("Making alerts needs the role editor.").wait_for()
+        assert page.get_by_label("Name of the alert").count() == 0

@@ -41,7 +41,7 @@ export function TraceAlertsPage() {
         {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
         {current !== undefined && <><Link to="/trace-alerts" search={project === undefined ? {} : { project }}>Alerts</Link><i>/</i></>}
       </Crumbs>
-      {edit === "true" && project !== undefined && id !== undefined && alerts.data !== undefined && (alert === undefined || current !== undefined) ? (
+      {edit === "true" && mayChange && project !== undefined && id !== undefined && alerts.data !== undefined && (alert === undefined || current !== undefined) ? (
         <AlertForm key={current?.id ?? "new"} project={id} projectName={project} alert={current} onSaved={(saved) => open(saved)} onCancel={() => open(alert)} />
       ) : current !== undefined ? (
         <>
