@@ -79,7 +79,7 @@ export const rulesRoute = createRoute({
 export const alertsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/trace-alerts",
-  validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly alert?: string } => readTexts(search, ["project", "alert"]),
+  validateSearch: (search: Record<string, unknown>): { readonly project?: string; readonly alert?: string; readonly edit?: string } => readTexts(search, ["project", "alert", "edit"]),
   component: lazyPage(() => import("./pages/trace-alerts"), "TraceAlertsPage"),
 });
 

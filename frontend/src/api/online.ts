@@ -70,8 +70,13 @@ export const connectionsQuery = queryOptions({
 export const replaceRule = (rule: Rule, body: Record<string, unknown>, version: string | null = rule.version) =>
   change<Rule>("PUT", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`, body, {}, version);
 
-export const replaceAlert = (alert: TraceAlert, body: Record<string, unknown>) =>
-  change<TraceAlert>("PUT", `/projects/${alert.projectId}/trace-alerts/${alert.id}`, body, {}, alert.version);
+export const createAlert = (project: string, body: Record<string, unknown>) => change<TraceAlert>("POST", `/projects/${project}/trace-alerts`, body);
+
+/** Replaces an alert, unless somebody else has changed it since that version; with null, whatever it is. */
+export const replaceAlert = (alert: TraceAlert, body: Record<string, unknown>, version: string | null = alert.version) =>
+  change<TraceAlert>("PUT", `/projects/${alert.projectId}/trace-alerts/${alert.id}`, body, {}, version);
+
+export const deleteAlert = (alert: TraceAlert) => change<void>("DELETE", `/projects/${alert.projectId}/trace-alerts/${alert.id}`);
 
 export const alertsQuery = (project: string) =>
   queryOptions({
@@ -95,20 +100,17 @@ export const evidenceQuery = (alert: TraceAlert) =>
     placeholderData: keepPreviousData,
   });
 
+/** On what an alert would have fired in the last 30 days as it is typed; nothing is stored. */
+export const tryAlertQuery = (project: string, body: Record<string, unknown>) =>
+  queryOptions({
+    queryKey: ["back-test", project, body],
+    queryFn: () => change<BackTest>("POST", `/projects/${project}/trace-alerts/back-test`, body),
+    staleTime: 60_000,
+  });
+
 export const backTestQuery = (alert: TraceAlert) =>
   queryOptions({
     queryKey: ["back-test", alert.id, alert.updatedAt],
     queryFn: ({ signal }) => get<BackTest>(`/projects/${alert.projectId}/trace-alerts/${alert.id}/back-test`, {}, signal),
     staleTime: Number.POSITIVE_INFINITY,
   });
-
-/** The fields of an alert as they are sent. */
-export function alertBodyOf(alert: TraceAlert): Record<string, unknown> {
-  const names = ["name", "enabled", "kind", "metric", "ruleId", "filter", "direction", "over", "reference", "baseline", "tolerance", "importance", "limit", "window"] as const;
-  const body: Record<string, unknown> = {};
-  for (const name of names) body[name] = alert[name];
-  for (const name of ["filter", "baseline", "window"]) {
-    if (body[name] !== null) body[name] = withoutNulls(body[name] as Record<string, unknown>);
-  }
-  return withoutNulls(body);
-}

@@ -3,6 +3,7 @@ import type { Run } from "../api/queries";
 import { cost, count, cut, duration, percent, shown } from "../lib/format";
 import { quantile } from "../lib/outline";
 import type { Pairing } from "../lib/pairing";
+import { wordOfRun } from "../lib/runs";
 
 interface Figures {
   readonly median: number | null;
@@ -25,32 +26,32 @@ export function Costs({ pairing, runs }: { pairing: Pairing; runs: readonly Run[
   const base = figures[0];
   if (base === undefined || figures.every((one) => Object.values(one).every((value) => value === null))) return null;
   const hasTokens = figures.some((one) => one.tokensPerItem !== null || one.costPerItem !== null);
-  const cell = (name: keyof Figures, index: number, form: (value: number | null) => string, style = "num") => {
+  const cell = (name: keyof Figures, label: string, index: number, form: (value: number | null) => string) => {
     const value = figures[index]?.[name] ?? null;
-    return <td className={style}>{form(value)}{index > 0 && <span className="sub">{percent(base[name], value)}</span>}</td>;
+    return <td className="num" data-label={label}>{form(value)}{index > 0 && <span className="sub">{percent(base[name], value)}</span>}</td>;
   };
   return (
     <section>
       <div className="sec"><h2>{hasTokens ? "Latency and cost" : "Latency"}</h2><span className="label">of all items of each run, beside the baseline</span></div>
       <div className="panel">
-        <table>
+        <table className="cards-s">
           <thead>
             <tr>
               <th>Run</th>
               <th className="num">Latency, median</th>
-              <th className="num hide-s">95th percentile</th>
-              {hasTokens && <><th className="num">Cost an item</th><th className="num hide-s">Tokens an item</th><th className="num hide-s">Cost in all</th></>}
+              <th className="num">95th percentile</th>
+              {hasTokens && <><th className="num">Cost an item</th><th className="num">Tokens an item</th><th className="num">Cost in all</th></>}
             </tr>
           </thead>
           <tbody>
             {runs.map((run, index) => (
               <tr key={run.id}>
-                <th scope="row">{shown(cut(run.name ?? run.id, 40))}<span className="sub">{index === 0 ? "baseline" : runs.length === 2 ? "candidate" : `candidate ${index}`}</span></th>
-                {cell("median", index, duration)}
-                {cell("slow", index, duration, "num hide-s")}
-                {hasTokens && cell("costPerItem", index, (value) => (figures[index]?.tokensPerItem == null && value === null ? "–" : cost(value)))}
-                {hasTokens && cell("tokensPerItem", index, (value) => (value === null ? "–" : count(Math.round(value))), "num hide-s")}
-                {hasTokens && <td className="num hide-s">
+                <th scope="row">{shown(cut(run.name ?? run.id, 40))}<span className="sub">{wordOfRun(index, runs.length)}</span></th>
+                {cell("median", "Latency, median", index, duration)}
+                {cell("slow", "95th percentile", index, duration)}
+                {hasTokens && cell("costPerItem", "Cost an item", index, (value) => (figures[index]?.tokensPerItem == null && value === null ? "–" : cost(value)))}
+                {hasTokens && cell("tokensPerItem", "Tokens an item", index, (value) => (value === null ? "–" : count(Math.round(value))))}
+                {hasTokens && <td className="num" data-label="Cost in all">
                   {run.tokenizedItemCount === 0 && run.totalCostUsd === null ? "–" : cost(run.totalCostUsd)}
                   {run.pricedItemCount < run.tokenizedItemCount && <span className="sub">{count(run.pricedItemCount)}/{count(run.tokenizedItemCount)} items priced</span>}
                 </td>}

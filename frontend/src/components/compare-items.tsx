@@ -2,12 +2,14 @@
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useMemo, useRef } from "react";
+import { type KeyboardEvent, useEffect, useMemo, useRef } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
 import { count, cut, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
+import { useNarrow } from "../lib/narrow";
 import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
+import { wordOfRun } from "../lib/runs";
 import type { Outcome } from "../lib/outline";
 import {
   type Kind, type PairedItem, type Pairing, changeOf, countKinds, meanScore, placeOfCell, sliceOf,
@@ -18,6 +20,8 @@ import { SideBySide } from "./compare-sides";
 
 const route = getRouteApi("/experiments/$experimentId/runs/$runId/diff");
 const ROW = 38;
+/** About what a row takes as a card, before it is measured. */
+const CARD = 132;
 const BLOCK = 50;
 const MOST_EVALUATORS = 8;
 
@@ -130,14 +134,16 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
   const navigate = route.useNavigate();
   const search = route.useSearch();
   const isPair = runs.length === 2;
+  const isNarrow = useNarrow();
   const shownEvaluators = useMemo(() => mostChanged(pairing, items), [pairing, items]);
   const chosen = search.scores ?? shownEvaluators[0];
   const list = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
-    estimateSize: () => ROW,
+    estimateSize: () => (isNarrow ? CARD : ROW),
     overscan: usePrinting() ? ROWS_ON_PAPER : 12,
   });
+  useEffect(() => list.measure(), [list, isNarrow]);
   const rows = list.getVirtualItems();
   const inputs = useInputs(pairing, runs, items, rows[0]?.index ?? 0, rows.at(-1)?.index ?? 0);
   useKeyHelp("In the list of items", LIST_KEYS);
@@ -150,14 +156,18 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
     if (item === undefined) return;
     list.scrollToIndex(next);
     void navigate({ search: (old) => ({ ...old, item: item.key }), replace: true, resetScroll: false });
-    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus());
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`button[data-index="${next}"]`)?.focus());
   };
   const columns = isPair ? shownEvaluators : runs.map((run) => run.id);
-  const columnStyle = { gridTemplateColumns: `128px minmax(220px, 1fr) repeat(${columns.length}, ${isPair ? 132 : 148}px)` };
+  const width = isPair ? 132 : 148;
+  const columnStyle = isNarrow ? {} : {
+    gridTemplateColumns: `128px minmax(220px, 1fr) repeat(${columns.length}, ${width}px)`,
+    minWidth: 128 + 220 + columns.length * width,
+  };
   // Names of runs are often alike as far as a column shows them; these are the words of the choices above.
   const head = isPair
     ? shownEvaluators.map((name) => ({ label: shown(name), title: shown(name) }))
-    : runs.map((run, index) => ({ label: index === 0 ? "baseline" : `candidate ${index}`, title: shown(run.name ?? run.id) }));
+    : runs.map((run, index) => ({ label: wordOfRun(index, runs.length), title: shown(run.name ?? run.id) }));
   return (
     <>
       {!isPair && pairing.evaluators.length > 0 && (
@@ -193,6 +203,8 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
             return (
               <div
                 key={item.key}
+                ref={isNarrow ? list.measureElement : undefined}
+                data-index={row.index}
                 role="row"
                 aria-rowindex={row.index + 2}
                 className={item === open ? "grid-row on" : "grid-row"}
@@ -211,9 +223,9 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
                   </button>
                 </span>
                 {isPair
-                  ? shownEvaluators.map((name) => <BeforeAfter key={name} pairing={pairing} item={item} name={name} />)
+                  ? shownEvaluators.map((name) => <BeforeAfter key={name} pairing={pairing} item={item} name={name} label={shown(name)} />)
                   : runs.map((run, index) => (
-                      <RunCell key={run.id} pairing={pairing} item={item} run={index} evaluator={chosen} />
+                      <RunCell key={run.id} pairing={pairing} item={item} run={index} evaluator={chosen} label={head[index]?.label} />
                     ))}
               </div>
             );
@@ -276,23 +288,32 @@ function InputOf({ item, fallback }: { item: Item | undefined; fallback: string 
   return <><span className="mono muted">{shown(nameOf(item))}</span> <bdi>{shown(cut(textOf(item.input), 160))}</bdi></>;
 }
 
-function BeforeAfter({ pairing, item, name }: { pairing: Pairing; item: PairedItem; name: string }) {
+function BeforeAfter({ pairing, item, name, label }: { pairing: Pairing; item: PairedItem; name: string; label: string }) {
   const columns = pairing.scores.get(name);
   const before = meanScore(columns?.[0], item.cells[0]);
   const now = meanScore(columns?.[1], item.cells[1]);
-  if (before === null && now === null) return <span role="cell" className="num none">–</span>;
-  if (before === now) return <span role="cell" className="num none">{score(now)}</span>;
+  if (before === null && now === null) return <span role="cell" className="num none" data-label={label}>–</span>;
+  if (before === now) return <span role="cell" className="num none" data-label={label}>{score(now)}</span>;
   return (
-    <span role="cell" className="num">
+    <span role="cell" className="num" data-label={label}>
       {score(before)} → {score(now)}
       {before !== null && now !== null && <> <span className="muted">{now < before ? "▾" : "▴"}</span></>}
     </span>
   );
 }
 
-function RunCell({ pairing, item, run, evaluator }: { pairing: Pairing; item: PairedItem; run: number; evaluator: string | undefined }) {
+interface RunCellProps {
+  readonly pairing: Pairing;
+  readonly item: PairedItem;
+  readonly run: number;
+  readonly evaluator: string | undefined;
+  /** What the cell is, where the columns have no heads. */
+  readonly label: string | undefined;
+}
+
+function RunCell({ pairing, item, run, evaluator, label }: RunCellProps) {
   const cell = item.cells[run];
-  if (cell == null) return <span role="cell" className="num none">–</span>;
+  if (cell == null) return <span role="cell" className="num none" data-label={label}>–</span>;
   const mean = evaluator === undefined ? null : meanScore(pairing.scores.get(evaluator)?.[run], cell);
-  return <span role="cell" className="num"><Sign outcome={cell.outcome} /> {mean !== null && score(mean)}</span>;
+  return <span role="cell" className="num" data-label={label}><Sign outcome={cell.outcome} /> {mean !== null && score(mean)}</span>;
 }

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
 import { count, cut, score, shown, textOf } from "../lib/format";
 import { nameOf, reasonOf } from "../lib/items";
+import { wordOfRun } from "../lib/runs";
 import { type Cell, type PairedItem, type Pairing, meanScore, placeOfCell } from "../lib/pairing";
 import { compareWords } from "../lib/words";
 import { Sign, Text } from "./bits";
@@ -107,7 +108,7 @@ function Answer({ item, before }: { item: Item; before: Item | null }): ReactNod
 function Scores({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[]; item: PairedItem }) {
   return (
     <div className="panel gap" tabIndex={0}>
-      <table>
+      <table className="cards-s">
         <thead>
           <tr>
             <th>Evaluator</th>
@@ -118,7 +119,7 @@ function Scores({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[
           {pairing.evaluators.map((name) => (
             <tr key={name}>
               <th scope="row">{shown(name)}</th>
-              {runs.map((run, index) => <td key={run.id} className="num">{score(meanScore(pairing.scores.get(name)?.[index], item.cells[index]))}</td>)}
+              {runs.map((run, index) => <td key={run.id} className="num" data-label={wordOfRun(index, runs.length)}>{score(meanScore(pairing.scores.get(name)?.[index], item.cells[index]))}</td>)}
             </tr>
           ))}
         </tbody>

@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import type { Run } from "../api/queries";
 import { count, cut, points, rate, shown } from "../lib/format";
 import { type Pairing, sliceItems } from "../lib/pairing";
+import { wordOfRun } from "../lib/runs";
 import { SliceKey, SliceTable } from "./slice-table";
 
 const route = getRouteApi("/experiments/$experimentId/runs/$runId/diff");
@@ -31,6 +32,7 @@ export function Slices({ pairing, runs }: { pairing: Pairing; runs: readonly Run
         <SliceTable
           name={name}
           slices={slices}
+          isCards
           chosen={search.slice === name ? search.value : undefined}
           onChoose={(value) => choose({ slice: name, value })}
           head={
@@ -38,18 +40,18 @@ export function Slices({ pairing, runs }: { pairing: Pairing; runs: readonly Run
               {runs.map((run, index) => (
                 <th key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>
               ))}
-              {runs.length === 2 && <th className="num hide-s">Change, in points</th>}
+              {runs.length === 2 && <th className="num">Change, in points</th>}
             </>
           }
           cells={(slice) => (
             <>
               {slice.rates.map((one, index) => (
-                <td key={runs[index]?.id} className="num">
+                <td key={runs[index]?.id} className="num" data-label={wordOfRun(index, runs.length)}>
                   {rate(one)}
                   {runs.length > 2 && <ChangeWord change={slice.changes[index] ?? null} />}
                 </td>
               ))}
-              {runs.length === 2 && <td className="num hide-s"><ChangeWord change={slice.changes[1] ?? null} withInterval /></td>}
+              {runs.length === 2 && <td className="num" data-label="Change, in points"><ChangeWord change={slice.changes[1] ?? null} withInterval /></td>}
             </>
           )}
         />

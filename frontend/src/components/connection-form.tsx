@@ -2,10 +2,11 @@
 import { type FormEvent, useId, useState } from "react";
 import { type Connection, type ConnectionTest, saveConnection, tryConnection } from "../api/settings";
 import { useWrite } from "../api/write";
+import { useKeptForm } from "../lib/drafts";
 import { duration, plural, shown } from "../lib/format";
 import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
 import { NotSaved } from "./notices";
-import { Field, isOvertaken, sayOvertaken, sayRefusal } from "./settings-bits";
+import { Field, KeptNote, isOvertaken, sayOvertaken, sayRefusal } from "./settings-bits";
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   ADDRESS_REFUSED: "the server sends nothing there",
@@ -46,11 +47,13 @@ export function TestResult({ result, onClose }: { result: ConnectionTest; onClos
 }
 
 export function ConnectionForm({ connection, onClose }: { connection: Connection | null; onClose: () => void }) {
-  const [draft, setDraft] = useState<ConnectionDraft>(() => draftOf(connection));
+  const form = useKeptForm(`connection:${connection?.id ?? "new"}`, () => draftOf(connection), connection?.version ?? null);
+  const [apiKey, setApiKey] = useState(""); // a secret is not kept while somebody is elsewhere
+  const draft: ConnectionDraft = { ...form.fields, apiKey };
   const [result, setResult] = useState<ConnectionTest | null>(null);
-  const [opened] = useState(connection?.version ?? null); // the list below may show a later one meanwhile
-  const change = (next: Partial<ConnectionDraft>) => {
-    setDraft({ ...draft, ...next });
+  const change = ({ apiKey: key, ...next }: Partial<ConnectionDraft>) => {
+    if (key !== undefined) setApiKey(key);
+    form.set({ ...form.fields, ...next });
     setResult(null);
   };
   const isKeyMissing = needsKeyAgain(connection, draft);
@@ -59,7 +62,10 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
     send: (version: string | null) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
     keys: () => [["llm-connections"]],
     notice: (answer) => ({ text: `${answer.name} is saved` }),
-    onSaved: onClose,
+    onSaved: () => {
+      form.drop();
+      onClose();
+    },
   });
   const test = useWrite({
     what: "The result of the test",
@@ -69,7 +75,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    if (!isKeyMissing) save.save(opened);
+    if (!isKeyMissing) save.save(form.opened);
   };
   const tryDraft = (event: React.MouseEvent<HTMLButtonElement>) => {
     if (event.currentTarget.form?.reportValidity() && !isKeyMissing) test.save(null);
@@ -77,6 +83,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
   return (
     <form className="panel pad set-form" aria-label={connection === null ? "New connection" : "Change connection"} onSubmit={submit}>
       <h2>{connection === null ? "New connection" : `Change ${shown(connection.name)}`}</h2>
+      <KeptNote form={form} />
       <div className="set-fields">
         <Field label="Name">
           {(id) => <input id={id} className="field" required autoFocus dir="auto" value={draft.name} onChange={({ target }) => change({ name: target.value })} />}
@@ -116,7 +123,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
         <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>
-        <button type="button" className="btn bare" onClick={onClose}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => { form.drop(); onClose(); }}>Cancel</button>
         {isKeyMissing && <span className="label">Give the key for {shown(hostOf(draft.baseUrl))} first.</span>}
       </div>
     </form>

@@ -1,8 +1,9 @@
 /** What a project tells its reviewers, on the page of its settings. */
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 import { type Instructions, instructionsQuery, saveInstructions } from "../api/reviews";
 import { useWrite } from "../api/write";
+import { dropDraft, keepDraft, readDraft, useDraft } from "../lib/drafts";
 import { count, plural } from "../lib/format";
 import { Failure, Loading, Text } from "./bits";
 import { Formattable } from "./markdown";
@@ -28,14 +29,15 @@ export function InstructionsForm({ project, mayChange }: Props) {
   );
 }
 
-/** What is typed, and the version of the text that it was typed over; the page may read a later one meanwhile. */
+/** What is typed, kept as long as the page is open, and the version of the text that it was typed over; the page may read a later one meanwhile. */
 interface Typed {
   readonly text: string;
   readonly over: string;
 }
 
 function Editor({ stored }: { stored: Instructions }) {
-  const [typed, setTyped] = useState<Typed | null>(null);
+  const key = `instructions:${stored.projectName}`;
+  const typed = useDraft<Typed>(key);
   const text = typed?.text ?? stored.text;
   const length = [...text].length; // as the server counts
   const excess = length - stored.maxCharacters;
@@ -46,9 +48,17 @@ function Editor({ stored }: { stored: Instructions }) {
     keys: () => [["review-instructions", stored.projectName]],
     notice: (saved) => ({ text: saved.text === "" ? "The project has no instructions for reviewers any more" : "The instructions for reviewers are saved" }),
     // What was typed while it was being saved stays, over what is saved now.
-    onSaved: (saved, sent) => setTyped((now) => (now === null || now.text === sent.text ? null : { text: now.text, over: saved.version })),
+    onSaved: (saved, sent) => {
+      const now = readDraft<Typed>(key);
+      if (now === undefined || now.text === sent.text) dropDraft(key);
+      else keepDraft<Typed>(key, { text: now.text, over: saved.version });
+    },
   });
   const isBeaten = isOvertaken(write);
+  const type = (next: string) => {
+    if (next === stored.text) dropDraft(key);
+    else keepDraft<Typed>(key, { text: next, over: typed?.over ?? stored.version });
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     write.save({ text, version: typed?.over ?? stored.version });
@@ -65,7 +75,7 @@ function Editor({ stored }: { stored: Instructions }) {
             aria-describedby={described}
             aria-invalid={excess > 0}
             value={text}
-            onChange={({ target }) => setTyped({ text: target.value, over: typed?.over ?? stored.version })}
+            onChange={({ target }) => type(target.value)}
           />
         )}
       </Field>
@@ -83,7 +93,8 @@ function Editor({ stored }: { stored: Instructions }) {
       )}
       <div className="actions">
         <button type="submit" className="btn main" disabled={write.isSaving || !isChanged || excess > 0}>{write.isSaving ? "Saving…" : "Save instructions"}</button>
-        {isChanged && <button type="button" className="btn bare" onClick={() => { setTyped(null); write.reset(); }}>Undo the changes</button>}
+        {isChanged && <button type="button" className="btn bare" onClick={() => { dropDraft(key); write.reset(); }}>Undo the changes</button>}
+        {isChanged && <span className="label">Not saved yet; kept while this page is open.</span>}
       </div>
     </form>
   );

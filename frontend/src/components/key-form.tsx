@@ -5,14 +5,29 @@ import { projectsQuery } from "../api/queries";
 import { signIn } from "../api/session";
 import { type CreatedKey, type KeyBody, createKey } from "../api/settings";
 import { useWrite } from "../api/write";
+import { useKeptForm } from "../lib/drafts";
 import { shown } from "../lib/format";
 import { pathHere } from "../lib/root";
 import { toMoment } from "../lib/settings";
 import { NotSaved } from "./notices";
-import { Field } from "./settings-bits";
+import { Field, KeptNote } from "./settings-bits";
 
 type Role = KeyBody["role"];
 type ProjectRole = "VIEWER" | "EDITOR" | "ADMIN";
+
+interface Typed {
+  readonly name: string;
+  readonly role: Role;
+  readonly project: string;
+  readonly projectRole: ProjectRole;
+  readonly tenant: string;
+  readonly expires: string;
+  readonly limit: string;
+}
+
+const newKey = (isFirst: boolean): Typed => ({
+  name: isFirst ? "admin" : "", role: isFirst ? "ADMIN" : "EDITOR", project: "", projectRole: "EDITOR", tenant: "", expires: "", limit: "",
+});
 
 interface Props {
   /** Whether the server is open, so that this key closes it. */
@@ -24,18 +39,17 @@ interface Props {
 
 export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props) {
   const projects = useQuery(projectsQuery);
-  const [name, setName] = useState(isFirst ? "admin" : "");
-  const [role, setRole] = useState<Role>(isFirst ? "ADMIN" : "EDITOR");
-  const [project, setProject] = useState("");
-  const [projectRole, setProjectRole] = useState<ProjectRole>("EDITOR");
-  const [tenant, setTenant] = useState("");
-  const [expires, setExpires] = useState("");
-  const [limit, setLimit] = useState("");
+  const form = useKeptForm("key:new", () => newKey(isFirst));
+  const { name, role, project, projectRole, tenant, expires, limit } = form.fields;
+  const set = (next: Partial<Typed>) => form.set({ ...form.fields, ...next });
   const creation = useWrite({
     what: "The key",
     send: (body: Partial<KeyBody>) => createKey(body),
     keys: () => [["api-keys"], ["session"]],
-    onSaved: onCreated,
+    onSaved: (created) => {
+      form.drop();
+      onCreated(created);
+    },
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -51,6 +65,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
   return (
     <form className="panel pad set-form" aria-label="New key" onSubmit={submit}>
       <h2>New key</h2>
+      <KeptNote form={form} />
       {isFirst && (
         <p className="callout warn">
           <b>! The first key closes the server:</b> from then on, changing something needs a key. Make the first one an admin, and keep its text.
@@ -58,11 +73,11 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
       )}
       <div className="set-fields">
         <Field label="Name" hint="Who or what uses it.">
-          {(id, hint) => <input id={id} className="field" required autoFocus dir="auto" aria-describedby={hint} value={name} onChange={({ target }) => setName(target.value)} />}
+          {(id, hint) => <input id={id} className="field" required autoFocus dir="auto" aria-describedby={hint} value={name} onChange={({ target }) => set({ name: target.value })} />}
         </Field>
         <Field label="Role" hint="What it may do in all projects; see below.">
           {(id, hint) => (
-            <select id={id} className="field" aria-describedby={hint} value={role} onChange={({ target }) => setRole(target.value as Role)}>
+            <select id={id} className="field" aria-describedby={hint} value={role} onChange={({ target }) => set({ role: target.value as Role })}>
               <option value="NONE">none</option>
               <option value="VIEWER">viewer</option>
               <option value="EDITOR">editor</option>
@@ -71,15 +86,15 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
           )}
         </Field>
         <Field label="Expires" hint="In your zone. Empty: never.">
-          {(id, hint) => <input id={id} className="field" type="datetime-local" aria-describedby={hint} value={expires} onChange={({ target }) => setExpires(target.value)} />}
+          {(id, hint) => <input id={id} className="field" type="datetime-local" aria-describedby={hint} value={expires} onChange={({ target }) => set({ expires: target.value })} />}
         </Field>
         <Field label="Requests in a minute" hint="Empty: as the server limits; 0: any number.">
-          {(id, hint) => <input id={id} className="field" type="number" min={0} step={1} aria-describedby={hint} value={limit} onChange={({ target }) => setLimit(target.value)} />}
+          {(id, hint) => <input id={id} className="field" type="number" min={0} step={1} aria-describedby={hint} value={limit} onChange={({ target }) => set({ limit: target.value })} />}
         </Field>
         <Field label="Role in one project" hint={role === "NONE" ? "All that a key with the role none sees." : "Where it may do more than elsewhere."}>
           {(id, hint) => (
             <>
-              <input id={id} className="field" list={`${id}-projects`} placeholder="Project" required={role === "NONE"} aria-describedby={hint} value={project} onChange={({ target }) => setProject(target.value)} />
+              <input id={id} className="field" list={`${id}-projects`} placeholder="Project" required={role === "NONE"} aria-describedby={hint} value={project} onChange={({ target }) => set({ project: target.value })} />
               <datalist id={`${id}-projects`}>{projects.data?.map((one) => <option key={one.id} value={one.name} />)}</datalist>
             </>
           )}
@@ -87,7 +102,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
         {project.trim() !== "" && (
           <Field label="Role there">
             {(id) => (
-              <select id={id} className="field" value={projectRole} onChange={({ target }) => setProjectRole(target.value as ProjectRole)}>
+              <select id={id} className="field" value={projectRole} onChange={({ target }) => set({ projectRole: target.value as ProjectRole })}>
                 <option value="VIEWER">viewer</option>
                 <option value="EDITOR">editor</option>
                 <option value="ADMIN">admin</option>
@@ -97,14 +112,14 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
         )}
         {mayChooseTenant && (
           <Field label="Tenant" hint="Empty: none; it sees the rows of all.">
-            {(id, hint) => <input id={id} className="field" aria-describedby={hint} value={tenant} onChange={({ target }) => setTenant(target.value)} />}
+            {(id, hint) => <input id={id} className="field" aria-describedby={hint} value={tenant} onChange={({ target }) => set({ tenant: target.value })} />}
           </Field>
         )}
       </div>
       <NotSaved write={creation} again="Create again" />
       <div className="actions">
         <button type="submit" className="btn main" disabled={creation.isSaving}>{creation.isSaving ? "Creating…" : "Create key"}</button>
-        <button type="button" className="btn bare" onClick={onClose}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => { form.drop(); onClose(); }}>Cancel</button>
       </div>
     </form>
   );

@@ -1,8 +1,9 @@
 /** What holds for a project: each setting with its default, and what a shorter retention would remove. */
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 import { type ProjectSettings, type SettingValues, projectSettingsQuery, saveProjectSettings } from "../api/settings";
 import { useWrite } from "../api/write";
+import { dropDraft, keepDraft, readDraft, useDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import { sayValue } from "../lib/settings";
 import { NotSaved } from "./notices";
@@ -55,7 +56,13 @@ function toValue(name: Name, text: string): unknown {
 
 export function ProjectSettingsForm({ settings, mayChange }: { settings: ProjectSettings; mayChange: boolean }) {
   const stored = settings.settings;
-  const [typed, setTyped] = useState<Typed>({});
+  const key = `settings:${settings.projectName}`;
+  const typed = useDraft<Typed>(key) ?? {};
+  const setTyped = (next: Typed) => {
+    const others = Object.entries(next).filter(([name, text]) => text !== toText(stored[name as Name]));
+    if (others.length === 0) dropDraft(key);
+    else keepDraft<Typed>(key, Object.fromEntries(others));
+  };
   const textOf = (name: Name) => typed[name] ?? toText(stored[name]);
   const changed = NAMES.filter((name) => typed[name] !== undefined && typed[name] !== toText(stored[name]));
   const save = useWrite({
@@ -66,7 +73,7 @@ export function ProjectSettingsForm({ settings, mayChange }: { settings: Project
     keys: () => [["project-settings", settings.projectName]],
     notice: () => ({ text: "The settings are saved" }),
     // What was typed while it was being saved stays.
-    onSaved: (_, sent) => setTyped((now) => Object.fromEntries(NAMES.flatMap((name) => (now[name] === undefined || now[name] === sent[name] ? [] : [[name, now[name]]])))),
+    onSaved: (_, sent) => setTyped(Object.fromEntries(Object.entries(readDraft<Typed>(key) ?? {}).filter(([name, text]) => text !== sent[name as Name]))),
   });
   const preview = {
     ...(changed.includes("runRetentionDays") && textOf("runRetentionDays") !== "" ? { runRetentionDays: Number(textOf("runRetentionDays")) } : {}),
@@ -99,7 +106,8 @@ export function ProjectSettingsForm({ settings, mayChange }: { settings: Project
       {mayChange && (
         <div className="actions">
           <button type="submit" className="btn main" disabled={save.isSaving || changed.length === 0}>{save.isSaving ? "Saving…" : "Save settings"}</button>
-          {changed.length === 0 ? <span className="label">Nothing is changed.</span> : <button type="button" className="btn bare" onClick={() => setTyped({})}>Undo the changes</button>}
+          {changed.length > 0 && <button type="button" className="btn bare" onClick={() => dropDraft(key)}>Undo the changes</button>}
+          <span className="label">{changed.length === 0 ? "Nothing is changed." : "Not saved yet; kept while this page is open."}</span>
         </div>
       )}
     </form>

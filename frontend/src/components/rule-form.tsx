@@ -1,15 +1,16 @@
 /** Makes a rule or changes one; says before it is saved what it matches and costs. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useId, useState } from "react";
 import { type Rule, bodyOf, connectionsQuery, replaceRule } from "../api/online";
 import { change } from "../api/client";
 import { useWrite } from "../api/write";
+import { useKeptForm } from "../lib/drafts";
 import { shown } from "../lib/format";
 import { NEW_RULE, type RuleDraft, readDraft, writeDraft } from "../lib/rules";
+import { Choice, type FieldProps, Note, TextField } from "./form-fields";
 import { NotSaved } from "./notices";
 import { RulePreview } from "./rule-preview";
-import { isOvertaken, sayOvertaken } from "./settings-bits";
+import { KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
 
 interface Props {
   readonly project: string;
@@ -22,15 +23,18 @@ type Field = Exclude<keyof RuleDraft, "kind">;
 
 export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
   const before = rule === undefined ? undefined : bodyOf(rule);
-  const [draft, setDraft] = useState<RuleDraft>(() => (before === undefined ? NEW_RULE : readDraft(before)));
-  const [opened] = useState(rule?.version ?? null); // the page may read a later one meanwhile
+  const form = useKeptForm<RuleDraft>(`rule:${project}:${rule?.id ?? "new"}`, () => (before === undefined ? NEW_RULE : readDraft(before)), rule?.version ?? null);
+  const { fields: draft, opened, set: setDraft } = form;
   const body = readBody(draft, before);
   const write = useWrite<{ readonly value: Record<string, unknown>; readonly version: string | null }, Rule>({
     what: "The rule",
     send: ({ value, version }) => (rule === undefined ? change<Rule>("POST", `/projects/${project}/trace-eval-rules`, value) : replaceRule(rule, value, version)),
     keys: () => [["trace-eval-rules", project]],
     notice: (saved) => ({ text: `The rule ${saved.name} is saved.` }),
-    onSaved: (saved) => onSaved(saved.id),
+    onSaved: (saved) => {
+      form.drop();
+      onSaved(saved.id);
+    },
   });
   const set = (name: Field) => (value: string) => setDraft({ ...draft, [name]: value });
   const text = (label: string, name: Field, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={set(name)} {...more} />;
@@ -44,6 +48,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
           if (body !== null) write.save({ value: body, version: opened });
         }}
       >
+        <KeptNote form={form} />
         <fieldset>
           <legend>What it matches</legend>
           {text("Name of the rule", "name", { required: true })}
@@ -95,7 +100,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
           />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving || body === null}>{write.isSaving ? "Saving …" : rule === undefined ? "Make the rule" : "Save the rule"}</button>
-            <button type="button" className="btn" onClick={onCancel}>Cancel</button>
+            <button type="button" className="btn" onClick={() => { form.drop(); onCancel(); }}>Cancel</button>
           </div>
         </div>
       </form>
@@ -109,60 +114,6 @@ function readBody(draft: RuleDraft, before: Record<string, unknown> | undefined)
   } catch {
     return null;
   }
-}
-
-interface FieldProps {
-  readonly label: string;
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-  readonly type?: string;
-  readonly min?: number;
-  readonly max?: number;
-  readonly required?: boolean;
-  readonly note?: string;
-}
-
-function TextField({ label, value, onChange, type = "text", required = false, note = "", min, max }: FieldProps) {
-  const id = useId();
-  return (
-    <div>
-      <label>
-        {label}
-        <input
-          className="field"
-          type={type}
-          value={value}
-          required={required}
-          aria-describedby={note === "" ? undefined : id}
-          {...(type === "number" ? { step: "any", min, max } : {})}
-          onChange={(event) => onChange(event.target.value)}
-        />
-      </label>
-      {note !== "" && <Note id={id}>{note}</Note>}
-    </div>
-  );
-}
-
-function Note({ id, children }: { id?: string; children: ReactNode }) {
-  return <span className="label" {...(id === undefined ? {} : { id })}>{children}</span>;
-}
-
-interface ChoiceProps {
-  readonly label: string;
-  readonly value: string;
-  readonly options: readonly (readonly [string, string])[];
-  readonly onChange: (value: string) => void;
-}
-
-function Choice({ label, value, options, onChange }: ChoiceProps) {
-  return (
-    <label>
-      {label}
-      <select className="field" aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
-        {options.map(([one, text]) => <option key={one} value={one}>{text}</option>)}
-      </select>
-    </label>
-  );
 }
 
 function Connections({ value, required, onChange }: { value: string; required: boolean; onChange: (value: string) => void }) {

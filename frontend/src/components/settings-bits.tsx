@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Session } from "../api/session";
 import type { Write } from "../api/write";
+import type { KeptForm } from "../lib/drafts";
 
 interface FieldProps {
   readonly label: string;
@@ -70,6 +71,17 @@ export function Confirm({ label, question, action, isBusy = false, onConfirm }: 
       </button>
       <button ref={keep} type="button" className="btn bare" onClick={() => setIsAsking(false)}>Keep</button>
     </span>
+  );
+}
+
+/** Above the fields of a form that were typed before somebody left the page. */
+export function KeptNote({ form: { isFromBefore, restart } }: { form: Pick<KeptForm<unknown>, "isFromBefore" | "restart"> }) {
+  if (!isFromBefore) return null;
+  return (
+    <div className="callout info split" role="status">
+      <span><b>This is what you typed before.</b> It is not saved yet.</span>
+      <button type="button" className="btn" onClick={restart}>Discard it</button>
+    </div>
   );
 }
 

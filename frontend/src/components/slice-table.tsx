@@ -8,15 +8,17 @@ interface Props {
   readonly slices: readonly Slice[];
   /** The value whose items are shown. */
   readonly chosen: string | undefined;
+  /** Whether the rows are cards on narrow pages: their cells then have a `data-label`. */
+  readonly isCards?: boolean;
   readonly onChoose: (value: string) => void;
   /** The cells of the head and of a row, behind the name and the number of items. */
   readonly head: ReactNode;
   readonly cells: (slice: Slice) => ReactNode;
 }
 
-export function SliceTable({ name, slices, chosen, onChoose, head, cells }: Props) {
+export function SliceTable({ name, slices, chosen, isCards = false, onChoose, head, cells }: Props) {
   return (
-    <table>
+    <table className={isCards ? "cards-s" : undefined}>
       <thead><tr><th>{shown(name)}</th><th className="num">n</th>{head}</tr></thead>
       <tbody>
         {slices.map((slice) => (
@@ -26,7 +28,7 @@ export function SliceTable({ name, slices, chosen, onChoose, head, cells }: Prop
                 {shown(cut(slice.value, 80)) || "(empty)"}
               </button>
             </th>
-            <td className="num none">{count(slice.n)}</td>
+            <td className="num none" data-label="n">{count(slice.n)}</td>
             {cells(slice)}
           </tr>
         ))}

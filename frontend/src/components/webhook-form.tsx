@@ -2,8 +2,9 @@
 import { type FormEvent, useState } from "react";
 import { type Webhook, type WebhookBody, saveWebhook } from "../api/settings";
 import { useWrite } from "../api/write";
+import { useKeptForm } from "../lib/drafts";
 import { NotSaved } from "./notices";
-import { Field, isOvertaken, sayOvertaken } from "./settings-bits";
+import { Field, KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
 
 const FACTS = [
   "message", "projectName", "experimentId", "experimentName", "runId", "baselineRunId", "baselinePassRate", "candidatePassRate", "passRateDelta",
@@ -19,18 +20,19 @@ interface Props {
 }
 
 export function WebhookForm({ project, webhook, onClose }: Props) {
-  const [url, setUrl] = useState(webhook?.url ?? "");
+  const form = useKeptForm(`webhook:${project}:${webhook?.id ?? "new"}`, () => readTyped(webhook), webhook?.version ?? null);
+  const { url, isOn, format, rows } = form.fields;
+  const set = (next: Partial<Typed>) => form.set({ ...form.fields, ...next });
   const [secret, setSecret] = useState("");
-  const [isOn, setIsOn] = useState(webhook?.enabled ?? true);
-  const [format, setFormat] = useState<Webhook["format"]>(webhook?.format ?? "dokimos");
-  const [rows, setRows] = useState<readonly Row[]>(() => readFields(webhook));
-  const [opened] = useState(webhook?.version ?? null); // the list below may show a later one meanwhile
   const save = useWrite({
     what: "The webhook",
     send: (version: string | null) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
     keys: () => [["webhooks", project]],
     notice: (answer) => ({ text: answer.enabled ? "The webhook is saved" : "The webhook is saved, and disabled" }),
-    onSaved: onClose,
+    onSaved: () => {
+      form.drop();
+      onClose();
+    },
   });
   const readBody = (): Partial<WebhookBody> => {
     const fields = Object.fromEntries(rows.filter(([key]) => key.trim() !== "").map(([key, fact]) => [key.trim(), fact]));
@@ -44,22 +46,23 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    save.save(opened);
+    save.save(form.opened);
   };
-  const setRow = (index: number, row: Row) => setRows(rows.map((one, place) => (place === index ? row : one)));
+  const setRow = (index: number, row: Row) => set({ rows: rows.map((one, place) => (place === index ? row : one)) });
   return (
     <form className="panel pad set-form" aria-label={webhook === null ? "New webhook" : "Change webhook"} onSubmit={submit}>
       <h2>{webhook === null ? "New webhook" : "Change the webhook"}</h2>
+      <KeptNote form={form} />
       <div className="set-fields">
         <Field label="Address" hint="Public addresses only, unless the server allows others by name." isWide>
-          {(id, hint) => <input id={id} className="field mono" type="url" required autoFocus maxLength={2_048} placeholder="https://hooks.example.com/dokimos" aria-describedby={hint} spellCheck={false} value={url} onChange={({ target }) => setUrl(target.value)} />}
+          {(id, hint) => <input id={id} className="field mono" type="url" required autoFocus maxLength={2_048} placeholder="https://hooks.example.com/dokimos" aria-describedby={hint} spellCheck={false} value={url} onChange={({ target }) => set({ url: target.value })} />}
         </Field>
         <Field label="Secret" hint={webhook?.hasSecret ? "One is set. Empty keeps it; it is never shown." : "Signs what is sent. Empty: it is not signed."}>
           {(id, hint) => <input id={id} className="field mono" type="password" autoComplete="off" aria-describedby={hint} value={secret} onChange={({ target }) => setSecret(target.value)} />}
         </Field>
         <Field label="Form" hint="What the receiver reads.">
           {(id, hint) => (
-            <select id={id} className="field" aria-describedby={hint} value={format} onChange={({ target }) => setFormat(target.value as Webhook["format"])}>
+            <select id={id} className="field" aria-describedby={hint} value={format} onChange={({ target }) => set({ format: target.value as Webhook["format"] })}>
               <option value="dokimos">JSON of dokimos</option>
               <option value="slack">Slack</option>
               <option value="generic">Fields of your own</option>
@@ -77,21 +80,36 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
               <select className="field" aria-label={`What key ${index + 1} holds`} value={fact} onChange={({ target }) => setRow(index, [key, target.value as Fact])}>
                 {FACTS.map((one) => <option key={one} value={one}>{one}</option>)}
               </select>
-              {rows.length > 1 && <button type="button" className="btn bare" aria-label={`Remove key ${index + 1}`} onClick={() => setRows(rows.filter((_, place) => place !== index))}>✕</button>}
+              {rows.length > 1 && <button type="button" className="btn bare" aria-label={`Remove key ${index + 1}`} onClick={() => set({ rows: rows.filter((_, place) => place !== index) })}>✕</button>}
             </div>
           ))}
-          <div><button type="button" className="btn" onClick={() => setRows([...rows, ["", "message"]])}>Add field</button></div>
+          <div><button type="button" className="btn" onClick={() => set({ rows: [...rows, ["", "message"]] })}>Add field</button></div>
         </fieldset>
       )}
-      <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => setIsOn(target.checked)} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
+      <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => set({ isOn: target.checked })} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
       <NotSaved write={sayOvertaken(save, "The webhook", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
-        <button type="button" className="btn bare" onClick={onClose}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => { form.drop(); onClose(); }}>Cancel</button>
       </div>
     </form>
   );
 }
+
+/** What is kept of the form while somebody goes elsewhere: all but the secret. */
+interface Typed {
+  readonly url: string;
+  readonly isOn: boolean;
+  readonly format: Webhook["format"];
+  readonly rows: readonly Row[];
+}
+
+const readTyped = (webhook: Webhook | null): Typed => ({
+  url: webhook?.url ?? "",
+  isOn: webhook?.enabled ?? true,
+  format: webhook?.format ?? "dokimos",
+  rows: readFields(webhook),
+});
 
 function readFields(webhook: Webhook | null): readonly Row[] {
   const own = Object.entries(webhook?.fields ?? {}) as [string, Fact][];

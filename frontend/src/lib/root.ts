@@ -1,4 +1,5 @@
 /** Where the server is: at the root of its site, or below a path of it, which its page then names. */
+import { dropDrafts } from "./drafts";
 
 const ROOT = (typeof document === "undefined" ? null : document.querySelector<HTMLMetaElement>('meta[name="dokimos-root"]'))?.content ?? "";
 
@@ -17,5 +18,11 @@ export const pathHere = (): string => location.pathname.slice(ROOT.length) || "/
 /** The address that programs are told. */
 export const serverAddress = (): string => location.origin + ROOT;
 
-/** Loads a path of this site anew. With the origin before it, no path is taken for another host, as `//example.com` would be. */
-export const loadAnew = (path: string): void => location.replace(location.origin + path);
+/**
+ * Loads a path of this site anew, without what was typed. With the origin before it, no path is taken for another host, as
+ * `//example.com` would be.
+ */
+export function loadAnew(path: string): void {
+  dropDrafts();
+  location.replace(location.origin + path);
+}

@@ -51,3 +51,6 @@ export function meanInterval(mean: number, n: number, low: number, high: number)
   const interval = wilson(((mean - low) / (high - low)) * n, n);
   return interval && [low + interval[0] * (high - low), low + interval[1] * (high - low)];
 }
+
+/** What a run of a comparison is called where its name has no room: the word by which it was chosen. */
+export const wordOfRun = (index: number, count: number): string => (index === 0 ? "baseline" : count === 2 ? "candidate" : `candidate ${index}`);

@@ -284,14 +284,14 @@ function Verdicts({ summaries, runs, pairing }: { summaries: readonly DiffSummar
   return (
     <section>
       <div className="panel">
-        <table>
+        <table className="cards-s">
           <thead>
             <tr>
               <th>Against {shown(cut(runs[0]?.name ?? "the baseline", 40))}, {rate(summaries[0]?.pairedBaselinePassRate)} passed</th>
               <th className="num">Pass rate</th>
               <th className="num">Change, in points</th>
-              <th className="num hide-s">95 % between</th>
-              <th className="hide-s">Items that changed</th>
+              <th className="num">95 % between</th>
+              <th>Items that changed</th>
               <th>Verdict</th>
             </tr>
           </thead>
@@ -305,11 +305,11 @@ function Verdicts({ summaries, runs, pairing }: { summaries: readonly DiffSummar
                   <th scope="row">
                     <Link className="link" to="/runs/$runId" params={{ runId: summary.candidateRunId }}>{shown(run?.name ?? summary.candidateRunId)}</Link>
                   </th>
-                  <td className="num">{rate(summary.pairedCandidatePassRate)}</td>
-                  <td className={`num ${outcome}`}>{points(summary.pairedDelta)}</td>
-                  <td className="num muted hide-s">{low === undefined || high === undefined ? "–" : `${points(low)} and ${points(high)}`}</td>
-                  <td className="hide-s"><Flips pairing={pairing} run={index + 1} /></td>
-                  <td><span className={`sign ${outcome}`}>{SIGNS[outcome]} {outcome === "none" ? "no clear change" : outcome === "fail" ? "regressed" : "improved"}</span></td>
+                  <td className="num" data-label="Pass rate">{rate(summary.pairedCandidatePassRate)}</td>
+                  <td className={`num ${outcome}`} data-label="Change, in points">{points(summary.pairedDelta)}</td>
+                  <td className="num muted" data-label="95 % between">{low === undefined || high === undefined ? "–" : `${points(low)} and ${points(high)}`}</td>
+                  <td data-label="Items that changed"><Flips pairing={pairing} run={index + 1} /></td>
+                  <td data-label="Verdict"><span className={`sign ${outcome}`}>{SIGNS[outcome]} {outcome === "none" ? "no clear change" : outcome === "fail" ? "regressed" : "improved"}</span></td>
                 </tr>
               );
             })}

@@ -65,7 +65,7 @@ function Attention({ projects }: { projects: readonly Project[] }) {
         {firing.map(({ project, one }) => (
           <li key={one.id}>
             <span className="sign fail">✗ alert</span>{" "}
-            <Link className="link" to="/trace-alerts" search={{ ...(project === undefined ? {} : { project: project.id }), alert: one.id }}>{shown(one.name)}</Link>
+            <Link className="link" to="/trace-alerts" search={{ ...(project === undefined ? {} : { project: project.name }), alert: one.id }}>{shown(one.name)}</Link>
             <span className="label">{shown(project?.name ?? "")}</span>
           </li>
         ))}

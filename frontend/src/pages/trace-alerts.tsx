@@ -1,73 +1,75 @@
 /** Alerts on traces: how close each is to firing, what was decided when, and what to do about it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
-import { type Firing, type Mean, type TraceAlert, alertBodyOf, alertsQuery, backTestQuery, evidenceQuery, firingsQuery, replaceAlert, useProjectId } from "../api/online";
+import { type ReactNode, useState } from "react";
+import { type Firing, type TraceAlert, alertsQuery, backTestQuery, deleteAlert, evidenceQuery, firingsQuery, replaceAlert, useProjectId } from "../api/online";
 import { change } from "../api/client";
+import { sessionQuery } from "../api/session";
+import { hasRole } from "../api/settings";
 import { useWrite } from "../api/write";
 import { EvidenceOverTime } from "../charts/evidence";
 import { LatestInSight } from "../charts/latest";
+import { AlertForm } from "../components/alert-form";
+import { BackTestResult } from "../components/back-test";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { EvidenceChart } from "../components/intervals";
 import { NotSaved } from "../components/notices";
+import { Confirm, RoleNeeded } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { ProjectChoice } from "../components/trace-bits";
-import { cost, count, duration, plural, rate, score, shown, time } from "../lib/format";
+import { alertBodyOf, meanOf, valueOf, watchedBy } from "../lib/alerts";
+import { dropDraft, keepDraft, useDraft } from "../lib/drafts";
+import { count, plural, score, shown, time } from "../lib/format";
+import "../styles/settings.css";
 
 const route = getRouteApi("/trace-alerts");
 
 export function TraceAlertsPage() {
-  const { project, alert } = route.useSearch();
+  const { project, alert, edit } = route.useSearch();
   const navigate = route.useNavigate();
   const { id, projects } = useProjectId(project);
   const alerts = useQuery({ ...alertsQuery(id ?? ""), enabled: id !== undefined });
+  const session = useQuery(sessionQuery).data;
+  const mayChange = hasRole(session, "EDITOR", project);
   const current = alerts.data?.find((one) => one.id === alert);
+  const open = (one: string | undefined, isEdited = false) =>
+    void navigate({ search: { ...(project === undefined ? {} : { project }), ...(one === undefined ? {} : { alert: one }), ...(isEdited ? { edit: "true" } : {}) } });
+  const make = mayChange ? <button type="button" className="btn main" onClick={() => open(undefined, true)}>New alert</button> : undefined;
   return (
     <>
       <Crumbs title={current?.name ?? "Alerts"}>
         {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
         {current !== undefined && <><Link to="/trace-alerts" search={project === undefined ? {} : { project }}>Alerts</Link><i>/</i></>}
       </Crumbs>
-      {current !== undefined ? <OneAlert key={current.id} alert={current} isStale={alerts.isError} /> : (
+      {edit === "true" && mayChange && project !== undefined && id !== undefined && alerts.data !== undefined && (alert === undefined || current !== undefined) ? (
+        <AlertForm key={current?.id ?? "new"} project={id} projectName={project} alert={current} onSaved={(saved) => open(saved)} onCancel={() => open(alert)} />
+      ) : current !== undefined ? (
+        <>
+          {!mayChange && <RoleNeeded session={session} role="editor" what="Changing alerts" />}
+          <OneAlert key={current.id} alert={current} mayChange={mayChange} isStale={alerts.isError} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />
+        </>
+      ) : (
         <>
           <div className="head">
             <div><h1>Alerts on traces</h1><p className="facts"><span>what is watched in production</span></p></div>
-            <div className="actions"><ProjectChoice all={false} project={project} onChoose={(name) => void navigate({ search: name === undefined ? {} : { project: name }, replace: true })} /></div>
+            <div className="actions"><ProjectChoice all={false} project={project} onChoose={(name) => void navigate({ search: name === undefined ? {} : { project: name }, replace: true })} />
+              {id !== undefined && alerts.data !== undefined && alerts.data.length > 0 && make}
+            </div>
           </div>
+          {id !== undefined && !mayChange && <RoleNeeded session={session} role="editor" what="Making alerts" />}
           <section>
             {project === undefined ? <State title="Whose alerts?"><p>Alerts belong to a project. Choose one above.</p></State>
               : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
               : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
               : alerts.isPending ? <Loading />
               : alerts.isLoadingError ? <Failure error={alerts.error} retry={() => void alerts.refetch()} />
-              : alert !== undefined ? <State title="This alert is not here" actions={<Link className="btn" to="/trace-alerts" search={{ project }}>Show all alerts</Link>}><p>It may have been deleted.</p></State>
-              : <AlertTable alerts={alerts.data} project={project} />}
+              : alert !== undefined ? <State title="This alert is not here" actions={<button type="button" className="btn" onClick={() => open(undefined)}>Show all alerts</button>}><p>It may have been deleted.</p></State>
+              : <AlertTable alerts={alerts.data} project={project} make={make} />}
           </section>
         </>
       )}
     </>
   );
-}
-
-const METRICS: Record<TraceAlert["metric"], string> = { SCORE: "score", PASS_RATE: "pass rate", ERROR_RATE: "error rate", LATENCY: "latency", COST: "cost" };
-
-/** A value of what an alert watches, in its unit. */
-function valueOf(alert: TraceAlert, value: number | null | undefined): string {
-  if (value === null || value === undefined) return "–";
-  if (alert.over !== null || alert.metric === "PASS_RATE" || alert.metric === "ERROR_RATE") return rate(value);
-  return alert.metric === "LATENCY" ? duration(value) : alert.metric === "COST" ? cost(value) : score(value);
-}
-
-function meanOf(alert: TraceAlert, mean: Mean | null): string {
-  if (mean === null || mean.value === null) return "–";
-  const interval = mean.low === null || mean.high === null ? "" : ` (95 % between ${valueOf(alert, mean.low)} and ${valueOf(alert, mean.high)})`;
-  return valueOf(alert, mean.value) + interval;
-}
-
-/** What is watched, such as `share of traces with a latency above 10.0 s`. */
-function watchedBy(alert: TraceAlert): string {
-  if (alert.over === null) return METRICS[alert.metric];
-  return `share of traces with a ${METRICS[alert.metric]} above ${alert.metric === "LATENCY" ? duration(alert.over) : cost(alert.over)}`;
 }
 
 function Status({ alert }: { alert: TraceAlert }) {
@@ -77,12 +79,11 @@ function Status({ alert }: { alert: TraceAlert }) {
   return alert.status === "LEARNING" ? <span className="sign none">– learning</span> : <span className="sign pass">✓ watching</span>;
 }
 
-function AlertTable({ alerts, project }: { alerts: readonly TraceAlert[]; project: string }) {
+function AlertTable({ alerts, project, make }: { alerts: readonly TraceAlert[]; project: string; make: ReactNode }) {
   if (alerts.length === 0) {
     return (
-      <State title="Nothing is watched in this project">
-        <p>An alert tells you of a change in scores, errors, latency or cost. Create one through the API:</p>
-        <pre className="text">{`POST /api/v1/projects/{projectId}/trace-alerts\n{ "name": "more errors", "kind": "CHANGE", "metric": "ERROR_RATE",\n  "baseline": { "count": 1000 }, "tolerance": 0.01 }`}</pre>
+      <State title="Nothing is watched in this project" actions={make}>
+        <p>An alert tells you of a change in scores, errors, latency or cost, or of a limit that is crossed. Before it is saved, it says how often that would have been in the last 30 days.</p>
       </State>
     );
   }
@@ -110,7 +111,22 @@ function AlertTable({ alerts, project }: { alerts: readonly TraceAlert[]; projec
   );
 }
 
-function OneAlert({ alert, isStale }: { alert: TraceAlert; isStale: boolean }) {
+interface OneAlertProps {
+  readonly alert: TraceAlert;
+  readonly mayChange: boolean;
+  readonly isStale: boolean;
+  readonly onEdit: () => void;
+  readonly onDeleted: () => void;
+}
+
+function OneAlert({ alert, mayChange, isStale, onEdit, onDeleted }: OneAlertProps) {
+  const removal = useWrite<null, unknown>({
+    what: "The deletion",
+    send: () => deleteAlert(alert),
+    keys: () => [["trace-alerts", alert.projectId]],
+    notice: () => ({ text: `The alert ${alert.name} is deleted, with its history.` }),
+    onSaved: onDeleted,
+  });
   const write = useWrite<boolean, TraceAlert>({
     what: "The alert",
     send: (enabled) => replaceAlert(alert, { ...alertBodyOf(alert), enabled }),
@@ -129,15 +145,20 @@ function OneAlert({ alert, isStale }: { alert: TraceAlert; isStale: boolean }) {
             <span>watched since <Time value={alert.createdAt} /></span>
           </p>
         </div>
-        <div className="actions">
-          <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(!alert.enabled)}>{alert.enabled ? "Pause" : "Watch again"}</button>
-        </div>
+        {mayChange && (
+          <div className="actions">
+            <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(!alert.enabled)}>{alert.enabled ? "Pause" : "Watch again"}</button>
+            <button type="button" className="btn" onClick={onEdit}>Edit</button>
+            <Confirm label="Delete …" question="Delete it with all that it has seen?" action="Delete" isBusy={removal.isSaving} onConfirm={() => removal.save(null)} />
+          </div>
+        )}
       </div>
       {isStale && <p className="callout warn" role="status">! The server does not answer; what is below is from before.</p>}
       <NotSaved write={write} />
+      <NotSaved write={removal} again="Delete again" />
       <AlertVerdict alert={alert} />
       {alert.problem !== null && <p className="callout warn"><b>! It hears of nothing.</b> {shown(alert.problem)}</p>}
-      {alert.firing !== null && alert.firing.acknowledgedAt === null && <Acknowledge alert={alert} />}
+      {alert.firing !== null && alert.firing.acknowledgedAt === null && mayChange && <Acknowledge alert={alert} firing={alert.firing} />}
       {alert.evidence !== null && alert.needed !== null && (
         <section>
           <div className="sec"><h2>Evidence for a change</h2><span className="label">each trace moves it up or down; the scale is logarithmic</span></div>
@@ -250,14 +271,15 @@ function Decisions({ alert }: { alert: TraceAlert }) {
   );
 }
 
-function Acknowledge({ alert }: { alert: TraceAlert }) {
-  const [note, setNote] = useState("");
+function Acknowledge({ alert, firing }: { alert: TraceAlert; firing: Firing }) {
+  const key = `acknowledge:${firing.id}`;
+  const note = useDraft<string>(key) ?? "";
   const write = useWrite<"keep" | "new", unknown>({
     what: "The acknowledgement",
     send: (baseline) => change("POST", `/projects/${alert.projectId}/trace-alerts/${alert.id}/acknowledge`, { baseline, ...(note.trim() === "" ? {} : { note: note.trim() }) }),
     keys: () => [["trace-alerts", alert.projectId]],
     notice: () => ({ text: "Acknowledged." }),
-    onSaved: () => setNote(""),
+    onSaved: () => dropDraft(key),
   });
   const isChange = alert.kind === "CHANGE";
   return (
@@ -265,7 +287,7 @@ function Acknowledge({ alert }: { alert: TraceAlert }) {
       <h2>Acknowledge</h2>
       <label>
         What was it?
-        <input className="field" value={note} maxLength={1000} placeholder="A provider was down" onChange={(event) => setNote(event.target.value)} />
+        <input className="field" value={note} maxLength={1000} placeholder="A provider was down" onChange={({ target }) => (target.value === "" ? dropDraft(key) : keepDraft(key, target.value))} />
       </label>
       <div className="actions">
         <button type="button" className="btn main" disabled={write.isSaving} onClick={() => write.save("keep")}>{isChange ? "Keep the baseline" : "Acknowledge"}</button>
@@ -284,33 +306,7 @@ function BackTesting({ alert }: { alert: TraceAlert }) {
     <section>
       <div className="sec"><h2>Back-test</h2><span className="label">on what it would have fired in the last 30 days; nothing is stored, nobody is told</span></div>
       {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Run the back-test</button>
-        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : (
-          <>
-            <p className="sentence">
-              It would have fired {plural(query.data.firingCount, "time")} on {plural(query.data.observationCount, "trace")}.
-              {query.data.byChance !== null && ` By chance alone, ${score(query.data.byChance.expected)} times; what is beyond that has a cause.`}
-              {!query.data.isComplete && " There are more traces than it looked at."}
-            </p>
-            {query.data.firings.length > 0 && (
-              <div className="panel">
-                <table>
-                  <thead><tr><th>Fired</th><th>Since</th><th className="num">Before</th><th className="num">After</th><th className="num hide-s">Traces</th></tr></thead>
-                  <tbody>
-                    {query.data.firings.map((one) => (
-                      <tr key={one.firedAt + one.observations}>
-                        <td><Time value={one.firedAt} /></td>
-                        <td>{one.since === null ? "–" : <Time value={one.since} />}</td>
-                        <td className="num">{valueOf(alert, one.before?.value ?? one.limit)}</td>
-                        <td className="num">{valueOf(alert, one.after?.value ?? one.value)}</td>
-                        <td className="num hide-s">{count(one.observations)}</td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </div>
-            )}
-          </>
-        )}
+        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : <BackTestResult test={query.data} watched={alert} />}
     </section>
   );
 }

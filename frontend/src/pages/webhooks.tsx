@@ -67,7 +67,7 @@ function Webhooks({ project, name }: { project: string; name: string }) {
           <div className="panel spaced-top">
             {webhooks.data.length === 0 ? (
               <State title="Nobody is called">
-                <p>Add an address of yours, of Slack, or of whatever your team reads: it is called as soon as a run of this project fails the gate.</p>
+                <p>Add an address of yours, of Slack, or of whatever your team reads: it is called as soon as a run of this project fails the gate, or an alert on its traces fires.</p>
               </State>
             ) : (
               <table className="stack-s">

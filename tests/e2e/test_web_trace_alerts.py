@@ -1,0 +1,262 @@
+"""Alerts on traces in a browser: made, tried, changed, paused and deleted."""
+
+import time
+import urllib.request
+
+import pytest
+from tests.e2e.conftest import visits
+from tests.e2e.trace_spans import call, send, span
+from tests.server.server_process import wait_until
+
+HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
+PROJECT = "shop"
+TRACES = 60
+
+
+@pytest.fixture(scope="module")
+def server(start_server):
+    traces, online = {"creates_projects": True}, {"quiet_seconds": 0.0}
+    server = start_server(traces=traces, online=online).address
+    now = time.time_ns() // 1000 * 1000
+    for number in range(TRACES):
+        error = ["boom"] if number % 6 == 0 else []
+        root = span("0", 1, None, "answer", now, now + 2 * 10**9 * (1 + number % 2), *error)
+        send(server, PROJECT, [{**root, "traceId": f"{number + 1:032x}"}])
+    send(server, "empty", [span("e", 1, None, "answer", now, now + 10**9)])
+    return server
+
+
+@pytest.fixture(scope="module")
+def project(server):
+    return next(one["id"] for one in call(server, "GET", "/projects") if one["name"] == PROJECT)
+
+
+@pytest.fixture
+def visit(chromium, server):
+    with visits(chromium, server) as open_page:
+        yield open_page
+
+
+@pytest.fixture
+def add_alert(server, project):
+    """A function that adds an alert; at the end all alerts go."""
+
+    def add(**fields):
+        body = {"kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1, **fields}
+        return call(server, "POST", f"/projects/{project}/trace-alerts", body)
+
+    yield add
+    for one in call(server, "GET", f"/projects/{project}/trace-alerts"):
+        delete(server, f"/projects/{project}/trace-alerts/{one['id']}")
+
+
+def delete(server, path):
+    request = urllib.request.Request(f"{server}/api/v1{path}", method="DELETE")
+    with urllib.request.urlopen(request, timeout=60):
+        pass
+
+
+def only_alert(server, project):
+    (alert,) = call(server, "GET", f"/projects/{project}/trace-alerts")
+    return alert
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+def test_where_nothing_is_watched_an_alert_is_offered(visit, find_barriers, width, scheme):
+    page = visit("/trace-alerts?project=empty", width=width, scheme=scheme)
+    page.get_by_text("Nothing is watched in this project").wait_for()
+    assert find_barriers(page) == []
+
+    page.get_by_role("button", name="New alert").click()
+
+    page.get_by_role("heading", name="New alert").wait_for()
+    page.get_by_text("Nobody is called").wait_for()
+    assert find_barriers(page) == []
+    for kind in ("THRESHOLD", "CHANGE"):
+        page.get_by_label("It fires when").select_option(kind)
+        for metric in ("LATENCY", "SCORE", "ERROR_RATE"):
+            page.get_by_label("It watches").select_option(metric)
+            assert find_barriers(page) == []
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("Nothing is watched in this project").wait_for()
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add_alert, find_barriers, width):
+    page = visit("/trace-alerts?project=shop&edit=true", width=width)
+    page.get_by_label("Name of the alert").fill(HOSTILE)
+    page.get_by_label("It watches").select_option("LATENCY")
+    page.get_by_label("As", exact=True).select_option("share")
+    page.get_by_label("Traces above, in seconds").fill("3.5")
+    page.get_by_text("Only some traces").click()
+    page.get_by_label("Name of the root span").fill("answer")
+    page.get_by_label("It fires when").select_option("THRESHOLD")
+    page.get_by_label("Limit, in percent").fill("55")
+    page.get_by_label("How many traces").fill("10")
+
+    page.get_by_role("button", name="Try it on the last 30 days").click()
+    told = page.get_by_role("region", name="Back-test")
+    told.get_by_text(f"It would have fired 0 times on {TRACES} traces. By chance alone,").wait_for()
+    assert find_barriers(page) == []
+    page.get_by_label("Limit, in percent").fill("45")
+    page.get_by_role("button", name="Try it on the last 30 days").click()
+    told.get_by_text("It would have fired 1 time").wait_for()
+    told.locator("tbody tr").get_by_text("50.0 %").wait_for()
+    page.get_by_role("button", name="Create the alert").click()
+
+    page.get_by_role("heading", name="⟨U+202E⟩reversed").wait_for()
+    assert "fires beyond a limit" in page.locator(".facts").inner_text()
+    alert = only_alert(server, project)
+    assert f"alert={alert['id']}" in page.url
+    wanted = {
+        "name": HOSTILE, "kind": "THRESHOLD", "metric": "LATENCY", "over": 3500, "limit": 0.45,
+        "direction": "RISE", "window": {"traces": 10, "minutes": None},
+        "filter": {"model": None, "rootName": "answer", "userId": None},
+    }  # fmt: skip
+    assert {name: alert[name] for name in wanted} == wanted
+
+
+def test_a_change_of_a_rules_scores_is_watched(visit, server, project, add_alert):
+    rule = call(server, "POST", f"/projects/{project}/trace-eval-rules", {
+        "name": HOSTILE, "matchType": "SPAN_NAME", "matchValue": "never", "evaluatorName": "Length",
+        "evaluator": {"type": "length", "params": {"max": 20}},
+    })  # fmt: skip
+    hook = call(server, "POST", f"/projects/{project}/alert-webhooks", {"url": "http://127.0.0.1:9"})["id"]
+    page = visit("/trace-alerts?project=shop&edit=true")
+    page.get_by_text("When it fires, the webhook of the project is called.").wait_for()
+    page.get_by_label("Name of the alert").fill("worse")
+    page.get_by_label("It watches").select_option("SCORE")
+    page.get_by_label("Rule", exact=True).select_option(rule["id"])
+    page.get_by_label("Held against").select_option("value")
+    page.get_by_label("Value, on the scale of the rule").fill("0.9")
+    page.get_by_label("A difference that does not matter").fill("0.05")
+    page.get_by_label("Weight among").fill("2.5")
+
+    page.get_by_role("button", name="Try it on the last 30 days").click()
+    page.get_by_text("It would have seen no trace").wait_for()
+    page.get_by_text("Its part of the false alarms of the project: 1.00 in a year at most.").wait_for()
+    page.get_by_role("button", name="Create the alert").click()
+
+    page.get_by_role("heading", name="worse").wait_for()
+    alert = only_alert(server, project)
+    wanted = {
+        "metric": "SCORE", "ruleId": rule["id"], "reference": 0.9, "tolerance": 0.05, "importance": 2.5,
+        "direction": "DROP", "baseline": None, "filter": None,
+    }  # fmt: skip
+    assert {name: alert[name] for name in wanted} == wanted
+    delete(server, f"/projects/{project}/trace-eval-rules/{rule['id']}")
+    delete(server, f"/projects/{project}/alert-webhooks/{hook}")
+
+
+def test_an_alert_that_has_learned_a_baseline_is_paused_and_edited_without_beginning_anew(
+    visit, server, project, add_alert
+):
+    period = {"from": "2020-01-01T00:00:00.123456Z", "to": "2020-01-02T00:00:00Z"}  # goes on until it has 30
+    alert = add_alert(name="learned", reference=None, baseline=period, importance=2)
+    path = f"/projects/{project}/trace-alerts/{alert['id']}"
+    wait_until(lambda: call(server, "GET", path)["observationCount"] >= TRACES, "all traces are observed")
+    page = visit(f"/trace-alerts?project=shop&alert={alert['id']}")
+
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Watch again").click()
+    page.get_by_role("button", name="Pause").wait_for()
+    page.get_by_role("button", name="Edit").click()
+    assert page.get_by_label("Held against").input_value() == "period"
+    page.get_by_label("Weight among").fill("3")
+    page.get_by_label("Name of the alert").fill("learned well")
+    anew = page.get_by_text("It begins anew.")
+    assert anew.count() == 0
+    page.get_by_label("A difference that does not matter").fill("0.5")
+    anew.wait_for()
+    page.get_by_label("A difference that does not matter").fill("0")
+    anew.wait_for(state="detached")
+    page.get_by_role("button", name="Save the alert").click()
+
+    page.get_by_role("heading", name="learned well").wait_for()
+    saved = call(server, "GET", path)
+    assert (saved["importance"], saved["status"]) == (3, "WATCHING")
+    assert saved["baseline"]["from"] == period["from"]
+    assert saved["observationCount"] >= TRACES
+
+
+def test_who_comes_second_is_told_and_keeps_what_they_typed(
+    chromium, server, project, add_alert, find_barriers
+):
+    alert = add_alert(name="errors")
+    add_alert(name="taken")
+    path = f"/projects/{project}/trace-alerts/{alert['id']}"
+    with visits(chromium, server, "status of 412", "status of 409", "status of 400") as open_page:
+        address = f"/trace-alerts?project=shop&alert={alert['id']}&edit=true"
+        page = open_page(address, width=360, scheme="dark")
+        name, save = page.get_by_label("Name of the alert"), page.get_by_role("button", name="Save the alert")
+        name.fill("taken")
+        save.click()
+        page.get_by_role("alert").get_by_text("'taken' exists already").wait_for()
+        name.fill("mine")
+        page.get_by_label("Value, in percent").fill("100")
+        save.click()
+        page.get_by_role("alert").get_by_text("not at an end").wait_for()
+        page.get_by_label("Value, in percent").fill("20")
+        theirs = {"name": "theirs", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+        call(server, "PUT", path, theirs)
+        save.click()
+        page.get_by_text("somebody else has changed it since you opened it").wait_for()
+        assert name.input_value() == "mine"
+        assert find_barriers(page) == []
+
+        page.get_by_role("button", name="Save mine over it").click()
+
+        page.get_by_role("heading", name="mine").wait_for()
+    saved = call(server, "GET", path)
+    assert (saved["name"], saved["reference"]) == ("mine", 0.2)
+
+
+def test_an_alert_is_deleted_once_that_is_confirmed(visit, server, project, add_alert, find_barriers):
+    alert = add_alert(name="errors")
+    page = visit(f"/trace-alerts?project=shop&alert={alert['id']}", width=360)
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("group", name="Delete it with all that it has seen?").wait_for()
+    assert find_barriers(page) == []
+    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+
+    page.get_by_text("Nothing is watched in this project").wait_for()
+    assert call(server, "GET", f"/projects/{project}/trace-alerts") == []
+
+
+def test_home_leads_to_the_alert_that_fires(visit, server, project, add_alert):
+    alert = add_alert(
+        name="loud", kind="THRESHOLD", reference=None, metric="LATENCY", limit=1, window={"traces": 1}
+    )
+    path = f"/projects/{project}/trace-alerts/{alert['id']}"
+    now = time.time_ns()
+    send(server, PROJECT, [{**span("0", 1, None, "answer", now, now + 10**9), "traceId": "f" * 32}])
+    wait_until(lambda: call(server, "GET", path)["status"] == "FIRING", "the alert fires")
+    page = visit("/")
+    page.get_by_role("link", name="loud").click()
+
+    page.get_by_role("heading", name="loud").wait_for()
+    page.get_by_role("button", name="Edit").wait_for()
+
+
+def test_who_may_only_look_is_told_so_and_offered_no_change(chromium, start_server, find_barriers):
+    key = "a-key-of-thirty-two-characters-1"
+    auth = {"Authorization": f"Bearer {key}"}
+    server = start_server(api_key=key, require_auth_for_reads=True)
+    server.call("POST", "/projects/shop/runs", {"experimentName": "answers"}, headers=auth)
+    project = server.call("GET", "/projects", headers=auth)[1][0]["id"]
+    body = {"name": "errors", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+    alert = server.call("POST", f"/projects/{project}/trace-alerts", body, headers=auth)[1]["id"]
+    viewer = server.call("POST", "/api-keys", {"name": "eve", "role": "VIEWER"}, headers=auth)[1]["key"]
+    with visits(chromium, server.address, "status of 401") as open_page:
+        page = open_page(f"/trace-alerts?project=shop&alert={alert}", width=360, scheme="dark")
+        page.get_by_label("API key").fill(viewer)
+        page.keyboard.press("Enter")
+        page.get_by_text("Changing alerts needs the role editor.").wait_for()
+        assert find_barriers(page) == []
+        for name in ("Pause", "Edit", "Delete …", "New alert"):
+            assert page.get_by_role("button", name=name).count() == 0
+        page.goto(f"{server.address}/trace-alerts?project=shop&edit=true")
+        page.get_by_text("Making alerts needs the role editor.").wait_for()
+        assert page.get_by_label("Name of the alert").count() == 0
