@@ -328,11 +328,12 @@ def test_a_connection_that_drops_costs_no_item(app, cluster):
 
     dropping = threading.Thread(target=drop)
     dropping.start()
-    executor = RayExecutor(address=f"ray://127.0.0.1:{link.port}", num_workers=2)
-    result = app.slow.run(executor=executor, quiet=True)
+    # In another process: one that was a client of Ray cannot become a driver.
+    options = ["--on", f"ray://127.0.0.1:{link.port}", "--ray-workers", "2"]
+    command = [sys.executable, "-m", "dokimos", "run", "app.py:slow", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     dropping.join()
-    assert result.pass_rate == 1.0
-    assert len(result.item_results) == 200
+    assert "100.0 % passed (200/200)" in done.stdout, done.stderr
     assert sorted(set(app.lines("asked"))) == sorted(example.input for example in app.slow.dataset)
 
 
@@ -341,9 +342,10 @@ def _free_port():
         return server.getsockname()[1]
 
 
-def test_a_cluster_that_is_started_here_asks_nobody_else_anything(app):
+def test_a_cluster_that_is_started_here_asks_nobody_else_anything(app, monkeypatch):
     import psutil
 
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     peers, settings = set(), set()
 
     def watch():
@@ -370,6 +372,18 @@ def test_a_cluster_that_is_started_here_asks_nobody_else_anything(app):
     assert peers, "the processes of Ray have connections"
     assert {peer.removeprefix("::ffff:") for peer in peers} <= own
     assert "RAY_USAGE_STATS_ENABLED" not in os.environ
+
+
+def test_outputs_are_scored_again_on_a_cluster(app, executor):
+    stored = plan(app, app.answer_silently).run(journal=False)
+    evaluators = [TokenF1(threshold=0.5), app.JUDGED]
+    alone = Experiment.rescore(stored, evaluators)
+    away = Experiment.rescore(stored, [*evaluators, app.Pid()], executor=executor)
+    assert [item.eval_results[:2] for item in away.item_results] == [
+        item.eval_results for item in alone.item_results
+    ]
+    pids = {item.eval_results[2].reason for item in away.item_results if item.eval_results}
+    assert str(os.getpid()) not in pids
 
 
 def test_a_program_that_is_connected_keeps_its_connection(app, cluster):

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dokimos._cli.executors import EXECUTOR_OPTIONS, executor_changes, executor_options
 from dokimos._cli.options import (
     allow_errors_option,
     call_options,
@@ -26,6 +27,7 @@ from dokimos._cli.options import (
 @click.option(
     "-j", "--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Items at once."
 )
+@executor_options
 @allow_errors_option
 @call_options
 @run_dir_option
@@ -41,7 +43,7 @@ def rescore(
     allow_errors: str | None,
     quiet: bool,
     verbose: bool,
-    **calls: Any,
+    **options: Any,
 ) -> int:
     """Score the outputs of a result again, without calling the task.
 
@@ -50,6 +52,7 @@ def rescore(
     from dokimos._cli.exit_codes import Criteria
     from dokimos._cli.options import call_keywords, check_outputs, check_volume, load_result_argument
     from dokimos._cli.presentation import Presentation
+    from dokimos._cli.run_settings import RunSettings
     from dokimos._cli.specs import build_evaluators
     from dokimos._core.results import RunStatus
     from dokimos.experiment._experiment import Experiment
@@ -60,7 +63,10 @@ def rescore(
     levels = parse_levels(fail_under)
     evaluators = build_evaluators(specs)
     stored = load_result_argument(result, run_dir)
-    scored = Experiment.rescore(stored, evaluators, parallelism=parallelism, **call_keywords(calls))
+    where = executor_changes(RunSettings(**{name: options.pop(name) for name in EXECUTOR_OPTIONS}))
+    scored = Experiment.rescore(
+        stored, evaluators, parallelism=parallelism, **call_keywords(options), **where
+    )
     # A status that the stored run had already says nothing about this command.
     ended_here = scored.status is RunStatus.BROKEN or scored.status is not stored.status
     criteria = Criteria.of(levels, allow_errors, of_this_run=ended_here)

@@ -17,7 +17,7 @@ from dokimos.errors import ConfigurationError, UnknownSettingError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._evaluator_advice import suggest_evaluator
 from dokimos.experiment._reporters import AnyReporter, missing_steps
-from dokimos.experiment._run_options import CallOptionKeywords, RunOptionKeywords, RunOptions
+from dokimos.experiment._run_options import RunOptionKeywords, RunOptions, ScoringKeywords
 from dokimos.experiment._task import Task
 
 if TYPE_CHECKING:
@@ -140,13 +140,13 @@ class Experiment:
         evaluators: EvaluatorSource | Evaluator,
         *,
         parallelism: int = 8,
-        **keywords: Unpack[CallOptionKeywords],
+        **keywords: Unpack[ScoringKeywords],
     ) -> ExperimentResult:
         """Run evaluators over the outputs of a result, without calling the task.
 
         Items whose task errored keep their error; all earlier scores are replaced. `budget`, `cassette`,
-        `cassette_mode`, `cache` and `evaluator_timeout` are those of `RunOptions`; items that the budget did
-        not allow to score are left out.
+        `cassette_mode`, `cache`, `evaluator_timeout`, `processes` and `executor` are those of `RunOptions`;
+        items that the budget did not allow to score are left out.
 
         Raises:
             ConfigurationError: when the items of the result were not kept.

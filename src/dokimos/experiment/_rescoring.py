@@ -10,13 +10,18 @@ from dokimos._core.endings import EVERYTHING_ERRORED
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos._runtime.loop_watch import LoopWatch
+from dokimos.datasets._answer_replay import recorded_task
 from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
 from dokimos.evaluators import _base as base
 from dokimos.experiment._experiment import EvaluatorSource
 from dokimos.experiment._item_errors import status_of
 from dokimos.experiment._item_scoring import build_choice_error, choose_evaluators, evaluate_all
 from dokimos.experiment._model_calls import ModelCalls
-from dokimos.experiment._run_options import RunOptions
+from dokimos.experiment._remote_item import RemoteItem
+from dokimos.experiment._run_options import RunOptions, executor_of
+from dokimos.experiment._task_calls import TaskCaller
+from dokimos.experiment._worker_pool import WorkerPool
+from dokimos.experiment._worker_setup import plan_scoring
 from dokimos.judges._run_scope import enter_scope
 
 ITEMS_MISSING = "rescore() needs the items, and this experiment ran with keep_results=False."
@@ -37,11 +42,13 @@ async def rescore_async(
     limit = options.evaluator_timeout
     completed = False
     watch = LoopWatch({} if limit is None else {base.__file__: limit})
+    rescoring = _Rescoring(evaluators, calls, parallelism, options)
     try:
         with watch:
-            rescored = await _Rescoring(evaluators, calls, parallelism).of(result)
+            rescored = await rescoring.of(result)
         completed = rescored.status is not RunStatus.BUDGET_SPENT
     finally:
+        rescoring.close()
         calls.close(completed=completed)
     return replace(rescored, warnings=(*rescored.warnings, *calls.warnings(), *watch.warnings()))
 
@@ -49,14 +56,27 @@ async def rescore_async(
 class _Rescoring:
     """Scores the items of a result with one set of evaluators."""
 
-    def __init__(self, evaluators: EvaluatorSource, calls: ModelCalls, parallelism: int) -> None:
+    def __init__(
+        self, evaluators: EvaluatorSource, calls: ModelCalls, parallelism: int, options: RunOptions
+    ) -> None:
         self._evaluators = evaluators
         self._calls = calls
-        self._parallelism = parallelism
+        self._caller = TaskCaller(recorded_task(), options, None)
+        setup = plan_scoring(evaluators, options, parallelism=parallelism)
+        self._pool: WorkerPool | None = None
+        if setup is not None:
+            self._pool = WorkerPool(setup, executor_of(options), self._caller, parallelism=parallelism)
+        self._parallelism = parallelism if self._pool is None else self._pool.items_at_once
         fixed = () if callable(evaluators) else evaluators
         self._infos: dict[str, EvaluatorInfo] = {evaluator.name: evaluator.info() for evaluator in fixed}
 
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+
     async def of(self, result: ExperimentResult) -> ExperimentResult:
+        if self._pool is not None:
+            await self._pool.open()
         runs = []
         for run in result.runs:
             scope = self._calls.scope(run.index, result.provenance.seed, parallelism=self._parallelism)
@@ -107,4 +127,8 @@ class _Rescoring:
         for evaluator in chosen:
             if evaluator.name not in self._infos:
                 self._infos[evaluator.name] = evaluator.info()
-        return await evaluate_all(chosen, item.to_test_case(run_index))
+        case = item.to_test_case(run_index)
+        if self._pool is None:
+            return await evaluate_all(chosen, case)
+        remote = RemoteItem(self._pool, self._caller, run_index, item.example, None)
+        return await remote.evaluate(chosen, case, None)

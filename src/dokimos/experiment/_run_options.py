@@ -130,7 +130,14 @@ class CallOptionKeywords(TypedDict, total=False):
     evaluator_timeout: float | None
 
 
-class RunOptionKeywords(CallOptionKeywords, total=False):
+class ScoringKeywords(CallOptionKeywords, total=False):
+    """The fields of `RunOptions` that concern scoring without a task, as keyword arguments."""
+
+    processes: int
+    executor: Executor | None
+
+
+class RunOptionKeywords(ScoringKeywords, total=False):
     """The fields of `RunOptions` as keyword arguments."""
 
     timeout: float | None
@@ -140,8 +147,6 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     wait_for_endpoint: float | None
     fail_fast: bool
     seed: int | None
-    processes: int
-    executor: Executor | None
     shard: tuple[int, int] | None
     journal: bool
     run_dir: str | Path | None

@@ -15,7 +15,7 @@ from dokimos.experiment._task import Task, prepare, task_attribute
 from dokimos.experiment._worker_messages import NO_JOB, encode
 
 if TYPE_CHECKING:
-    from dokimos.experiment._experiment import Experiment
+    from dokimos.experiment._experiment import EvaluatorSource, Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +44,27 @@ class WorkerSetup:
 def plan_workers(plan: Experiment, options: RunOptions) -> WorkerSetup | None:
     """Return what leaves the process of a run; None where nothing does."""
     task = plan.task if _may_leave(plan.task) else None
-    evaluators = () if callable(plan.evaluators) else tuple(filter(_is_portable, plan.evaluators))
+    return plan_scoring(plan.evaluators, options, parallelism=plan.parallelism, task=task)
+
+
+def plan_scoring(
+    evaluators: EvaluatorSource, options: RunOptions, *, parallelism: int, task: Task | None = None
+) -> WorkerSetup | None:
+    """Return what leaves the process that scores; None where nothing does."""
+    portable = () if callable(evaluators) else tuple(filter(_is_portable, evaluators))
     executor = executor_of(options)
-    if not executor.workers or (task is None and not evaluators):
+    if not executor.workers or (task is None and not portable):
         return None
     return WorkerSetup(
         task=task,
-        evaluators=evaluators,
+        evaluators=portable,
         options=RunOptions(
             timeout=options.timeout,
             retries=options.retries,
             seed=options.seed,
             evaluator_timeout=options.evaluator_timeout,
         ),
-        jobs_at_once=math.ceil(max(plan.parallelism, executor.workers) / executor.workers),
+        jobs_at_once=math.ceil(max(parallelism, executor.workers) / executor.workers),
     )
 
 
