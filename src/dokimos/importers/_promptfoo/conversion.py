@@ -142,7 +142,7 @@ class _Conversion:
                 self.notes.lose(f"the description of a test: {refused}")
         short = " ".join(name.split())[:60]
         # A placeholder that is cut in two would be a mistake of the suite.
-        return _CUT.sub("", short) or "case"
+        return _CUT.sub("", short).strip() or "case"
 
     def _note_losses(self, test: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         for key, text in _TEST_LOSSES.items():
@@ -175,7 +175,8 @@ class _Conversion:
         values = {**(self.reader.config.get("defaultVars") or {}), **variables}
         around = (str(options.get("prefix") or ""), str(options.get("suffix") or ""))
         if not self.prompt.messages:
-            return render_text(around[0] + self.prompt.text + around[1], values, self.notes)
+            text = around[0] + self.prompt.text + around[1]
+            return render_text(text, values, self.notes, nested=True)
         turns = [
             (str(one["role"]), render_text(_content(one), values, self.notes)) for one in self.prompt.messages
         ]

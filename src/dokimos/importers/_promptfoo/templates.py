@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
-from dokimos.importers._promptfoo.nunjucks.rendering import is_template, is_unfinished, render_nunjucks
+from dokimos.importers._promptfoo.nunjucks.rendering import (
+    is_template,
+    is_unfinished,
+    names_environment_only,
+    render_nunjucks,
+)
 from dokimos.importers._promptfoo.nunjucks.values import EnvironmentText, TemplateRefused
 
 _CLOSING: Final = re.compile(r"\}\}|%\}|#\}")
@@ -15,7 +20,6 @@ _HOLE: Final = re.compile(r"\{\{-?\s*(.+?)\s*-?\}\}", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|\"[^\"]*\"|'[^']*')\])*")
 _STEP: Final = re.compile(r"\w+")
 _PLACEHOLDER: Final = re.compile(r"\$\$\{|(\$\{)")
-_ENVIRONMENT: Final = re.compile(r"(?<!\$)\{\{\s*env\.[A-Za-z_]\w*\s*\}\}", re.ASCII)
 MOST_PASSES: Final = 5
 
 
@@ -34,13 +38,15 @@ def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
     return value
 
 
-def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
+def render_text(text: str, variables: Mapping[str, Any], notes: Notes, *, nested: bool = False) -> str:
     """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite.
+
+    In a prompt (`nested`), variables that are templates are filled in before.
 
     Raises:
         TemplateRefused: They cannot be filled in as promptfoo does.
     """
-    rendered = _fill(text, variables, notes)
+    rendered = _fill(text, variables, notes, nested=nested)
     joined, pending = "", ""
     for part in (rendered,) if isinstance(rendered, str) else rendered.parts:
         if isinstance(part, str):
@@ -63,13 +69,13 @@ def render_program(text: str, variables: Mapping[str, Any], notes: Notes) -> str
     Raises:
         TemplateRefused: They cannot be filled in, or need the environment, which programs are not given.
     """
-    rendered = _fill(text, variables, notes)
+    rendered = _fill(text, variables, notes, nested=False)
     if isinstance(rendered, EnvironmentText):
         raise _refuse(text, "it puts a variable of the environment into a program")
     return rendered
 
 
-def _fill(text: str, variables: Mapping[str, Any], notes: Notes) -> str | EnvironmentText:
+def _fill(text: str, variables: Mapping[str, Any], notes: Notes, *, nested: bool) -> str | EnvironmentText:
     if not is_template(text):
         return text
     if is_unfinished(text):
@@ -78,7 +84,7 @@ def _fill(text: str, variables: Mapping[str, Any], notes: Notes) -> str | Enviro
         raise _refuse(text, "a tag does not end on its line, and promptfoo may take the text for plain")
     empty: list[str] = []
     try:
-        rendered = render_nunjucks(text, variables, empty.append)
+        rendered = render_nunjucks(text, variables, empty.append, nested=nested)
     except TemplateRefused as refused:
         raise _refuse(text, str(refused)) from None
     for tag in empty:
@@ -139,9 +145,10 @@ def render_or_escape(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     # Of its templates, promptfoo has filled in those of the environment before programs see a variable.
-    if is_template(value) and not is_template(_ENVIRONMENT.sub("", value)):
-        return render_text(value, {}, Notes())
-    return escape(value)
+    try:
+        return render_text(value, {}, Notes()) if names_environment_only(value) else escape(value)
+    except TemplateRefused:
+        return escape(value)
 
 
 def escape(text: str) -> str:

@@ -73,6 +73,7 @@ RENDERED = {
     "{{ n > 2 }} {{ n == 3 }} {{ not n }}": "true true false",
 }
 STATEMENTS = {
+    "{% for q in empty %}{% else %}[{{ q }}]{% endfor %}{{ q }}": "[]What?",
     "{% set x = 0 %}{% for i in items %}{% set x = x + 1 %}{% endfor %}{{ x }}": "3",
     "{% for i in items %}{% set y = i %}{{ y }}{% endfor %}[{{ y }}]": "abc[]",
     "{% for i in items %}{% set n = n + 1 %}{{ n }}{% endfor %}[{{ n }}]": "456[3]",
@@ -190,18 +191,20 @@ def test_a_program_is_not_given_the_environment():
         render_program("output === '{{ env.A }}'", VARIABLES, Notes())
 
 
-def test_templates_that_values_bring_are_rendered_once():
-    variables = {
-        "q": "{% if name %}Hello {{ name }}{% endif %}",
-        "name": "Zoë",
-        "home": "in {{ env.CITY }}",
-        "map": {"a": "{{ name }}"},
-        "open": "use {{ to begin",
-    }
+NESTED = {
+    "q": "{% if name %}Hello {{ name }}{% endif %}",
+    "name": "Zoë",
+    "home": "in {{ env.CITY }}",
+    "map": {"a": "{{ name }}"},
+    "open": "use {{ to begin",
+}
 
-    assert render_text("{% if q %}{{ q }}{% endif %}", variables, Notes()) == "Hello Zoë"
-    assert render_text("{{ home }}", variables, Notes()) == "in ${CITY:-}"
-    assert render_text("{{ map.a }} {{ open }}", variables, Notes()) == "{{ name }} use {{ to begin"
+
+def test_templates_in_variables_are_rendered_in_prompts_and_only_there():
+    assert render_text("{% if q %}{{ q }}{% endif %}", NESTED, Notes(), nested=True) == "Hello Zoë"
+    assert render_text("{{ q }}", NESTED, Notes()) == NESTED["q"]
+    assert render_text("{{ home }}", NESTED, Notes()) == "in ${CITY:-}"
+    assert render_text("{{ map.a }} {{ open }}", NESTED, Notes(), nested=True) == "{{ name }} use {{ to begin"
 
 
 def test_private_characters_in_a_value_are_characters():

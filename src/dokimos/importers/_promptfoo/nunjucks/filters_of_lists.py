@@ -156,6 +156,7 @@ def _groupby(value: Value, attribute: Value) -> dict[str, Value]:
 def _select(*, expected: bool) -> Callable[..., Value]:
     def select(value: Value, test: Value, argument: Value) -> list[Value]:
         name = "truthy" if test is UNDEFINED else to_text(test)
+        _find_test(name)  # also where the list is empty
         return [one for one in entries(value) if run_test(name, one, argument) is expected]
 
     return select
@@ -176,10 +177,14 @@ def run_test(name: str, value: Value, argument: Value = UNDEFINED) -> bool:
         TemplateRefused: There is no such test, or the value is not one for it.
     """
     refuse_environment(value, argument)
+    return _find_test(name)(value, argument)
+
+
+def _find_test(name: str) -> Callable[[Value, Value], bool]:
     test = _TESTS.get(name)
     if test is None:
         raise TemplateRefused(f"there is no test {name!r:.40} that is rendered")
-    return test(value, argument)
+    return test
 
 
 def _compare(operator: str) -> Callable[[Value, Value], bool]:

@@ -199,7 +199,7 @@ class _Parser(ExpressionParser):
         start, level = self.lexer.position, 1
         for found in re.finditer(rf"\{{%\s*(end)?{self._tag}\s*%\}}", self.text[start:]):
             level += -1 if found[1] else 1
-            if level == 0:
+            if level == 0 and "\n" not in found[0]:  # over which Nunjucks stumbles
                 self.lexer.position = start + found.end()
                 return Data(self.text[start : start + found.start()])
         raise TemplateRefused(f"a block {self._tag} is not closed")

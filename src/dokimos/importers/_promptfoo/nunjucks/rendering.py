@@ -60,6 +60,7 @@ from dokimos.importers._promptfoo.nunjucks.values import (
 _MOST_STEPS: Final = 300_000
 _MOST_IN_RANGE: Final = 100_000
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|\{#")
+_ENVIRONMENT: Final = re.compile(r"\{\{\s*env\.[A-Za-z_]\w*\s*\}\}", re.ASCII)
 _LINE_END: Final = re.compile("[\n\r\u2028\u2029]")
 _RAW: Final = re.compile(r"\{%\s*(?:end)?raw\s*%\}")
 
@@ -82,21 +83,31 @@ def is_unfinished(text: str) -> bool:
     )
 
 
+def names_environment_only(text: str) -> bool:
+    """Whether a text is a template, and has only variables of the environment in it."""
+    return is_template(text) and not is_template(_ENVIRONMENT.sub("", text))
+
+
 def render_nunjucks(
-    text: str, variables: Mapping[str, Any], note_empty: Callable[[str], None] = lambda tag: None
+    text: str,
+    variables: Mapping[str, Any],
+    note_empty: Callable[[str], None] = lambda tag: None,
+    *,
+    nested: bool = False,
 ) -> Text:
-    """Return a template rendered with variables, whose own templates are rendered first, as promptfoo does.
+    """Return a template rendered with variables.
 
     Args:
         text: The template.
-        variables: Values as YAML and JSON have them.
+        variables: Values as YAML and JSON have them; in texts, variables of the environment are filled in.
         note_empty: Is called with each tag that names a value that is not there.
+        nested: Whether variables that are templates are rendered before, as promptfoo does for prompts.
 
     Raises:
         TemplateRefused: It is not a template, or uses what is not rendered exactly as Nunjucks does.
     """
     try:
-        context = Context(variables)
+        context = Context(variables, nested=nested)
         return _Renderer(context, note_empty).render(parse(text))
     except TemplateRefused:
         raise
@@ -109,9 +120,9 @@ def render_nunjucks(
 class Context:
     """The variables of a template, and what it sets at its top."""
 
-    def __init__(self, variables: Mapping[str, Any], *, renders: bool = True) -> None:
+    def __init__(self, variables: Mapping[str, Any], *, nested: bool) -> None:
         self._variables = variables
-        self._renders = renders
+        self._nested = nested
         self._values: dict[str, Value] = {}
         self._globals: dict[str, Value] = {"range": Function(_range), "env": Environment()}
 
@@ -124,8 +135,12 @@ class Context:
                 raise TemplateRefused(f"it asks for {name!r}, which is not rendered")
             return self._globals.get(name, UNDEFINED)
         value = self._variables[name]
-        if self._renders and isinstance(value, str) and is_template(value) and not is_unfinished(value):
-            value = _Renderer(Context(self._variables, renders=False), lambda tag: None).render(parse(value))
+        if isinstance(value, str) and (
+            names_environment_only(value)
+            or (self._nested and is_template(value) and not is_unfinished(value))
+        ):
+            context = Context({} if names_environment_only(value) else self._variables, nested=False)
+            value = _Renderer(context, lambda tag: None).render(parse(value))
         self._values[name] = from_data(value)
         return self._values[name]
 
@@ -234,6 +249,8 @@ class _Renderer:
             frame.values["loop"] = _loop_fields(index, len(rows))
             self._run(loop.body, frame, parts)
         if not rows:
+            # In what stands for an empty loop, its variables hide those of the same name around it.
+            frame.values.update(dict.fromkeys(loop.names, UNDEFINED))
             self._run(loop.otherwise, frame, parts)
 
     def _macro(self, macro: Macro) -> Function:
