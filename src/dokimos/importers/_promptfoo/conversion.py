@@ -34,7 +34,7 @@ NEUTRAL: Final = "Reply to the message."
 FALLBACK_JUDGE: Final = {"provider": "openai", "name": "gpt-5-mini"}
 _UNREAD: Final = (
     "extensions", "nunjucksFilters", "redteam", "derivedMetrics", "outputPath", "sharing", "tracing",
-    "commandLineOptions",
+    "commandLineOptions", "env",
 )  # fmt: skip
 _TEST_LOSSES: Final = {
     "threshold": "a threshold of a whole test: all metrics of a case have to pass",

@@ -226,6 +226,8 @@ REFUSED = {
     "{{ 2 ** 0.5 }}": "a power of a number that is not whole",
     "{{ 9 ** 9 ** 9 ** 9 }}": "a power that is too large",
     "{{ range(100000000) | join }}": "more than 100,000 numbers",
+    "{{ range(large, large * 2, large / 99999999999999999999) }}": "numbers",
+    "{{ range(10000000000000000, 10000000000000050) }}": "a step that is too small",
     "{{ '😀a'[1] }}": "takes a text with emoji",
     "{{ 'a' | center(1000000) }}": "not a whole number",
 }

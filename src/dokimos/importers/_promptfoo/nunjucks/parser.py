@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from dokimos.importers._promptfoo.nunjucks.expressions import ExpressionParser
@@ -29,6 +30,7 @@ _END: Final = re.compile(rf"[{SPACE}]+\Z")
 Body = tuple[Statement, ...]
 
 
+@lru_cache(maxsize=64)  # a prompt is rendered for each test
 def parse(text: str) -> Body:
     """Return the statements of a template.
 

@@ -331,21 +331,23 @@ def _unary(operator: str, value: Value) -> Value:
 
 def _rows(value: Value, names: int) -> list[tuple[Value, ...]]:
     """Return what a loop gives its variables in each round."""
-    if names == 1:
-        if isinstance(value, dict) and "length" in value:
-            raise TemplateRefused("it loops over a map that has a length")
-        refuse_environment(value)
-        if isinstance(value, SafeText | Function):
-            raise TemplateRefused("it loops over what a filter made safe, or over a function")
-        return (
-            [(one,) for one in (units(value) if isinstance(value, str) else value)]
-            if isinstance(value, str | list)
-            else []
-        )
+    refuse_environment(value)
+    if isinstance(value, SafeText | Function):
+        raise TemplateRefused("it loops over what a filter made safe, or over a function")
+    if names > 1:
+        return _rows_of_several(value, names)
+    if isinstance(value, dict) and "length" in value:
+        raise TemplateRefused("it loops over a map that has a length")
+    # Nunjucks goes through a map only by its keys and values.
+    entries = units(value) if isinstance(value, str) else value if isinstance(value, list) else ()
+    return [(entry,) for entry in entries]
+
+
+def _rows_of_several(value: Value, names: int) -> list[tuple[Value, ...]]:
     if isinstance(value, list):
-        if any(is_nothing(one) for one in value):
+        if any(is_nothing(entry) for entry in value):
             raise TemplateRefused("it takes the parts of an entry that is null")
-        return [tuple(find_member(one, float(index)) for index in range(names)) for one in value]
+        return [tuple(find_member(entry, float(index)) for index in range(names)) for entry in value]
     if not is_true(value):
         return []
     if not isinstance(value, dict) or names != 2:
@@ -375,5 +377,7 @@ def _range(positional: list[Value], named: dict[str, Value]) -> list[Value]:
     numbers: list[Value] = []
     while start < stop if step > 0 else start > stop:
         numbers.append(start)
+        if start + step == start:
+            raise TemplateRefused("range has a step that is too small")
         start += step
     return numbers
