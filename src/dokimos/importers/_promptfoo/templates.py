@@ -13,12 +13,16 @@ from dokimos.importers._promptfoo.nunjucks.rendering import (
     names_environment_only,
     render_nunjucks,
 )
-from dokimos.importers._promptfoo.nunjucks.values import EnvironmentText, TemplateRefused
+from dokimos.importers._promptfoo.nunjucks.values import (
+    EnvironmentText,
+    FileMap,
+    TemplateRefused,
+    from_data,
+    to_text,
+)
 
 _CLOSING: Final = re.compile(r"\}\}|%\}|#\}")
-_HOLE: Final = re.compile(r"\{\{-?\s*(.+?)\s*-?\}\}", re.DOTALL)
-_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|\"[^\"]*\"|'[^']*')\])*")
-_STEP: Final = re.compile(r"\w+")
+_HOLE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _PLACEHOLDER: Final = re.compile(r"\$\$\{|(\$\{)")
 MOST_PASSES: Final = 5
 
@@ -118,22 +122,12 @@ def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
         return value
 
     def fill(hole: re.Match[str]) -> str:
-        other = _look_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
-        return other if isinstance(other, str) and other != value else hole[0]
+        other = variables.get(hole[1], value)
+        if other == value or (isinstance(other, Mapping) and not isinstance(other, FileMap)):
+            return hole[0]
+        return to_text(from_data(other))
 
     return _HOLE.sub(fill, value)
-
-
-def _look_up(name: str, variables: Mapping[str, Any]) -> Any:
-    value: Any = variables
-    for step in _STEP.findall(name):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value
 
 
 def render_or_escape(value: Any) -> Any:

@@ -5,7 +5,7 @@ import pytest
 from dokimos.importers._promptfoo.conversion_notes import Notes
 from dokimos.importers._promptfoo.nunjucks.rendering import render_nunjucks
 from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
-from dokimos.importers._promptfoo.templates import join_texts, render_program, render_text
+from dokimos.importers._promptfoo.templates import join_texts, render_program, render_text, resolve_nested
 
 VARIABLES = {
     "q": "What?",
@@ -205,6 +205,21 @@ def test_templates_in_variables_are_rendered_in_prompts_and_only_there():
     assert render_text("{{ q }}", NESTED, Notes()) == NESTED["q"]
     assert render_text("{{ home }}", NESTED, Notes()) == "in ${CITY:-}"
     assert render_text("{{ map.a }} {{ open }}", NESTED, Notes(), nested=True) == "{{ name }} use {{ to begin"
+
+
+def test_variables_that_name_others_are_filled_in_as_texts():
+    variables = {
+        "a": "{{ b }} {{n}}{{ map.k }}",
+        "b": "b{{ c }}\n",
+        "c": "c\n",
+        "n": 2.0,
+        "map": {"k": 1},
+        "d": "{{ d }}",
+    }
+
+    resolved = resolve_nested(variables)
+
+    assert (resolved["a"], resolved["b"], resolved["d"]) == ("bc 2{{ map.k }}", "bc", "{{ d }}")
 
 
 def test_private_characters_in_a_value_are_characters():
