@@ -22,7 +22,8 @@ from dokimos.importers._promptfoo.nunjucks.values import (
 )
 
 _CLOSING: Final = re.compile(r"\}\}|%\}|#\}")
-_HOLE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_HOLE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
+_PART: Final = re.compile(r"\$[$&`']")
 _PLACEHOLDER: Final = re.compile(r"\$\$\{|(\$\{)")
 MOST_PASSES: Final = 5
 
@@ -102,14 +103,20 @@ def _refuse(text: str, why: str) -> TemplateRefused:
 
 
 def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return variables with those filled in that others name, and without the newline that a text ends in."""
+    """Return variables with those filled in that others name, and without the newline that a text ends in.
+
+    As promptfoo does: in each pass the first name of each text, and not more than five times.
+
+    Raises:
+        TemplateRefused: A list that is named holds what cannot be written.
+    """
     resolved = {name: _without_newline(value) for name, value in variables.items()}
-    # With an end, since variables may name each other in a circle.
     for _ in range(MOST_PASSES):
-        filled = {name: _with_others(value, resolved) for name, value in resolved.items()}
-        if filled == resolved:
+        before = dict(resolved)
+        for name, value in before.items():
+            resolved[name] = _with_first(value, resolved)
+        if resolved == before:
             break
-        resolved = filled
     return resolved
 
 
@@ -117,17 +124,17 @@ def _without_newline(value: object) -> object:
     return value.removesuffix("\n") if isinstance(value, str) else value
 
 
-def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
-    if not isinstance(value, str) or "{{" not in value:
+def _with_first(value: object, variables: Mapping[str, Any]) -> object:
+    hole = _HOLE.search(value) if isinstance(value, str) else None
+    if hole is None or hole[1] not in variables:
         return value
-
-    def fill(hole: re.Match[str]) -> str:
-        other = variables.get(hole[1], value)
-        if other == value or (isinstance(other, Mapping) and not isinstance(other, FileMap)):
-            return hole[0]
-        return to_text(from_data(other))
-
-    return _HOLE.sub(fill, value)
+    other = variables[hole[1]]
+    if isinstance(other, Mapping) and not isinstance(other, FileMap):
+        return value
+    before, after = hole.string[: hole.start()], hole.string[hole.end() :]
+    # What replaces a text in JavaScript may name parts of it.
+    parts = {"$$": "$", "$&": hole[0], "$`": before, "$'": after}
+    return before + _PART.sub(lambda part: parts[part[0]], to_text(from_data(other))) + after
 
 
 def render_or_escape(value: Any) -> Any:

@@ -208,18 +208,12 @@ def test_templates_in_variables_are_rendered_in_prompts_and_only_there():
 
 
 def test_variables_that_name_others_are_filled_in_as_texts():
-    variables = {
-        "a": "{{ b }} {{n}}{{ map.k }}",
-        "b": "b{{ c }}\n",
-        "c": "c\n",
-        "n": 2.0,
-        "map": {"k": 1},
-        "d": "{{ d }}",
-    }
+    variables = {"a": "{{ b }} {{n}}{{ map.k }}", "b": "b{{ c }}\n", "c": "c$$\n", "n": 2.0, "map": {"k": 1}}
 
-    resolved = resolve_nested(variables)
+    resolved = resolve_nested({**variables, "d": "{{ map }}{{ c }}", "e": "{{ missing }}{{ c }}"})
 
-    assert (resolved["a"], resolved["b"], resolved["d"]) == ("bc 2{{ map.k }}", "bc", "{{ d }}")
+    assert (resolved["a"], resolved["b"], resolved["c"]) == ("bc$ 2{{ map.k }}", "bc$", "c$$")
+    assert (resolved["d"], resolved["e"]) == ("{{ map }}{{ c }}", "{{ missing }}{{ c }}")
 
 
 def test_private_characters_in_a_value_are_characters():
