@@ -10,21 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos.importers._promptfoo.assertion_values import read_program, read_value
 from dokimos.importers._promptfoo.conversion_notes import Notes
-from dokimos.importers._promptfoo.files import read_data_file, read_text_file
-from dokimos.importers._promptfoo.nunjucks import TemplateRefused
+from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block
 from dokimos.importers._promptfoo.shapes import ASSERTION, check_shape
-from dokimos.importers._promptfoo.templates import render
+from dokimos.importers._promptfoo.templates import escape, render, unescape
 
 Block = dict[str, Any]
 NOT: Final = "not-"
 _MISSING: Final = object()
+PROGRAMS: Final = ("javascript", "python")
 _HALF: Final = 0.5
 _LENGTH: Final = re.compile(r"\s*output\.length\s*(<=?|>=?)\s*(\d+)\s*;?\s*")
 # Two shapes of JavaScript that nearly every configuration has; any other needs Node to run.
-_INCLUDES: Final = re.compile(r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2).)*)\2\)\s*;?\s*")
+_INCLUDES: Final = re.compile(
+    r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2)[^\\])*)\2\)\s*;?\s*"
+)
 
 
 @dataclass(slots=True)
@@ -103,32 +106,12 @@ def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
     if assertion.get("weight", 1) != 1:
         case.notes.change("weights are left out: all metrics of a case have to pass")
     try:
-        value = _read(assertion.get("value"), case)
+        read = read_program if plain in PROGRAMS else read_value
+        value = read(assertion.get("value"), case.folder, case.variables, case.notes)
+        return convert(_Assertion(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
     except TemplateRefused as refused:
         case.notes.lose(f"{kind}: {refused}")
         return None
-    return convert(_Assertion(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
-
-
-def _read(value: object, case: Case) -> Any:
-    """Return the value of an assertion with its templates filled in, or what is in the file that it names."""
-    if (
-        isinstance(value, str)
-        and value.startswith("file://")
-        and value.endswith((".json", ".yaml", ".yml", ".txt"))
-    ):
-        path = case.folder / value.removeprefix("file://")
-        if not path.is_file():
-            case.notes.lose(f"{value}: there is no such file")
-            return None
-        if path.suffix == ".txt":
-            return render(read_text_file(path).strip(), case.variables, case.notes)
-        return read_data_file(path)
-    return value if _is_program(value) else render(value, case.variables, case.notes)
-
-
-def _is_program(value: object) -> bool:
-    return isinstance(value, str) and value.startswith("file://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +169,7 @@ def _equals(assertion: _Assertion) -> Block | None:
         or not assertion.text.strip()
     ):
         # Where `equality` cannot be used: negated, beside another ground truth, or for a blank text.
-        return _regex(assertion, re.escape(_plain(assertion.text)), full_match=True)
+        return _regex(assertion, re.escape(unescape(assertion.text)), full_match=True)
     return _standard("equality") if assertion.case.expects(assertion.text, assertion.kind) else None
 
 
@@ -198,7 +181,7 @@ def _contains(assertion: _Assertion) -> Block | None:
     case = {"ignore_case": True} if assertion.plain.startswith("i") else {}
     if assertion.negated and everything and len(values) > 1:
         # not-contains-all fails only where all are there, while mode "none" fails where one is.
-        ahead = "".join(f"(?=.*{re.escape(_plain(value))})" for value in values)
+        ahead = "".join(f"(?=.*{re.escape(unescape(value))})" for value in values)
         return _regex(assertion, rf"(?s)\A{ahead}", **case)
     mode = "none" if assertion.negated else "all" if everything else "any"
     return _standard("contains", values=values, mode=mode, **case)
@@ -206,29 +189,30 @@ def _contains(assertion: _Assertion) -> Block | None:
 
 def _pattern(assertion: _Assertion) -> Block | None:
     try:
-        re.compile(_plain(assertion.text))
+        re.compile(assertion.text.replace("$${", "${"))
     except re.error as error:
         return assertion.lose(f"Python does not read the pattern {assertion.text!r}: {error}")
     return _regex(assertion, assertion.text)
 
 
 def _starts_with(assertion: _Assertion) -> Block | None:
-    return _regex(assertion, rf"\A{re.escape(_plain(assertion.text))}")
+    return _regex(assertion, rf"\A{re.escape(unescape(assertion.text))}")
 
 
 def _is_json(assertion: _Assertion) -> Block | None:
     schema = assertion.value if isinstance(assertion.value, Mapping) else {}
     # The metric json_schema takes whole replies, and has no negated form.
     if assertion.plain == "contains-json" or assertion.negated:
-        return assertion.case.programs.json_check(
-            schema, whole=assertion.plain == "is-json", negate=assertion.negated
-        )
+        # It is written into a module, where no variables are expanded.
+        plain = json.loads(unescape(json.dumps(schema, ensure_ascii=False)))
+        whole = assertion.plain == "is-json"
+        return assertion.case.programs.json_check(plain, whole=whole, negate=assertion.negated)
     return _standard("json_schema", schema=dict(schema))
 
 
 def _javascript(assertion: _Assertion) -> Block | None:
     """Convert the few expressions that have a counterpart; Node runs the others."""
-    code = _plain(assertion.value) if isinstance(assertion.value, str) else ""
+    code = assertion.value
     if not code.strip():
         return assertion.lose("it has no program")
     if found := _LENGTH.fullmatch(code):
@@ -239,26 +223,23 @@ def _javascript(assertion: _Assertion) -> Block | None:
     if found := _INCLUDES.fullmatch(code):
         mode = "none" if assertion.negated else "any"
         case = {"ignore_case": True} if found[1] else {}
-        return _standard("contains", values=[found[3]], mode=mode, **case)
+        return _standard("contains", values=[escape(found[3])], mode=mode, **case)
     assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader, by Node")
-    return assertion.case.programs.grader(
-        "javascript",
-        code,
-        config=assertion.raw.get("config"),
-        threshold=assertion.raw.get("threshold"),
-        negate=assertion.negated,
-    )
+    return _grader("javascript", assertion)
 
 
 def _python(assertion: _Assertion) -> Block | None:
-    if not isinstance(assertion.value, str) or not assertion.value.strip():
+    if not assertion.value.strip():
         return assertion.lose("it has no program")
     assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader")
-    config = assertion.raw.get("config")
+    return _grader("python", assertion)
+
+
+def _grader(language: str, assertion: _Assertion) -> Block:
     return assertion.case.programs.grader(
-        "python",
-        assertion.raw["value"],
-        config=config,
+        language,
+        assertion.value,
+        config=assertion.raw.get("config"),
         threshold=assertion.raw.get("threshold"),
         negate=assertion.negated,
     )
@@ -333,7 +314,7 @@ def _levenshtein(assertion: _Assertion) -> Block | None:
     if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
         return assertion.lose("there is no negated form") if assertion.negated else None
     most = assertion.threshold(5)
-    length = max(len(assertion.text), 1)
+    length = max(len(unescape(assertion.text)), 1)
     share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
     assertion.case.notes.change("levenshtein: the distance allowed is now a share of the length")
     return _standard("levenshtein", threshold=share)
@@ -367,11 +348,6 @@ def _tool_used(assertion: _Assertion) -> Block | None:
         return assertion.lose("only the names of tools can be converted")
     assertion.case.tools += names
     return None
-
-
-def _plain(text: str) -> str:
-    """Return a text before it was made safe for a suite; patterns are made of it."""
-    return text.replace("$${", "${")
 
 
 KNOWN: Final[dict[str, Callable[[_Assertion], Block | None]]] = {

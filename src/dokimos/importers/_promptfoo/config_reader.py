@@ -16,6 +16,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.importers._promptfoo.assertions import KNOWN
 from dokimos.importers._promptfoo.conversion_notes import Notes
 from dokimos.importers._promptfoo.files import read_data_file, read_text_file
+from dokimos.importers._promptfoo.nunjucks.values import of_file
 from dokimos.importers._promptfoo.shapes import CONFIG, SCENARIO, TEST, check_shape, number
 
 FILE: Final = "file://"
@@ -176,12 +177,17 @@ class Reader:
                 self.notes.lose(f"the variable {name} is made by {value}")
             elif is_file:
                 path = self._place(value)
-                variables[name] = (
-                    self._data(path) if path.suffix in _DATA[:3] else read_text_file(path).strip()
-                )
+                variables[name] = self._content(path)
             else:
                 variables[name] = value
         return {**test, "vars": variables, "files": files}
+
+    def _content(self, path: Path) -> Any:
+        """Return what a file of a variable holds; promptfoo writes JSON as it stands in the file."""
+        text = read_text_file(path).strip()
+        if path.suffix not in _DATA[:3]:
+            return text
+        return of_file(self._data(path), text if path.suffix == ".json" else None)
 
     def _spread(self, test: dict[str, Any]) -> Iterator[dict[str, Any]]:
         options = test.get("options") or {}

@@ -12,11 +12,18 @@ from typing import Any, Final
 from dokimos.importers._promptfoo.assertions import Case, metrics_of
 from dokimos.importers._promptfoo.config_reader import Prompt, Reader
 from dokimos.importers._promptfoo.conversion_notes import Notes
-from dokimos.importers._promptfoo.nunjucks import TemplateRefused
+from dokimos.importers._promptfoo.nunjucks.values import (
+    FileMap,
+    TemplateRefused,
+    from_data,
+    to_json,
+    to_text,
+)
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block, convert_provider
 from dokimos.importers._promptfoo.templates import (
     escape,
+    join_texts,
     render,
     render_or_escape,
     render_text,
@@ -27,12 +34,13 @@ NEUTRAL: Final = "Reply to the message."
 FALLBACK_JUDGE: Final = {"provider": "openai", "name": "gpt-5-mini"}
 _UNREAD: Final = (
     "extensions", "nunjucksFilters", "redteam", "derivedMetrics", "outputPath", "sharing", "tracing",
-    "commandLineOptions",
+    "commandLineOptions", "env",
 )  # fmt: skip
 _TEST_LOSSES: Final = {
     "threshold": "a threshold of a whole test: all metrics of a case have to pass",
     "assertScoringFunction": "assertScoringFunction: it is a program",
 }
+_CUT: Final = re.compile(r"(?<!\$)\$\{[^}]*\Z")
 _OPTIONS: Final = frozenset(
     {"prefix", "suffix", "provider", "disableDefaultAsserts", "disableVarExpansion", "rubricPrompt"}
 )
@@ -132,7 +140,9 @@ class _Conversion:
                 name = render_text(str(test["description"]), variables, self.notes)
             except TemplateRefused as refused:
                 self.notes.lose(f"the description of a test: {refused}")
-        return " ".join(name.split())[:60] or "case"
+        short = " ".join(name.split())[:60]
+        # A placeholder that is cut in two would be a mistake of the suite.
+        return _CUT.sub("", short).strip() or "case"
 
     def _note_losses(self, test: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         for key, text in _TEST_LOSSES.items():
@@ -165,7 +175,8 @@ class _Conversion:
         values = {**(self.reader.config.get("defaultVars") or {}), **variables}
         around = (str(options.get("prefix") or ""), str(options.get("suffix") or ""))
         if not self.prompt.messages:
-            return render_text(around[0] + self.prompt.text + around[1], values, self.notes)
+            text = around[0] + self.prompt.text + around[1]
+            return render_text(text, values, self.notes, nested=True)
         turns = [
             (str(one["role"]), render_text(_content(one), values, self.notes)) for one in self.prompt.messages
         ]
@@ -175,9 +186,8 @@ class _Conversion:
         # Instructions are those of the agent; a system message with variables differs from case to case.
         if system and not self._instruct(system):
             question = f"{system}\n\n{question}"
-        return (
-            render_text(around[0], values, self.notes) + question + render_text(around[1], values, self.notes)
-        )
+        before, after = (render_text(text, values, self.notes) for text in around)
+        return join_texts([before, question, after])
 
     def _instruct(self, system: str) -> bool:
         """Take a system message for the instructions, which are the same for all cases."""
@@ -261,7 +271,13 @@ def _context(variables: Mapping[str, Any]) -> list[str] | None:
     if setting is None:
         return None
     texts = setting if isinstance(setting, list) else [setting]
-    return [str(text).replace("${", "$${") for text in texts]
+    return [escape(_as_text(text)) for text in texts]
+
+
+def _as_text(value: object) -> str:
+    data = from_data(value)
+    plain = isinstance(data, dict) and not isinstance(data, FileMap)
+    return to_json(data) if plain else to_text(data)
 
 
 def _file(path: str) -> dict[str, str]:

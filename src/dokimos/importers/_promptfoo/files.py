@@ -12,9 +12,10 @@ from dokimos.suites._json_values import read_json
 
 
 def read_text_file(path: Path) -> str:
-    """Return what is in a file. Raises `ConfigurationError` where it cannot be read."""
+    """Return a file with its own line ends. Raises `ConfigurationError` where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read()
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from None
 

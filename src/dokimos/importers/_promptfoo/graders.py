@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from dokimos.suites._python_references import load_callable
 
 Grader = Callable[[GraderContext], GraderResult]
 _FILE: Final = "file://"
+_REFERENCE: Final = re.compile(r"(.*?\.py)(?::(\w+))?", re.DOTALL)
 
 
 def python_assertion(
@@ -26,7 +28,9 @@ def python_assertion(
 ) -> Grader:
     """Return a grader that runs a Python assertion: an expression, lines of code, or `file://name.py:function`."""
     folder = _folder_of_caller()
-    check = _from_file(program, folder, "get_assert") if program.startswith(_FILE) else _inline(program)
+    check = (
+        _from_file(program, folder, "get_assert") if program.strip().startswith(_FILE) else _inline(program)
+    )
 
     def grade(ctx: GraderContext) -> GraderResult:
         outcome = check(ctx.agent_response, _context(ctx, config))
@@ -122,8 +126,9 @@ def _inline(program: str) -> Callable[[str, Any], Any]:
 
 
 def _from_file(reference: str, folder: Path, usual: str) -> Callable[..., Any]:
-    name, _, function = reference.removeprefix(_FILE).partition(".py")
-    loaded: Callable[..., Any] = load_callable(f"{name}.py:{function.removeprefix(':') or usual}", folder)
+    found = _REFERENCE.fullmatch(reference.strip().removeprefix(_FILE))
+    name, function = (reference, None) if found is None else (found[1], found[2])
+    loaded: Callable[..., Any] = load_callable(f"{name}:{function or usual}", folder)
     return loaded
 
 
@@ -138,6 +143,8 @@ def _to_grader_result(outcome: object, threshold: float | None, *, negate: bool)
         passed, score = (number if isinstance(number, bool) else None), float(number)
     else:
         raise EvaluationError(f"The assertion gave {type(outcome).__name__}, not a bool, a number or a map.")
+    if plain_number(score) is None:
+        raise EvaluationError(f"The assertion gave the score {score!r:.60}, which is not a number.")
     if passed is None or threshold is not None:
         # As in promptfoo: a bare score passes above 0, and a threshold holds beside a `pass` as well.
         passed = (passed is not False) and (score >= threshold if threshold is not None else score > 0)

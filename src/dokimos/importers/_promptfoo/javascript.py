@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos._core.jsonable import jsonable
 from dokimos.errors import EvaluationError
 
 _SECONDS: Final = 60
@@ -42,7 +43,7 @@ def run_javascript(program: str, folder: Path, output: str, context: Mapping[str
     try:
         ended = subprocess.run(
             [node, str(_RUNNER)],
-            input=json.dumps(request),
+            input=json.dumps(jsonable(request), allow_nan=False),
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -52,11 +53,17 @@ def run_javascript(program: str, folder: Path, output: str, context: Mapping[str
         )
     except subprocess.TimeoutExpired:
         raise EvaluationError(f"The JavaScript assertion took longer than {_SECONDS} seconds.") from None
+    except OSError as error:
+        raise EvaluationError(f"The JavaScript assertion could not be started: {error}") from None
     _, found, answer = ended.stdout.rpartition(mark)
     if not found:
         lines = ended.stderr.strip().splitlines()[-1:] or [f"it ended with exit code {ended.returncode}"]
         raise EvaluationError(f"The JavaScript assertion failed: {lines[0]:.300}")
-    result = json.loads(answer)
-    if "error" in result:
-        raise EvaluationError(f"The JavaScript assertion failed: {result['error']:.300}")
-    return result["value"]
+    try:
+        result = json.loads(answer)
+        failure, value = result.get("error"), result.get("value")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise EvaluationError(f"The result of the JavaScript assertion cannot be read: {error}") from None
+    if failure is not None or value is None:
+        raise EvaluationError(f"The JavaScript assertion failed: {failure or 'it has no result'!s:.300}")
+    return value

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
-from dokimos.importers._promptfoo.nunjucks import TemplateRefused
+from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
 from dokimos.importers._promptfoo.templates import escape, render

@@ -4,7 +4,7 @@
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { readFileSync, writeSync } from "node:fs";
+import { readFileSync } from "node:fs";
 
 const request = JSON.parse(readFileSync(0, "utf8"));
 
@@ -21,10 +21,11 @@ function compiles(body) {
   }
 }
 
-// Of one line, the last expression is the result, also behind declarations: `const n = 3; output.length > n`.
+// Several lines return their result themselves. Of one line, the last expression is the result, also behind
+// declarations: `const n = 3; output.length > n`; one that is no expression is taken for a whole program.
 function bodyOf(code) {
+  if (code.trimEnd().includes("\n")) return code;
   const program = code.trim().replace(/;+\s*$/, "");
-  if (program.includes("\n")) return program;
   if (/^(const|let|var)\s/.test(program)) {
     for (let end = program.lastIndexOf(";"); end > 0; end = program.lastIndexOf(";", end - 1)) {
       const declarations = program.slice(0, end + 1);
@@ -34,7 +35,8 @@ function bodyOf(code) {
     }
     return program;
   }
-  return `return ${program}`;
+  const expression = `return ${program}`;
+  return !compiles(expression) && compiles(program) ? program : expression;
 }
 
 async function load(reference) {
@@ -47,19 +49,20 @@ async function load(reference) {
 
 async function run() {
   const { program, output, context } = request;
-  const isFile = program.startsWith("file://");
-  const check = isFile ? await load(program.slice("file://".length)) : compile(bodyOf(program));
+  const reference = program.trim();
+  const isFile = reference.startsWith("file://");
+  const check = isFile ? await load(reference.slice("file://".length)) : compile(bodyOf(program));
   const value = await check(output, context, createRequire(resolve("assertion.js")));
   const isResult = typeof value === "boolean" || Number.isFinite(value) || (typeof value === "object" && value !== null);
   if (!isResult) throw new Error(`it returned ${value === null ? "null" : typeof value === "number" ? value : typeof value}, not a boolean, a number or an object`);
-  return { value };
+  return JSON.stringify({ value }); // here, since an object may contain itself
 }
 
-let result;
+let answer;
 try {
-  result = await run();
+  answer = await run();
 } catch (error) {
-  result = { error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
+  answer = JSON.stringify({ error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) });
 }
-writeSync(1, `\n${request.mark}${JSON.stringify(result)}`);
-process.exit(0);
+// Through the same stream as what the program printed, and to its end: a pipe takes only so much at once.
+process.stdout.write(`\n${request.mark}${answer}`, () => process.exit(0));

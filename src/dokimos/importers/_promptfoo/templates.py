@@ -1,28 +1,30 @@
-"""Templates of promptfoo: those that only put values in, and others by way of Jinja2."""
+"""Templates of promptfoo, rendered for suites."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
-from dokimos.importers._promptfoo.nunjucks import TemplateRefused, render_nunjucks, restore_environment
+from dokimos.importers._promptfoo.nunjucks.rendering import (
+    is_template,
+    is_unfinished,
+    names_environment_only,
+    render_nunjucks,
+)
+from dokimos.importers._promptfoo.nunjucks.values import (
+    EnvironmentText,
+    FileMap,
+    TemplateRefused,
+    from_data,
+    to_text,
+)
 
-_OTHER_TAGS: Final = re.compile(r"\{%|\{#.*?#\}", re.DOTALL)
-_HOLE: Final = re.compile(r"\{\{-?\s*(.+?)\s*-?\}\}", re.DOTALL)
-_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|\"[^\"]*\"|'[^']*')\])*")
-_STEP: Final = re.compile(r"\w+")
-_FILTERS: Final[dict[str, Callable[[str], str]]] = {
-    "trim": str.strip,
-    "upper": str.upper,
-    "lower": str.lower,
-    "safe": str,
-    "dump": json.dumps,
-    "capitalize": str.capitalize,
-}
-_ENV: Final = "env."
+_CLOSING: Final = re.compile(r"\}\}|%\}|#\}")
+_HOLE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
+_PART: Final = re.compile(r"\$[$&`']")
+_PLACEHOLDER: Final = re.compile(r"\$\$\{|(\$\{)")
 MOST_PASSES: Final = 5
 
 
@@ -41,68 +43,98 @@ def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
     return value
 
 
-def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
+def render_text(text: str, variables: Mapping[str, Any], notes: Notes, *, nested: bool = False) -> str:
     """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite.
+
+    In a prompt (`nested`), variables that are templates are filled in before.
 
     Raises:
         TemplateRefused: They cannot be filled in as promptfoo does.
     """
-    if not _is_template(text):
-        return escape(text)
-    if _OTHER_TAGS.search(text) or not all(map(_is_simple, _HOLE.findall(text))):
-        return _render_program(text, variables)
-    parts, end = [], 0
-    for hole in _HOLE.finditer(text):
-        parts += [escape(text[end : hole.start()]), _fill(hole, variables, notes)]
-        end = hole.end()
-    return "".join([*parts, escape(text[end:])])
+    rendered = _fill(text, variables, notes, nested=nested)
+    joined, pending = "", ""
+    for part in (rendered,) if isinstance(rendered, str) else rendered.parts:
+        if isinstance(part, str):
+            pending += part  # escaped together: `$` and `{` may come from two values
+            continue
+        if pending.endswith("$"):
+            raise _refuse(
+                text,
+                "a $ stands before a variable of the environment, and a suite would take both for a text",
+            )
+        # With an empty default, as in promptfoo, where a variable that is not set is empty.
+        joined += f"{escape(pending)}${{{part.name}:-{part.default}}}"
+        pending = ""
+    return joined + escape(pending)
 
 
-def _render_program(text: str, variables: Mapping[str, Any]) -> str:
-    """Return a template with conditions, loops or expressions filled in."""
+def render_program(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
+    """Return a program with its templates filled in.
+
+    Raises:
+        TemplateRefused: They cannot be filled in, or need the environment, which programs are not given.
+    """
+    rendered = _fill(text, variables, notes, nested=False)
+    if isinstance(rendered, EnvironmentText):
+        raise _refuse(text, "it puts a variable of the environment into a program")
+    return rendered
+
+
+def _fill(text: str, variables: Mapping[str, Any], notes: Notes, *, nested: bool) -> str | EnvironmentText:
+    if not is_template(text):
+        return text
+    if is_unfinished(text):
+        if _CLOSING.search(text) is None:
+            return text
+        raise _refuse(text, "a tag does not end on its line, and promptfoo may take the text for plain")
+    empty: list[str] = []
     try:
-        rendered = render_nunjucks(text, variables)
-        if _is_template(rendered):  # promptfoo renders once more what values have brought
-            rendered = render_nunjucks(rendered, variables)
+        rendered = render_nunjucks(text, variables, empty.append, nested=nested)
     except TemplateRefused as refused:
-        start = f"{' '.join(text.split())!r:.60}"
-        raise TemplateRefused(f"the template {start} cannot be rendered: {refused}") from None
-    return restore_environment(escape(rendered))
+        raise _refuse(text, str(refused)) from None
+    for tag in empty:
+        notes.lose(f"the template {tag} has no value and is left empty")
+    return rendered
 
 
-def _is_template(text: str) -> bool:
-    return "{{" in text or _OTHER_TAGS.search(text) is not None
-
-
-def _is_simple(expression: str) -> bool:
-    """Whether an expression is the name of a value, with filters that need no Jinja2."""
-    name, *filters = (part.strip() for part in expression.split("|"))
-    if _NAME.fullmatch(name) is None or name.endswith(".length"):
-        return False
-    return all(one in _FILTERS for one in filters) and not (name.startswith(_ENV) and filters)
+def _refuse(text: str, why: str) -> TemplateRefused:
+    start = f"{' '.join(text.split())!r:.60}"
+    return TemplateRefused(f"the template {start} cannot be rendered: {why}")
 
 
 def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return variables with those filled in that others name."""
-    resolved = dict(variables)
-    # With an end, since variables may name each other in a circle.
+    """Return variables with those filled in that others name, and without the newline that a text ends in.
+
+    As promptfoo does: in each pass the first name of each text, and not more than five times.
+
+    Raises:
+        TemplateRefused: A list that is named holds what cannot be written.
+    """
+    resolved = {name: _without_newline(value) for name, value in variables.items()}
     for _ in range(MOST_PASSES):
-        filled = {name: _with_others(value, resolved) for name, value in resolved.items()}
-        if filled == resolved:
+        before = dict(resolved)
+        for name, value in before.items():
+            resolved[name] = _with_first(value, resolved)
+        if resolved == before:
             break
-        resolved = filled
     return resolved
 
 
-def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
-    if not isinstance(value, str) or "{{" not in value:
+def _without_newline(value: object) -> object:
+    return value.removesuffix("\n") if isinstance(value, str) else value
+
+
+def _with_first(value: object, variables: Mapping[str, Any]) -> object:
+    hole = _HOLE.search(value) if isinstance(value, str) else None
+    if hole is None or hole[1] not in variables:
         return value
-
-    def fill(hole: re.Match[str]) -> str:
-        other = _look_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
-        return other if isinstance(other, str) and other != value else hole[0]
-
-    return _HOLE.sub(fill, value)
+    other = variables[hole[1]]
+    if isinstance(other, Mapping) and not isinstance(other, FileMap):
+        return value
+    before, after = hole.string[: hole.start()], hole.string[hole.end() :]
+    # What replaces a text in JavaScript may name parts of it.
+    parts = {"$$": "$", "$&": hole[0], "$`": before, "$'": after}
+    return before + _PART.sub(lambda part: parts[part[0]], to_text(from_data(other))) + after
 
 
 def render_or_escape(value: Any) -> Any:
@@ -111,8 +143,11 @@ def render_or_escape(value: Any) -> Any:
         return {str(key): render_or_escape(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [render_or_escape(entry) for entry in value]
+    if not isinstance(value, str):
+        return value
+    # Of its templates, promptfoo has filled in those of the environment before programs see a variable.
     try:
-        return render(value, {}, Notes())  # losses were noted before
+        return render_text(value, {}, Notes()) if names_environment_only(value) else escape(value)
     except TemplateRefused:
         return escape(value)
 
@@ -122,28 +157,37 @@ def escape(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def _fill(hole: re.Match[str], variables: Mapping[str, Any], notes: Notes) -> str:
-    name, *filters = (part.strip() for part in hole[1].split("|"))
-    if name.startswith(_ENV):
-        # With an empty default, as in promptfoo, where a variable that is not set is empty.
-        return f"${{{name.removeprefix(_ENV)}:-}}"
-    value = _look_up(name, variables)
-    if value is None:
-        notes.lose(f"the template {hole[0]} has no value and is left empty")
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    for one in filters:
-        text = _FILTERS[one](text)
-    return escape(text)
+def escape_all(value: Any) -> Any:
+    """Return a value in whose texts a suite sees no variable of its own."""
+    if isinstance(value, Mapping):
+        return {str(key): escape_all(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [escape_all(entry) for entry in value]
+    return escape(value) if isinstance(value, str) else value
 
 
-def _look_up(name: str, variables: Mapping[str, Any]) -> Any:
-    value: Any = variables
-    for step in _STEP.findall(name):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value
+def unescape(text: str) -> str:
+    """Return a text before it was made safe for a suite; patterns are made of it.
+
+    Raises:
+        TemplateRefused: It has a variable of the suite, of which no pattern can be made.
+    """
+    if any(found[1] for found in _PLACEHOLDER.finditer(text)):
+        raise TemplateRefused("a variable of the environment cannot become part of a pattern")
+    return text.replace("$${", "${")
+
+
+def join_texts(texts: Iterable[str]) -> str:
+    """Return rendered texts as one, in which a suite sees no variable that is in none of them.
+
+    Raises:
+        TemplateRefused: A `$` at the end of one would take a variable of the next for a text.
+    """
+    joined = ""
+    for text in texts:
+        if joined.endswith("$") and text.startswith("{"):
+            joined += "$"
+        elif joined.endswith("$") and text.startswith("${"):
+            raise TemplateRefused("a $ stands before a variable of the environment")
+        joined += text
+    return joined

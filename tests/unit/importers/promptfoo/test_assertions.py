@@ -170,6 +170,49 @@ def test_names_weights_and_tools_are_taken_over_or_noted(case):
     assert len(case.notes.lost) == len(case.notes.changed) == 1
 
 
+@pytest.mark.parametrize(
+    ("assertion", "problem"),
+    [
+        ({"type": "javascript", "value": "output === '{{ env.M }}'"}, "environment into a program"),
+        ({"type": "python", "value": "output == '{{ env.M }}'"}, "environment into a program"),
+        ({"type": "not-equals", "value": "{{ env.M }}"}, "part of a pattern"),
+        ({"type": "starts-with", "value": "{{ env.M }}"}, "part of a pattern"),
+        ({"type": "levenshtein", "value": "{{ env.M }}"}, "part of a pattern"),
+        ({"type": "contains-json", "value": {"const": "{{ env.M }}"}}, "part of a pattern"),
+        ({"type": "contains", "value": "${{ env.M }}"}, "a $ stands before"),
+        ({"type": "contains", "value": "{% include 'x' %}"}, "cannot be rendered"),
+    ],
+)
+def test_an_assertion_that_cannot_be_rendered_is_left_out_alone(case, assertion, problem):
+    (found,) = metrics_of([assertion, {"type": "cost", "threshold": 1}], case)
+
+    assert found["metric"] == "cost"
+    (lost,) = case.notes.lost
+    assert lost.startswith(f"{assertion['type']}: ")
+    assert problem in lost
+
+
+def test_programs_get_texts_and_not_placeholders_of_suites(case):
+    case.variables = {"q": "a ${b}"}
+    values = ["output.at(0) === '{{ q }}'", "return `${output}` === '{{ q }}'"]
+    schema = {"pattern": "^\\${x}"}
+
+    metrics_of([{"type": "javascript", "value": value} for value in values], case)
+    metrics_of([{"type": "python", "value": "output == '{{ q }}'"}], case)
+    metrics_of([{"type": "contains-json", "value": schema}], case)
+
+    module = case.programs.text()
+    assert "output.at(0) === 'a ${b}'" in module
+    assert "return `${output}` === 'a ${b}'" in module
+    assert "output == 'a ${b}'" in module
+    assert repr(schema) in module
+
+
+def test_a_text_with_an_escape_in_javascript_is_left_to_node(case):
+    assert metric(case, type="javascript", value=r"output.includes('a\nb')")["type"] == "code"
+    assert metric(case, type="javascript", value="output.includes('${a}')")["values"] == ["$${a}"]
+
+
 @pytest.mark.parametrize("kind", sorted(KNOWN))
 def test_no_assertion_breaks_on_a_missing_value(case, kind):
     for name in (kind, f"not-{kind}"):

@@ -254,11 +254,13 @@ def test_a_prompt_with_conditions_is_rendered_and_one_that_cannot_be_is_left_out
           - {vars: {q: "Why?", polite: true}, description: "{{ q | upper }}"}
           - {vars: {q: "Why not?"}}
           - {vars: {q: "{% include 'x' %}", polite: true}}
+          - {vars: {q: {a: 1}}}
+          - {vars: {q: "{{ [] | first | first }}"}, assert: [{type: is-json, metric: "{{ q | nope }}"}]}
     """)  # fmt: skip
 
     assert [case["input"] for case in only(result)["test_cases"]] == ["Please answer: Why?", "Why not?"]
     assert only(result)["test_cases"][0]["name"] == "WHY?"
-    assert any("a test: the template" in line for line in result.notes.lines())
+    assert sum("a test: the template" in line for line in result.notes.lines()) == 3
 
 
 def test_keys_are_named_and_never_copied(place):

@@ -1,12 +1,16 @@
 """JavaScript assertions, run by Node."""
 
+import datetime
+import json
 import shutil
+import subprocess
 import textwrap
 
 import pytest
 
 from dokimos._cli.main import run_command
 from dokimos.errors import EvaluationError
+from dokimos.importers._promptfoo import javascript
 from dokimos.importers._promptfoo.javascript import run_javascript
 from dokimos.suites import load_suite
 
@@ -24,9 +28,18 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node
     ("`${output}!`.length", 6),
     ("Promise.resolve(0.5)", 0.5),
     ("(console.log('noise'), 1)", 1),
+    ("return output.length", 5),
+    ("output.length > 3\n", True),
+    ("return output.length;\n", 5),
+    ("if (output) { return true } return false", True),
+    ("output.length // of all", 5),
+    ("(console.log('x'.repeat(2_000_000)), 1)", 1),
+    ("({pass: true, reason: 'é'.repeat(500_000)}).pass", True),
+    ("context.config.when === '2024-02-29' && context.config.most === 'NaN'", True),
 ])  # fmt: skip
 def test_a_program_gives_a_value(tmp_path, program, expected):
-    context = {"vars": {"word": "hello"}, "config": {"limit": 2}}
+    config = {"limit": 2, "when": datetime.date(2024, 2, 29), "most": float("nan")}
+    context = {"vars": {"word": "hello"}, "config": config}
 
     assert run_javascript(program, tmp_path, "hello", context) == expected
 
@@ -39,6 +52,9 @@ def test_a_program_gives_a_value(tmp_path, program, expected):
     ("0 / 0", "it returned NaN"),
     ("const n = 3", "it returned undefined"),
     ("process.exit(3)", "exit code 3"),
+    ("const a = {}; a.a = a", "TypeError: Converting circular"),
+    ("({score: 10n})", "TypeError: Do not know how to serialize a BigInt"),
+    ("return return 1", "SyntaxError"),
     ("file://absent.js", "absent.js"),
 ])  # fmt: skip
 def test_a_program_that_fails_is_an_error_and_no_score(tmp_path, program, problem):
@@ -52,12 +68,36 @@ def test_a_program_that_fails_is_an_error_and_no_score(tmp_path, program, proble
     ("check.cjs", "module.exports = (output, context) => output === context.vars.word;"),
     ("check.mjs", "export default async (output, context) => output === context.vars.word;"),
     ("check.js:named", "module.exports = {named: (output, context) => output === context.vars.word};"),
+    (" check.js\n", "module.exports = (output, context) => output === context.vars.word;"),
+    ("a.js.d/check.js", "module.exports = (output, context) => output === context.vars.word;"),
     ("check.mjs:named", "export function named(output, context) { return output === context.vars.word; }"),
 ])  # fmt: skip
 def test_files_are_run_however_they_export(tmp_path, name, content):
-    (tmp_path / name.partition(":")[0]).write_text(content)
+    path = tmp_path / name.strip().partition(":")[0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    reference = name.replace(name.strip(), f"file://{name.strip()}")
 
-    assert run_javascript(f"file://{name}", tmp_path, "héllo", {"vars": {"word": "héllo"}}) is True
+    assert run_javascript(reference, tmp_path, "héllo", {"vars": {"word": "héllo"}}) is True
+
+
+@needs_node
+def test_a_long_result_arrives_whole(tmp_path):
+    program = "console.log('x'.repeat(3_000_000));\nreturn {pass: true, reason: 'é'.repeat(700_000)};"
+
+    assert len(run_javascript(program, tmp_path, "hello", {})["reason"]) == 700_000
+
+
+@pytest.mark.parametrize("cut", ["{'value': 1", "[1]", ""])
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_assertion(tmp_path, monkeypatch, cut):
+    def answer(command, *, input, **options):
+        return subprocess.CompletedProcess(command, 0, stdout=json.loads(input)["mark"] + cut, stderr="")
+
+    monkeypatch.setattr(javascript.shutil, "which", lambda name: name)
+    monkeypatch.setattr(javascript.subprocess, "run", answer)
+
+    with pytest.raises(EvaluationError, match="cannot be read"):
+        run_javascript("1", tmp_path, "hello", {})
 
 
 def test_without_node_the_error_says_what_to_install(tmp_path, monkeypatch):

@@ -103,3 +103,35 @@ def test_words_that_old_yaml_takes_for_booleans_are_words(config):
 
     (case,) = next(iter(result.suites.values()))["test_cases"]
     assert (case["input"], case["ground_truth"]) == ("yes", "No")
+
+
+def test_a_file_of_data_is_written_as_promptfoo_writes_it(config):
+    result = convert(config(
+        """
+        prompts: ["{{ j }}|{{ y }}|{{ y.a }}{{ j.k }}|{{ t }}"]
+        tests: [{vars: {j: 'file://d.json', y: 'file://d.yaml', t: "text\\n"}}]
+        """,
+        d__json='{"k":  "v"}\n',
+        d__yaml="a: 2.0\nb: {2: x, 1: y}\n",
+    ))  # fmt: skip
+
+    (case,) = next(iter(result.suites.values()))["test_cases"]
+    assert case["input"] == '{"k":  "v"}|{"a":2,"b":{"1":"y","2":"x"}}|2v|text'
+
+
+def test_the_line_ends_of_a_prompt_are_kept(config, tmp_path):
+    (tmp_path / "prompt.txt").write_bytes(b"Say\r\n{{ q }}\r\n")
+
+    result = convert(config('prompts: ["file://prompt.txt"]\ntests: [{vars: {q: hi}}]'))
+
+    (case,) = next(iter(result.suites.values()))["test_cases"]
+    assert case["input"] == "Say\r\nhi"
+
+
+def test_a_long_name_is_not_cut_within_a_variable(config):
+    description = "x" * 55 + " {{ env.SOME_NAME }}"
+
+    result = convert(config(f'tests: [{{description: "{description}"}}]'))
+
+    (case,) = next(iter(result.suites.values()))["test_cases"]
+    assert case["name"] == "x" * 55

@@ -1,12 +1,11 @@
 """Templates of Nunjucks: what is rendered is what Nunjucks 3.2 renders, and everything else is refused."""
 
-import sys
-
 import pytest
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
-from dokimos.importers._promptfoo.nunjucks import TemplateRefused, render_nunjucks
-from dokimos.importers._promptfoo.templates import render_text
+from dokimos.importers._promptfoo.nunjucks.rendering import render_nunjucks
+from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
+from dokimos.importers._promptfoo.templates import join_texts, render_program, render_text, resolve_nested
 
 VARIABLES = {
     "q": "What?",
@@ -25,6 +24,7 @@ VARIABLES = {
     "blank": "",
     "one": "1",
     "rows": [{"n": "p", "v": 1}, {"n": "q", "v": 2}],
+    "ordered": {"b": 1, "10": "x", "2": "y"},
 }
 RENDERED = {
     "{% if q %}yes{% endif %}": "yes",
@@ -72,60 +72,174 @@ RENDERED = {
     "a\n{%- if q %}\n b\n{% endif -%}\n c\n": "a\n b\nc\n",
     "{{ n > 2 }} {{ n == 3 }} {{ not n }}": "true true false",
 }
-REFUSED = {
-    "{% if one == 1 %}x{% endif %}": "compares '1' with 1",
-    "{% if items == empty %}x{% endif %}": "compares a list or a map",
-    "{% if 1 < n < 5 %}x{% endif %}": "chains comparisons",
-    "{% switch n %}{% case 3 %}x{% endswitch %}": "unknown tag 'switch'",
-    "{% raw %}{{ x }}{% endraw %}": "raw block",
-    "{% include 'other.txt' %}": "loader",
-    "{{ q | shout }}": "shout",
-    "{{ items | random }}": "random",
-    "{{ items.push('d') }}": "'push'",
-    "{{ q.__class__ }}": "'__class__'",
-    "{{ n | upper }}": "not a text",
-    "{{ missing() }}": "missing",
-    "{% if x %}": "Unexpected end of template",
-    "{% if env.MODE %}x{% endif %}": "a variable of the environment",
-    "{% if env.MODE == 'a' %}x{% endif %}": "a variable of the environment",
-    "{{ range(100000000) | join }}": "Range too big",
+STATEMENTS = {
+    "{% for q in empty %}{% else %}[{{ q }}]{% endfor %}{{ q }}": "[]What?",
+    "{% set x = 0 %}{% for i in items %}{% set x = x + 1 %}{% endfor %}{{ x }}": "3",
+    "{% for i in items %}{% set y = i %}{{ y }}{% endfor %}[{{ y }}]": "abc[]",
+    "{% for i in items %}{% set n = n + 1 %}{{ n }}{% endfor %}[{{ n }}]": "456[3]",
+    "{% set x, y = 4 %}{{ x }}{{ y }}": "44",
+    "{% set x %} {{ q }} {% endset %}[{{ x | trim }}]": "[What?]",
+    "{% filter upper %}a{{ q }}{% endfilter %}": "AWHAT?",
+    "{% for k, v in ordered %}{{ k }}{{ v }}{% endfor %}": "2y10xb1",
+    "{% for a, b in [[1, 2], [3]] %}{{ a }}-{{ b }};{% endfor %}": "1-2;3-;",
+    "{% for i in items %}{{ loop.revindex0 }}{{ loop.last }}{% endfor %}": "2false1false0true",
+    "{% for i in items %}{{ loop.length }}{{ loop.previtem }}{{ loop.depth }}{% endfor %}": "333",
+    "{% for i in 'ab' %}{{ i }}.{% endfor %}{% for i in 5 %}{% else %}none{% endfor %}": "a.b.none",
+    "{% for i in range(1, 6, 2) %}{{ i }}{% endfor %}": "135",
+    "{% for i in range(2, 0, -1) %}{{ i }}{% endfor %}": "21",
+    "{% switch n %}{% case 1 %}one{% case 2 %}{% case 3 %}few{% default %}many{% endswitch %}": "few",
+    "{% switch one %}{% case 1 %}number{% default %}text{% endswitch %}": "text",
+    "{% raw %}{{ x }}{% if %}{% endraw %}": "{{ x }}{% if %}",
+    "{% verbatim %}{# a #}{% endverbatim %}": "{# a #}",
+    "{% macro m(a, b=2) %}<{{ a }}{{ b }}>{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(b=3) }}": "<12><13><3>",
+    "{% macro m(a, b=2) %}<{{ a }}{{ b }}{{ q }}>{% endmacro %}{{ m(1, 3, 4) }}": "<13What?>",
+    "{% macro m() %}{% endmacro %}{% if m() %}true{% endif %}": "true",
+    "a \n{{- q -}}\n b \n{%- if q -%} c {%- endif %}\n{#- d -#} e\r\n": "aWhat?bce\r\n",
+    "{% if zero %}a{% elseif blank %}b{% elif empty %}c{% else %}d{% endif %}": "c",
 }
+
+REFUSED = {
+    "{% include 'other.txt' %}": "the tag 'include' is not rendered",
+    "{% block a %}{% endblock %}": "the tag 'block' is not rendered",
+    "{% call m() %}{% endcall %}": "the tag 'call' is not rendered",
+    "{% with a = 1 %}{% endwith %}": "the tag 'with' is not rendered",
+    "{% if x %}": "ends in the middle",
+    "{{ q": "ends in the middle",
+    "{{ 'a }}": "in quotes is not closed",
+    "{{ q }} {# a": "a comment is not closed",
+    "{{ q }} #}": "closes a comment that is not open",
+    "{% raw %}{{ x }}": "a block raw is not closed",
+    "{{ q | replace(r/a/, 'b') }}": "a regular expression",
+    "{{ (n, q) }}": "wrong place",
+    "{{ items[0:1] }}": "wrong place",
+    "{{ items.0 }}": "wrong place",
+    "{{ a@b }}": "'a@b' is not a name",
+    "{{ --n }}": "another operator in JavaScript",
+    "{% for i in items %}{% macro m() %}{% endmacro %}{% endfor %}": "within another block",
+    "{% for i in items %}{% set z = missing %}{% endfor %}": "a value that is not there",
+    "{% for a, b in q %}{% endfor %}": "what has not as many",
+    "{% for a, b in [none] %}{% endfor %}": "an entry that is null",
+    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}": "nested too deeply",
+    "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}": "nested too deeply",
+    "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}": "300,000 steps",
+    "{% for a in range(9999) %}{{ range(99999) | length }}{% endfor %}": "300,000 steps",
+    "{% set x = q %}" + "{% set x = x ~ x %}" * 40 + "{{ x }}": "5,000,000 characters",
+}
+ENVIRONMENT = {
+    "{{ env.NAME }} {{ q }} ${HOME}": "${NAME:-} What? $${HOME}",
+    "{% if q %}{{ env.NAME }}{% endif %}": "${NAME:-}",
+    "{{ 'a' ~ env.NAME ~ 'b' }}": "a${NAME:-}b",
+    "{{ env['NAME'] }}": "${NAME:-}",
+    "{{ env.NAME | default('other') }}": "${NAME:-other}",
+    "{% set x = env.NAME %}[{{ x }}]": "[${NAME:-}]",
+    "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(env.NAME) }}": "<${NAME:-}>",
+    "{{ '$' }}{{ '{' }}a}": "$${a}",
+}
+NOT_IN_A_SUITE = (
+    "{% if env.MODE %}x{% endif %}",
+    "{% if env.MODE == 'a' %}x{% endif %}",
+    "{% if 'a' in env.MODE %}x{% endif %}",
+    "{% if env.MODE < 'b' %}x{% endif %}",
+    "{% for c in env.MODE %}{{ c }}{% endfor %}",
+    "{{ env.MODE is defined }}",
+    "{{ env.MODE | upper }}",
+    "{{ env.MODE | length }}",
+    "{{ q | replace('W', env.MODE) }}",
+    "{{ [env.MODE] | dump }}",
+    "{{ [env.MODE] }}",
+    "{{ env.MODE.length }}",
+    "{{ env.MODE or 'a' }}",
+    "{{ env }}",
+    "{{ env.MODE | default('a', true) }}",
+    "{{ env.MODE | default('}') }}",
+    "{{ env['A-B'] }}",
+    "${{ env.MODE }}",
+    "{{ '$' }}{{ env.MODE }}",
+)
 
 
 @pytest.mark.parametrize("template", RENDERED)
-def test_what_both_languages_share_is_rendered(template):
+def test_templates_that_people_write_are_rendered(template):
     assert render_nunjucks(template, VARIABLES) == RENDERED[template]
 
 
+@pytest.mark.parametrize("template", STATEMENTS)
+def test_statements_do_what_those_of_nunjucks_do(template):
+    assert render_nunjucks(template, VARIABLES) == STATEMENTS[template]
+
+
 @pytest.mark.parametrize("template", REFUSED)
-def test_what_they_do_not_share_is_refused(template):
+def test_what_is_not_rendered_is_refused(template):
     with pytest.raises(TemplateRefused, match=REFUSED[template]):
         render_nunjucks(template, VARIABLES)
 
 
-def test_variables_of_the_environment_become_those_of_the_suite():
-    text = render_text("{% if q %}{{ env.NAME }} {{ q }} ${HOME}{% endif %}", VARIABLES, Notes())
-
-    assert text == "${NAME:-} What? $${HOME}"
-
-
-def test_templates_that_values_bring_are_rendered_once_more():
-    variables = {"q": "{% if name %}Hello {{ name }}{% endif %}", "name": "Zoë"}
-
-    assert render_text("{% if q %}{{ q }}{% endif %}", variables, Notes()) == "Hello Zoë"
+@pytest.mark.parametrize("template", ENVIRONMENT)
+def test_variables_of_the_environment_become_those_of_the_suite(template):
+    assert render_text(template, VARIABLES, Notes()) == ENVIRONMENT[template]
 
 
-def test_names_and_simple_filters_need_no_jinja(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
+@pytest.mark.parametrize("template", NOT_IN_A_SUITE)
+def test_more_than_writing_a_variable_of_the_environment_is_refused(template):
+    with pytest.raises(TemplateRefused):
+        render_text(template, VARIABLES, Notes())
 
-    assert render_text("{{ q | upper }}: {{ user.name }}", VARIABLES, Notes()) == "WHAT?: Zoë"
+
+def test_a_program_is_not_given_the_environment():
+    assert render_program("output === '{{ q }}${x}'", VARIABLES, Notes()) == "output === 'What?${x}'"
+    with pytest.raises(TemplateRefused, match="into a program"):
+        render_program("output === '{{ env.A }}'", VARIABLES, Notes())
 
 
-def test_without_jinja_a_condition_is_refused_with_what_to_install(monkeypatch):
-    from dokimos.importers._promptfoo import nunjucks
+NESTED = {
+    "q": "{% if name %}Hello {{ name }}{% endif %}",
+    "name": "Zoë",
+    "home": "in {{ env.CITY }}",
+    "map": {"a": "{{ name }}"},
+    "open": "use {{ to begin",
+}
 
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    nunjucks._environment.cache_clear()
 
-    with pytest.raises(TemplateRefused, match=r"dokimos\[promptfoo\]"):
-        render_nunjucks("{% if q %}x{% endif %}", VARIABLES)
+def test_templates_in_variables_are_rendered_in_prompts_and_only_there():
+    assert render_text("{% if q %}{{ q }}{% endif %}", NESTED, Notes(), nested=True) == "Hello Zoë"
+    assert render_text("{{ q }}", NESTED, Notes()) == NESTED["q"]
+    assert render_text("{{ home }}", NESTED, Notes()) == "in ${CITY:-}"
+    assert render_text("{{ map.a }} {{ open }}", NESTED, Notes(), nested=True) == "{{ name }} use {{ to begin"
+
+
+def test_variables_that_name_others_are_filled_in_as_texts():
+    variables = {"a": "{{ b }} {{n}}{{ map.k }}", "b": "b{{ c }}\n", "c": "c$$\n", "n": 2.0, "map": {"k": 1}}
+
+    resolved = resolve_nested({**variables, "d": "{{ map }}{{ c }}", "e": "{{ missing }}{{ c }}"})
+
+    assert (resolved["a"], resolved["b"], resolved["c"]) == ("bc$ 2{{ map.k }}", "bc$", "c$$")
+    assert (resolved["d"], resolved["e"]) == ("{{ map }}{{ c }}", "{{ missing }}{{ c }}")
+
+
+def test_private_characters_in_a_value_are_characters():
+    assert (
+        render_text("{{ q }}{% if q %}{% endif %}", {"q": "\ue0f0HOME\ue0f1"}, Notes()) == "\ue0f0HOME\ue0f1"
+    )
+
+
+def test_a_text_whose_tag_does_not_end_on_its_line_is_plain_or_refused():
+    assert render_text("${x} {{ and\n", VARIABLES, Notes()) == "$${x} {{ and\n"
+    with pytest.raises(TemplateRefused, match="does not end on its line"):
+        render_text("{{ q |\n upper }}", VARIABLES, Notes())
+
+
+def test_a_tag_that_names_no_value_is_noted():
+    notes = Notes()
+
+    assert render_text("{{ missing }}{{ q }}{{ user.nothing }}", VARIABLES, notes) == "What?"
+    assert list(notes.lost) == [
+        "the template {{ missing }} has no value and is left empty",
+        "the template {{ user.nothing }} has no value and is left empty",
+    ]
+
+
+def test_rendered_texts_are_joined_without_a_new_variable():
+    assert join_texts(["a$", "{b}"]) == "a$${b}"
+    assert join_texts(["a$", "$${b}"]) == "a$$${b}"
+    with pytest.raises(TemplateRefused):
+        join_texts(["a$", "${B:-}"])
