@@ -228,7 +228,9 @@ class RayHandle(WorkerHandle):
     def _note_end(self, error: Any) -> None:
         """Find out how the actor ended, in the thread that reads from it."""
         is_death = isinstance(error, self._ray.exceptions.RayActorError)
-        if is_death and (error.preempted or self._has_lost_node()):
+        if is_death and self._node is None:  # it never ran
+            self._how = str(error).rpartition("\n")[2].rstrip(".")
+        elif is_death and (error.preempted or self._has_lost_node()):
             self._how, self._was_taken_away = "its node has left the cluster", True
         elif "NODE_OUT_OF_MEMORY" in str(error):
             self._how = "Ray ended it, since its node was out of memory"
