@@ -137,6 +137,27 @@ def test_a_session_that_ends_while_an_alert_is_typed_loses_nothing(visit, server
     page.get_by_role("heading", name="late").wait_for()
 
 
+def test_an_alert_that_is_saved_meanwhile_does_not_call_back_who_went_elsewhere(visit, server):
+    page = visit("/trace-alerts?project=shop&edit=true")
+    held = []
+    page.route(
+        "**/trace-alerts",
+        lambda route: held.append(route) if route.request.method == "POST" else route.continue_(),
+    )
+    page.get_by_label("Name of the alert").fill("slow to be saved")
+    page.get_by_role("button", name="Create the alert").click()
+    page.get_by_role("button", name="Saving …").wait_for()
+    page.get_by_role("navigation").get_by_role("link", name="Datasets").click()
+    page.get_by_role("heading", name="Datasets", level=1).wait_for()
+    held[0].continue_()
+
+    page.get_by_text("The alert slow to be saved is saved.").wait_for()
+    assert page.url == f"{server.address}/datasets"
+    page.go_back()
+    page.get_by_role("heading", name="New alert").wait_for()
+    assert page.get_by_label("Name of the alert").input_value() == ""
+
+
 def test_a_rule_waits_until_it_is_given_up(visit):
     page = visit("/trace-eval-rules?project=shop&edit=true")
     name, criteria = page.get_by_label("Name of the rule"), page.get_by_label("Criteria")

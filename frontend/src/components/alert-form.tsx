@@ -43,10 +43,7 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
     send: ({ value, version }) => (alert === undefined ? createAlert(project, value) : replaceAlert(alert, value, version)),
     keys: () => [["trace-alerts", project]],
     notice: (saved) => ({ text: `The alert ${saved.name} is saved.` }),
-    onSaved: (saved) => {
-      form.drop();
-      onSaved(saved.id);
-    },
+    onSaved: (saved) => form.finish(() => onSaved(saved.id)),
   });
   const change = (next: Partial<AlertDraft>) => form.set({ ...draft, ...next });
   const text = (label: string, name: TextName, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={(value) => change({ [name]: value })} {...more} />;
@@ -81,7 +78,7 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
           />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving}>{write.isSaving ? "Saving …" : alert === undefined ? "Create the alert" : "Save the alert"}</button>
-            <button type="button" className="btn" onClick={() => { form.drop(); onCancel(); }}>Cancel</button>
+            <button type="button" className="btn" onClick={() => form.finish(onCancel)}>Cancel</button>
           </div>
         </div>
       </form>

@@ -62,10 +62,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
     send: (version: string | null) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
     keys: () => [["llm-connections"]],
     notice: (answer) => ({ text: `${answer.name} is saved` }),
-    onSaved: () => {
-      form.drop();
-      onClose();
-    },
+    onSaved: () => form.finish(onClose),
   });
   const test = useWrite({
     what: "The result of the test",
@@ -123,7 +120,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
         <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>
-        <button type="button" className="btn bare" onClick={() => { form.drop(); onClose(); }}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => form.finish(onClose)}>Cancel</button>
         {isKeyMissing && <span className="label">Give the key for {shown(hostOf(draft.baseUrl))} first.</span>}
       </div>
     </form>

@@ -1,5 +1,5 @@
 /** What a project tells its reviewers, on the page of its settings. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import type { FormEvent } from "react";
 import { type Instructions, instructionsQuery, saveInstructions } from "../api/reviews";
 import { useWrite } from "../api/write";
@@ -36,6 +36,7 @@ interface Typed {
 }
 
 function Editor({ stored }: { stored: Instructions }) {
+  const queries = useQueryClient();
   const key = `instructions:${stored.projectName}`;
   const typed = useDraft<Typed>(key);
   const text = typed?.text ?? stored.text;
@@ -49,6 +50,7 @@ function Editor({ stored }: { stored: Instructions }) {
     notice: (saved) => ({ text: saved.text === "" ? "The project has no instructions for reviewers any more" : "The instructions for reviewers are saved" }),
     // What was typed while it was being saved stays, over what is saved now.
     onSaved: (saved, sent) => {
+      queries.setQueryData(instructionsQuery(stored.projectName).queryKey, saved); // not the text of before until it is read again
       const now = readDraft<Typed>(key);
       if (now === undefined || now.text === sent.text) dropDraft(key);
       else keepDraft<Typed>(key, { text: now.text, over: saved.version });

@@ -46,10 +46,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
     what: "The key",
     send: (body: Partial<KeyBody>) => createKey(body),
     keys: () => [["api-keys"], ["session"]],
-    onSaved: (created) => {
-      form.drop();
-      onCreated(created);
-    },
+    onSaved: (created) => form.finish(() => onCreated(created)),
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -119,7 +116,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
       <NotSaved write={creation} again="Create again" />
       <div className="actions">
         <button type="submit" className="btn main" disabled={creation.isSaving}>{creation.isSaving ? "Creating…" : "Create key"}</button>
-        <button type="button" className="btn bare" onClick={() => { form.drop(); onClose(); }}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => form.finish(onClose)}>Cancel</button>
       </div>
     </form>
   );

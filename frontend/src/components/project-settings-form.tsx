@@ -1,5 +1,5 @@
 /** What holds for a project: each setting with its default, and what a shorter retention would remove. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import type { FormEvent } from "react";
 import { type ProjectSettings, type SettingValues, projectSettingsQuery, saveProjectSettings } from "../api/settings";
 import { useWrite } from "../api/write";
@@ -55,13 +55,14 @@ function toValue(name: Name, text: string): unknown {
 }
 
 export function ProjectSettingsForm({ settings, mayChange }: { settings: ProjectSettings; mayChange: boolean }) {
+  const queries = useQueryClient();
   const stored = settings.settings;
   const key = `settings:${settings.projectName}`;
   const typed = useDraft<Typed>(key) ?? {};
-  const setTyped = (next: Typed) => {
-    const others = Object.entries(next).filter(([name, text]) => text !== toText(stored[name as Name]));
-    if (others.length === 0) dropDraft(key);
-    else keepDraft<Typed>(key, Object.fromEntries(others));
+  const keep = (next: Typed, isLeft: (name: Name, text: string) => boolean) => {
+    const left = Object.entries(next).filter(([name, text]) => isLeft(name as Name, text));
+    if (left.length === 0) dropDraft(key);
+    else keepDraft<Typed>(key, Object.fromEntries(left));
   };
   const textOf = (name: Name) => typed[name] ?? toText(stored[name]);
   const changed = NAMES.filter((name) => typed[name] !== undefined && typed[name] !== toText(stored[name]));
@@ -73,7 +74,10 @@ export function ProjectSettingsForm({ settings, mayChange }: { settings: Project
     keys: () => [["project-settings", settings.projectName]],
     notice: () => ({ text: "The settings are saved" }),
     // What was typed while it was being saved stays.
-    onSaved: (_, sent) => setTyped(Object.fromEntries(Object.entries(readDraft<Typed>(key) ?? {}).filter(([name, text]) => text !== sent[name as Name]))),
+    onSaved: (saved, sent) => {
+      queries.setQueryData(projectSettingsQuery(settings.projectName).queryKey, saved); // not the values of before until they are read again
+      keep(readDraft<Typed>(key) ?? {}, (name, text) => text !== sent[name]);
+    },
   });
   const preview = {
     ...(changed.includes("runRetentionDays") && textOf("runRetentionDays") !== "" ? { runRetentionDays: Number(textOf("runRetentionDays")) } : {}),
@@ -93,7 +97,7 @@ export function ProjectSettingsForm({ settings, mayChange }: { settings: Project
             <h2>{title}</h2>
             <div className="set-fields spaced-top">
               {group.map((setting) => (
-                <SettingField key={setting.name} setting={setting} settings={settings} text={textOf(setting.name)} onText={(text) => setTyped({ ...typed, [setting.name]: text })} />
+                <SettingField key={setting.name} setting={setting} settings={settings} text={textOf(setting.name)} onText={(text) => keep({ ...typed, [setting.name]: text }, (name, one) => one !== toText(stored[name]))} />
               ))}
             </div>
             {group[0]?.name === "runRetentionDays" && removed !== undefined && removed > 0 && (

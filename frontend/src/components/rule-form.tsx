@@ -31,10 +31,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
     send: ({ value, version }) => (rule === undefined ? change<Rule>("POST", `/projects/${project}/trace-eval-rules`, value) : replaceRule(rule, value, version)),
     keys: () => [["trace-eval-rules", project]],
     notice: (saved) => ({ text: `The rule ${saved.name} is saved.` }),
-    onSaved: (saved) => {
-      form.drop();
-      onSaved(saved.id);
-    },
+    onSaved: (saved) => form.finish(() => onSaved(saved.id)),
   });
   const set = (name: Field) => (value: string) => setDraft({ ...draft, [name]: value });
   const text = (label: string, name: Field, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={set(name)} {...more} />;
@@ -100,7 +97,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
           />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving || body === null}>{write.isSaving ? "Saving …" : rule === undefined ? "Make the rule" : "Save the rule"}</button>
-            <button type="button" className="btn" onClick={() => { form.drop(); onCancel(); }}>Cancel</button>
+            <button type="button" className="btn" onClick={() => form.finish(onCancel)}>Cancel</button>
           </div>
         </div>
       </form>

@@ -29,10 +29,7 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
     send: (version: string | null) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
     keys: () => [["webhooks", project]],
     notice: (answer) => ({ text: answer.enabled ? "The webhook is saved" : "The webhook is saved, and disabled" }),
-    onSaved: () => {
-      form.drop();
-      onClose();
-    },
+    onSaved: () => form.finish(onClose),
   });
   const readBody = (): Partial<WebhookBody> => {
     const fields = Object.fromEntries(rows.filter(([key]) => key.trim() !== "").map(([key, fact]) => [key.trim(), fact]));
@@ -90,7 +87,7 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
       <NotSaved write={sayOvertaken(save, "The webhook", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
-        <button type="button" className="btn bare" onClick={() => { form.drop(); onClose(); }}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => form.finish(onClose)}>Cancel</button>
       </div>
     </form>
   );

@@ -2,7 +2,7 @@
  * What somebody has typed into a form but not saved: kept as long as the page is open, wherever they go in it. Closing or
  * reloading the page asks first. Secrets, such as keys of models, are not kept.
  */
-import { useState, useSyncExternalStore } from "react";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 
 const kept = new Map<string, unknown>();
 const listeners = new Set<() => void>();
@@ -50,8 +50,8 @@ export interface KeptForm<T> extends Begun<T> {
   /** Whether the fields are from before somebody left the page. */
   readonly isFromBefore: boolean;
   readonly set: (fields: T) => void;
-  /** Forgets what was typed, after it was saved or given up. */
-  readonly drop: () => void;
+  /** Forgets what was typed, after it was saved or given up; then goes on, unless somebody has gone elsewhere meanwhile. */
+  readonly finish: (then: () => void) => void;
   /** Begins anew with what is stored by now. */
   readonly restart: () => void;
 }
@@ -68,6 +68,13 @@ export function useKeptForm<T>(key: string, read: () => T, version: string | nul
   const draft = useDraft<Begun<T>>(key);
   const [begun, setBegun] = useState<Begun<T>>(() => ({ fields: read(), opened: version }));
   const [wasKept, setWasKept] = useState(draft !== undefined);
+  const isOpen = useRef(false);
+  useEffect(() => {
+    isOpen.current = true;
+    return () => {
+      isOpen.current = false;
+    };
+  }, []);
   const { fields, opened } = draft ?? begun;
   return {
     fields,
@@ -77,7 +84,10 @@ export function useKeptForm<T>(key: string, read: () => T, version: string | nul
       if (opened === begun.opened && isSame(next, begun.fields)) dropDraft(key);
       else keepDraft<Begun<T>>(key, { fields: next, opened });
     },
-    drop: () => dropDraft(key),
+    finish: (then) => {
+      dropDraft(key);
+      if (isOpen.current) then();
+    },
     restart: () => {
       dropDraft(key);
       setBegun({ fields: read(), opened: version });
