@@ -441,9 +441,13 @@ def test_resources_that_no_node_has(app, executor):
         plan(app, app.answer).run(executor=needy)
 
 
-def test_a_cluster_that_is_not_there(app, monkeypatch):
-    with pytest.raises(ConfigurationError, match=r"The Ray cluster ray://127\.0\.0\.1:1 cannot be used"):
-        plan(app, app.answer).run(executor=RayExecutor(address="ray://127.0.0.1:1", num_workers=1))
+def test_a_cluster_that_is_not_there(app):
+    options = ["--on", "ray://127.0.0.1:1", "--ray-workers", "1"]
+    command = [sys.executable, "-m", "dokimos", "run", "app.py:experiment", *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "The Ray cluster ray://127.0.0.1:1 cannot be used" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_nodes_with_another_version(app, executor, monkeypatch):

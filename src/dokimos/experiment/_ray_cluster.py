@@ -78,7 +78,7 @@ def _initialize(ray: Any, executor: RayExecutor) -> None:
         options["runtime_env"] = {"working_dir": os.getcwd(), **executor.runtime_env}
     try:
         ray.init(address=executor.address, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except Exception as error:  # of its own kinds, and assertions where a process was a client before
         raise ConfigurationError(
             f"The Ray cluster {executor.address} cannot be used: {error}. Say 'local' to start one on this "
             "machine, or the address of a cluster that runs, such as ray://host:10001."
