@@ -12,6 +12,8 @@ import urllib.error
 import urllib.request
 from contextlib import closing
 
+from tests.server.forked_process import IS_POSSIBLE, ForkedProcess
+
 PATIENCE = 60
 PATIENT = {"read_timeout": 600.0, "pool_timeout": 300.0}
 """Settings of servers in tests: a loaded machine may take long, and only tests of time limits end reads."""
@@ -41,12 +43,16 @@ class Process:
             "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
         )
         settings = {"host": "127.0.0.1", "port": 0, **PATIENT, **settings}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, json.dumps(settings, default=str)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        text = json.dumps(settings, default=str)
+        if IS_POSSIBLE and not before:
+            self.process = ForkedProcess(code, text)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, text],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         self.address = self.process.stdout.readline().strip()
         assert self.address, self.process.communicate()[1]
 
