@@ -22,10 +22,14 @@ PATIENT = {"read_timeout": 600.0, "pool_timeout": 300.0}
 class Process:
     """A server in a process of its own."""
 
-    def __init__(self, settings, before=""):
-        """Start it; `before` is code that runs first, such as what sets its clock."""
+    def __init__(self, settings, before="", patches=""):
+        """Start it.
+
+        `before` is code that runs before anything is imported, such as what sets the clock; `patches` changes
+        modules of the server.
+        """
         code = (
-            f"{before}\n"
+            f"{before}\n{patches}\n"
             "import sys, pathlib, json; from dokimos.server import ServerSettings; "
             "from dokimos.server._serve import serve; "
             "settings = json.loads(sys.argv[1]); "
