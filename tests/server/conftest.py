@@ -264,9 +264,11 @@ def shared_server(request, tmp_path_factory):
     with ExitStack() as stack:
         if request.param == "sqlite":
             settings = {"data_dir": tmp_path_factory.mktemp("server")}
+            _copy_sqlite(request.getfixturevalue("migrated_sqlite"), settings["data_dir"])
         else:
-            address = stack.enter_context(_new_database(request.getfixturevalue("postgres")))
-            settings = {"database_url": address}
+            template = request.getfixturevalue("migrated_postgres")
+            database = _new_database(request.getfixturevalue("postgres"), template)
+            settings = {"database_url": stack.enter_context(database)}
         app = create_app(ServerSettings(**{"host": "127.0.0.1", **PATIENT, **settings}))
         yield stack.enter_context(TestClient(app, raise_server_exceptions=False))
 

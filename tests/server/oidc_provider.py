@@ -50,7 +50,7 @@ class Provider:
     def start(self, port=0):
         self.server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         self.port = self.server.server_address[1]
         self.issuer = f"http://127.0.0.1:{self.port}/realms/acme"
 

@@ -12,6 +12,8 @@ import urllib.error
 import urllib.request
 from contextlib import closing
 
+from tests.server.forked_process import IS_POSSIBLE, ForkedProcess
+
 PATIENCE = 60
 PATIENT = {"read_timeout": 600.0, "pool_timeout": 300.0}
 """Settings of servers in tests: a loaded machine may take long, and only tests of time limits end reads."""
@@ -20,10 +22,14 @@ PATIENT = {"read_timeout": 600.0, "pool_timeout": 300.0}
 class Process:
     """A server in a process of its own."""
 
-    def __init__(self, settings, before=""):
-        """Start it; `before` is code that runs first, such as what sets its clock."""
+    def __init__(self, settings, before="", patches=""):
+        """Start it.
+
+        `before` is code that runs before anything is imported, such as what sets the clock; `patches` changes
+        modules of the server.
+        """
         code = (
-            f"{before}\n"
+            f"{before}\n{patches}\n"
             "import sys, pathlib, json; from dokimos.server import ServerSettings; "
             "from dokimos.server._serve import serve; "
             "settings = json.loads(sys.argv[1]); "
@@ -41,12 +47,16 @@ class Process:
             "serve(ServerSettings(**settings), on_start=lambda address: print(address, flush=True))"
         )
         settings = {"host": "127.0.0.1", "port": 0, **PATIENT, **settings}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, json.dumps(settings, default=str)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        text = json.dumps(settings, default=str)
+        if IS_POSSIBLE and not before:
+            self.process = ForkedProcess(code, text)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, text],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         self.address = self.process.stdout.readline().strip()
         assert self.address, self.process.communicate()[1]
 

@@ -3,7 +3,14 @@
 import pytest
 from tests.server.eval_rules import RULES, add_rule, connect, contains, documented, project_of
 
+from dokimos.server._services.encryption import secret_vault
+
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _quick_keys(monkeypatch):
+    monkeypatch.setattr(secret_vault, "_ITERATIONS", 1)
 
 
 @pytest.fixture

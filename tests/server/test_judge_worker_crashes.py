@@ -136,13 +136,13 @@ def test_a_server_that_stands_still_for_longer_than_its_lease_stores_nothing_twi
     postgres_database, endpoint, requests
 ):
     items, settings = 30, {"database_url": postgres_database}
-    frozen = Process({**settings, **SETTINGS}, before=BRIEF_TRANSACTIONS)
+    frozen = Process({**settings, **SETTINGS}, patches=BRIEF_TRANSACTIONS)
     other = None
     try:
         endpoint.send_signal_after(frozen.process, requests, signal.SIGSTOP)
         run, job = begin_job(frozen, endpoint, items)
         assert endpoint.signalled.wait(PATIENCE)
-        other = Process({**settings, **SETTINGS}, before=BRIEF_TRANSACTIONS)
+        other = Process({**settings, **SETTINGS}, patches=BRIEF_TRANSACTIONS)
         assert wait_for_end(other, run, job)["status"] == "SUCCEEDED"
         os.kill(frozen.pid, signal.SIGCONT)
         # It answers, and has put down the job that is not its own any more.

@@ -147,14 +147,14 @@ def test_a_server_that_stands_still_for_longer_than_its_lease_stores_nothing_twi
     postgres_database, endpoint
 ):
     spans, settings = 30, {"database_url": postgres_database}
-    frozen = Process({**settings, **SETTINGS}, before=BRIEF_TRANSACTIONS)
+    frozen = Process({**settings, **SETTINGS}, patches=BRIEF_TRANSACTIONS)
     other = None
     try:
         endpoint.send_signal_after(frozen.process, 12, signal.SIGSTOP)
         # Of one trace, whose jobs are made at once: while a server matches, no other one does.
         begin_scoring(frozen, endpoint, spans, trace="ab" * 16)
         assert endpoint.signalled.wait(PATIENCE)
-        other = Process({**settings, **SETTINGS}, before=BRIEF_TRANSACTIONS)
+        other = Process({**settings, **SETTINGS}, patches=BRIEF_TRANSACTIONS)
         wait_for_end(settings, spans)
         os.kill(frozen.pid, signal.SIGCONT)
         assert frozen.call("GET", "/projects")[0] == 200
