@@ -26,7 +26,7 @@ def containers(documents):
 
 def pinned_version():
     requirements = (ROOT / "tests/frameworks/requirements/ray.txt").read_text(encoding="utf-8")
-    return re.search(r"==([\d.]+)", requirements)[1]
+    return re.search(r"^ray\[client\]==([\d.]+)$", requirements, re.MULTILINE)[1]
 
 
 def test_versions_are_those_of_the_tests_and_of_this_package(documents, containers):
