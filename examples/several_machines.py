@@ -1,7 +1,7 @@
 """One run, wherever its work is done: in this process, in others, or on a Ray cluster.
 
-Run with `python examples/several_machines.py`. Where the extra `ray` is installed, it starts a cluster on this
-machine; RAY_ADDRESS joins another one, as in `RAY_ADDRESS=ray://head:10001 python examples/several_machines.py`.
+Run with `python examples/several_machines.py`. Where the extra `ray` is installed, it starts a cluster on
+this machine; the variable RAY_ADDRESS names another one to join, such as ray://head:10001.
 """
 
 import importlib.util
