@@ -25,6 +25,7 @@ class ProcessHost:
     """This machine, on which worker processes are started."""
 
     advice = _MAIN_ADVICE
+    announcement = ""
     waits_for_all = True
 
     def open(self) -> None:

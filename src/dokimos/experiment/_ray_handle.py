@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dokimos._core.extras import require
+from dokimos._core.text import pluralize
 from dokimos._runtime.file_access import files_read
 from dokimos._version import __version__
 from dokimos.errors import ConfigurationError
@@ -45,6 +46,9 @@ class RayHost:
     def __init__(self, executor: RayExecutor) -> None:
         self._executor = executor
         self._is_connected_here = False
+        address = executor.address
+        where = "Starting a Ray cluster on this machine" if address == LOCAL else f"Joining Ray at {address}"
+        self.announcement = f"{where} for {pluralize(executor.workers, 'worker')} ..."
 
     def open(self) -> None:
         self._is_connected_here = connect(self._executor)

@@ -15,12 +15,14 @@ from dokimos._core.results import ExperimentResult, RunStatus
 from dokimos._runtime.concurrency import run_sync
 from dokimos._runtime.interrupts import defer_interrupts
 from dokimos._runtime.loop_watch import LoopWatch
+from dokimos._runtime.terminal_text import print_line
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import DokimosError, RunInterrupted, TooManyErrors
 from dokimos.experiment._blocked_loop import LoopBlockedError, block_limits, end_process
 from dokimos.experiment._end_messages import EndMessages
 from dokimos.experiment._fail_fast import MOST_NAMED, NOT_RUN, find_items_not_run
 from dokimos.experiment._item_errors import status_of
+from dokimos.experiment._progress import Silent
 from dokimos.experiment._repeat import Repeat
 from dokimos.experiment._resume_advice import how_to_resume
 from dokimos.experiment._run_description import Launch
@@ -67,6 +69,8 @@ class Runner:
     async def _run(self) -> ExperimentResult:
         state = self._state
         if state.pool is not None:
+            if state.pool.announcement and not isinstance(state.progress, Silent):
+                print_line(state.pool.announcement)
             await state.pool.open()  # before the run begins: what cannot be sent to workers is told at once
         state.record.open()
         self._has_begun = True

@@ -125,6 +125,8 @@ class WorkerHost(Protocol):
 
     advice: str
     """What to do where a worker ends before it is ready."""
+    announcement: str
+    """What is said while they are started; empty where that takes a moment only."""
     waits_for_all: bool
     """Whether a run begins only with all workers; else as soon as one is ready."""
 

@@ -94,6 +94,11 @@ class WorkerPool:
         self._is_closed = False
 
     @property
+    def announcement(self) -> str:
+        """What is said while `open` goes on; empty where that takes a moment only."""
+        return self._host.announcement
+
+    @property
     def items_at_once(self) -> int:
         """How many items are going on, those that wait in the workers included."""
         return self._count * (self._jobs_at_once + self._most_ahead)

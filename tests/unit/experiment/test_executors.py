@@ -239,6 +239,7 @@ class ThreadHandle(WorkerHandle):
 
 class ThreadHost:
     advice = ""
+    announcement = "Starting threads ..."
     waits_for_all = False
 
     def __init__(self, log):
@@ -365,3 +366,10 @@ async def test_what_comes_after_the_last_worker_is_told_so():
     for job in (waits, later, suspect):
         with pytest.raises(RunError, match="No worker is left"):
             await job.done
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_it_is_said_what_takes_long_before_a_run(capsys, quiet):
+    plan = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=quiet, journal=False)
+    plan.run(executor=ThreadExecutor([]))
+    assert ("Starting threads ..." in capsys.readouterr().err) is not quiet
