@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 import scripted
@@ -75,6 +76,9 @@ def answer_slowly(question):
     note("asked", question)
     time.sleep(0.05)
     return question.upper()
+
+def list_folder(question):
+    return {"output": os.listdir()}
 
 def where(question):
     return {"output": os.getcwd(), "pid": os.getpid(), "node": os.environ.get("RAY_NODE_ID", "")}
@@ -246,7 +250,7 @@ def test_a_run_whose_driver_is_killed_is_resumed_without_a_cluster(app, cluster)
     assert len(app.lines("asked")) - len(set(app.lines("asked"))) == again
 
 
-def test_ctrl_c_leaves_no_actor(app, cluster):
+def test_ctrl_c_leaves_nothing(app):
     process = subprocess.Popen(
         [sys.executable, "-m", "dokimos", "run", "app.py:slow", "--on", "local", "--ray-workers", "2"],
         stdout=subprocess.PIPE,
@@ -255,11 +259,14 @@ def test_ctrl_c_leaves_no_actor(app, cluster):
         start_new_session=True,
     )
     until(lambda: len(app.lines("asked")) > 20)
+    own = {process.pid} | {each.pid for each in psutil.Process(process.pid).children(recursive=True)}
+    assert any("raylet" in psutil.Process(pid).name() for pid in own)
     os.killpg(process.pid, signal.SIGINT)
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 130, printed
     assert "Traceback" not in printed
     assert "dokimos resume" in printed
+    until(lambda: not any(psutil.pid_exists(pid) for pid in own))
 
 
 def test_a_budget_holds_over_four_workers(app, executor):
@@ -334,7 +341,52 @@ def test_a_connection_that_drops_costs_no_item(app, cluster):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     dropping.join()
     assert "100.0 % passed (200/200)" in done.stdout, done.stderr
-    assert sorted(set(app.lines("asked"))) == sorted(example.input for example in app.slow.dataset)
+    assert app.lines("asked") == sorted(example.input for example in app.MANY), "each once"
+
+
+def test_a_run_ends_when_its_cluster_does(app, shared_folder):
+    """The cluster of another process, so that nothing of this one is connected to it."""
+    port, client_port = _free_port(), _free_port()
+    start = ["start", "--head", "--port", str(port), "--ray-client-server-port", str(client_port)]
+    options = ["--num-cpus", "2", "--include-dashboard", "false", "--block", "--disable-usage-stats"]
+    command = [sys.executable, "-m", "ray.scripts.scripts", *start, *options]
+    head = subprocess.Popen(command, start_new_session=True)
+    try:
+        until(lambda: _answers(client_port))
+        where = ["--on", f"ray://127.0.0.1:{client_port}", "--ray-workers", "2"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dokimos", "run", "app.py:slow", "-j", "2", *where],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "3"},
+            text=True,
+        )
+        until(lambda: len(app.lines("asked")) > 20)
+    finally:
+        os.killpg(head.pid, signal.SIGKILL)
+        head.wait()
+    printed, _ = process.communicate(timeout=100)
+    assert process.returncode not in (0, 1), printed
+    assert "The Ray cluster cannot be reached" in printed
+    assert "dokimos resume" in printed
+    assert "Started a local Ray instance" not in printed
+    assert len(set(app.lines("asked"))) < 200
+
+
+def _answers(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def test_secrets_are_not_sent(app, executor):
+    for name in (".env", ".env.local", "server.key", "data.txt", ".gitignore"):
+        Path(name).write_text("secret.txt\n")
+    Path("secret.txt").touch()
+    result = plan(app, app.list_folder).run(executor=executor, journal=False)
+    sent = set(result.item_results[0].actual_outputs["output"])
+    assert {"app.py", "data.txt"} <= sent
+    assert not sent & {".env", ".env.local", "server.key", "secret.txt"}
 
 
 def _free_port():
@@ -343,8 +395,6 @@ def _free_port():
 
 
 def test_a_cluster_that_is_started_here_asks_nobody_else_anything(app, monkeypatch):
-    import psutil
-
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     peers, settings = set(), set()
 

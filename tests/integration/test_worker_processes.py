@@ -289,7 +289,7 @@ def test_an_item_that_ends_each_worker_is_an_error(app):
     result = plan(app, app.answer_always_killed).run()
     [item] = [item for item in result.item_results if item.error is not None]
     assert item.key == "item-5"
-    assert item.error == "2 worker processes ended while working on it: killed by SIGKILL"
+    assert item.error == "2 workers ended while working on it: killed by SIGKILL"
     assert result.summary.passed == 11
     assert failing(load_stored(result)) == ["item-5"]
 

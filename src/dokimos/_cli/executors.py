@@ -44,12 +44,11 @@ def executor_options(command: F) -> F:
 
 def executor_changes(settings: RunSettings) -> dict[str, Any]:
     """Return the fields of `RunOptions` that say where a run works; none where nothing was said."""
-    if settings.on is None:
+    if settings.on in (None, _HERE):
         if settings.ray_workers is not None or settings.ray_resources is not None:
             raise click.UsageError("--ray-workers and --ray-resources need --on ray, or --on ADDRESS.")
-        return {} if settings.processes is None else {"processes": settings.processes, "executor": None}
-    if settings.on == _HERE:
-        return {"processes": settings.processes or 1, "executor": None}
+        is_open = settings.on is None and settings.processes is None
+        return {} if is_open else {"processes": settings.processes or 1, "executor": None}
     if settings.processes is not None:
         raise click.UsageError("--on and --processes both say where the run works: give one of them.")
     return {"processes": 1, "executor": _ray_executor(settings, settings.on)}
@@ -58,8 +57,10 @@ def executor_changes(settings: RunSettings) -> dict[str, Any]:
 def _ray_executor(settings: RunSettings, address: str) -> RayExecutor:
     from dokimos.experiment._ray_executor import RayExecutor
 
-    if address == "ray":
+    if address in ("ray", "local"):
         address = "local"
+    elif not address.strip():
+        raise click.UsageError("--on takes ray, an address such as ray://host:10001, or here.")
     elif settings.ray_workers is None:
         raise click.UsageError(f"--on {address} needs --ray-workers N.")
     resources = _parse_resources(settings.ray_resources or "")

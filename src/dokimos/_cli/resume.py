@@ -91,7 +91,7 @@ def _merge_settings(stored: Mapping[str, Any], options: Mapping[str, Any]) -> di
     settings = {name: value for name, value in stored.items() if name in known}
     # By identity: 0 equals False, and `--max-calls 0` is a limit.
     given = {name: value for name, value in options.items() if value is not None and value is not False}
-    if not given.keys().isdisjoint(EXECUTOR_OPTIONS):
+    if "on" in given or "processes" in given:
         # All of them, so that what is given now replaces what was said before: they exclude each other.
         settings |= dict.fromkeys(EXECUTOR_OPTIONS)
     settings |= given

@@ -32,10 +32,10 @@ class RayExecutor(Executor):
         address: `"local"` starts a cluster on this machine, which ends with the run; `"ray://host:10001"`
             and `"auto"` join one. A program that has called `ray.init()` uses the cluster that it chose.
         num_workers: How many actors there are; on this machine as many as it has cores, unless given.
-        resources: What a worker takes of its node: `num_cpus` (1 unless given), `num_gpus`, `memory` in
-            bytes, and custom resources of the cluster.
-        runtime_env: What the nodes get beside the current folder, as Ray's `runtime_env`; for a cluster that
-            is joined.
+        resources: What a worker takes of its node: `num_cpus` (1 unless given, and on this machine not
+            counted), `num_gpus`, `memory` in bytes, and custom resources of the cluster.
+        runtime_env: What the nodes get beside the current folder, as Ray's `runtime_env`: `pip`, `env_vars`,
+            `excludes` and so on; for a cluster that is joined.
         start_timeout: Seconds to wait until a node has a place for a worker.
 
     Raises:
@@ -64,7 +64,10 @@ class RayExecutor(Executor):
         for name, amount in checks.require_mapping("resources", self.resources).items():
             if not is_number(amount) or not 0 <= amount < math.inf:
                 raise ConfigurationError(f"resources[{name!r}] must be 0 or more, not {amount!r:.80}.")
-        checks.require_mapping("runtime_env", self.runtime_env)
+        if checks.require_mapping("runtime_env", self.runtime_env) and self.address == "local":
+            raise ConfigurationError(
+                "runtime_env is for a cluster that is joined; one on this machine has what this process has."
+            )
         if not is_number(self.start_timeout) or not 0 < self.start_timeout < math.inf:
             raise ConfigurationError(
                 f"start_timeout must be more than 0 seconds, not {self.start_timeout!r:.80}."

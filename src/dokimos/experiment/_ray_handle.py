@@ -13,15 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from dokimos._core.extras import require
 from dokimos._core.text import pluralize
 from dokimos._runtime.file_access import files_read
 from dokimos._version import __version__
-from dokimos.errors import ConfigurationError
-from dokimos.experiment._ray_cluster import LOCAL, connect, disconnect, require_connection
+from dokimos.errors import ConfigurationError, RunError
+from dokimos.experiment._ray_cluster import KNOWN_RESOURCES, LOCAL, connect, disconnect, load_ray
 from dokimos.experiment._ray_worker import RayWorker
-from dokimos.experiment._worker_handle import WorkerHandle
-from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, decode, encode
+from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
+from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, NUMBER_BYTES, decode, encode
 
 if TYPE_CHECKING:
     from dokimos.experiment._ray_executor import RayExecutor
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 _CALLS_AT_ONCE: Final = 8
 """Calls that an actor answers at once: one that waits for messages, one that brings some, and lost ones."""
 _RETRY_SECONDS: Final = 0.5
-_OPTIONS: Final = ("num_cpus", "num_gpus", "memory")
-"""Resources that Ray takes under a name of their own; others are custom ones."""
 _EXECUTOR_ADVICE: Final = (
     "The nodes need dokimos and what the application imports: the current folder is sent to them, and "
     "RayExecutor(runtime_env=...) names packages and other folders."
@@ -45,6 +42,7 @@ class RayHost:
 
     def __init__(self, executor: RayExecutor) -> None:
         self._executor = executor
+        self._closing = threading.Lock()
         self._is_connected_here = False
         address = executor.address
         where = "Starting a Ray cluster on this machine" if address == LOCAL else f"Joining Ray at {address}"
@@ -58,8 +56,9 @@ class RayHost:
         return RayHandle(number, self._executor, is_local=is_local)
 
     def close(self) -> None:
-        if self._is_connected_here:
-            self._is_connected_here = False
+        with self._closing:
+            is_connected_here, self._is_connected_here = self._is_connected_here, False
+        if is_connected_here:
             disconnect()
 
 
@@ -83,33 +82,34 @@ class RayHandle(WorkerHandle):
         super().__init__(number)
         self._executor = executor
         self._is_local = is_local
-        self._ray: Any = require("ray", "ray")
+        self._ray = load_ray()
         self._actor: Any = None
         self._node: str | None = None
-        self._how = "it was ended"
-        self._was_taken_away = False
+        self._killed = threading.Event()
         self._ended = threading.Event()
         """Set when no message will come any more."""
+        self._exit_reason = "it was ended"
+        self._was_preempted = False
+        self._lost_connection = False
         self._sent_count = 0
         self._read_count = 0
 
     def start(self) -> None:
-        """Ask for the actor. Its class is imported by the nodes, so they see no closure."""
+        """Leave it to `prepare`, which may wait for the cluster."""
 
     def prepare(self, setup: bytes, advice: str) -> None:
         script = _script_of(setup, is_local=self._is_local)
-        folder = os.getcwd() if self._is_local else None
-        actor = self._ray.remote(RayWorker).options(
-            max_concurrency=_CALLS_AT_ONCE, **actor_options(self._executor)
-        )
-        self._actor = actor.remote(folder, _import_paths(is_local=self._is_local), script)
         try:
+            self._create_actor(script)
             self._identify()
             self._put([encode(NO_JOB, (bool(files_read.started_ns),)), setup])
             message = decode(self._take()[0])
         except _EndedError as error:
-            ended = f"A Ray worker ended before it was ready: {self.describe_end()}."
-            raise ConfigurationError(f"{ended} {advice}".rstrip()) from error
+            if self._lost_connection:
+                raise HostLostError(f"The Ray cluster cannot be reached: {self._exit_reason}.") from error
+            advice = "" if "node" in self._exit_reason else advice
+            ended = f"A Ray worker ended before it was ready: {self._exit_reason}."
+            raise RunError(f"{ended} {advice}".rstrip()) from error
         if message[0] == FAILED:
             raise ConfigurationError(
                 f"A Ray worker cannot import the task or an evaluator: {message[1]}. {_EXECUTOR_ADVICE}"
@@ -123,24 +123,27 @@ class RayHandle(WorkerHandle):
         self._outbox.put(None)
 
     def kill(self) -> None:
+        self._killed.set()
         if self._actor is not None:
             with contextlib.suppress(Exception):  # it has ended, or the connection has
-                require_connection(self._ray.kill)(self._actor)
+                self._ray.kill(self._actor)
 
     def join(self, deadline: float) -> None:
         self._ended.wait(max(deadline - time.monotonic(), 0.0))
         self.kill()
+        for thread in self._threads:  # before the connection ends, which they use
+            thread.join(_RETRY_SECONDS)
 
     @property
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
     @property
-    def was_taken_away(self) -> bool:
-        return self._was_taken_away
+    def was_preempted(self) -> bool:
+        return self._was_preempted
 
     def describe_end(self) -> str:
-        return self._how
+        return self._exit_reason
 
     def _read(self, on_message: Callable[[bytes], None]) -> None:
         try:
@@ -167,23 +170,34 @@ class RayHandle(WorkerHandle):
             if batch[-1] is None:
                 return
 
+    def _create_actor(self, script: str | None) -> None:
+        options: dict[str, Any] = actor_options(self._executor, is_local=self._is_local)
+        if not self._is_local and self._executor.runtime_env:
+            options["runtime_env"] = dict(self._executor.runtime_env)
+        folder = os.getcwd() if self._is_local else None
+        has_own_folder = "working_dir" in self._executor.runtime_env
+        paths = [] if has_own_folder else _import_paths(is_local=self._is_local)
+        try:
+            actor = self._ray.remote(RayWorker).options(max_concurrency=_CALLS_AT_ONCE, **options)
+            if not self._killed.is_set():
+                self._actor = actor.remote(folder, paths, script)
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(f"Ray does not take the resources of RayExecutor: {error}") from error
+        except Exception as error:
+            self._note_end(error)
+            raise _EndedError from error
+        if self._killed.is_set():  # meanwhile, so that it was not known yet
+            self.kill()
+            raise _EndedError
+
     def _identify(self) -> None:
         """Wait until the actor runs.
 
         Raises:
             ConfigurationError: No node has a place for it, or its versions differ.
         """
-        call = self._actor.identify.remote()
         seconds = self._executor.start_timeout
-        [*ready], _ = require_connection(self._ray.wait)([call], timeout=seconds)
-        if not ready:
-            self.kill()
-            raise ConfigurationError(
-                f"No node of the Ray cluster has had {describe_needs(self._executor)} free for a worker "
-                f"in {seconds:g} seconds. The cluster has {_describe_resources(self._ray)}. Ask for less, or "
-                "wait longer with RayExecutor(start_timeout=...)."
-            )
-        self._node, *versions = self._get(call)
+        self._node, *versions = self._call("identify", deadline=time.monotonic() + seconds)
         expected = [__version__, f"{sys.version_info.major}.{sys.version_info.minor}"]
         if versions != expected:
             self.kill()
@@ -206,49 +220,56 @@ class RayHandle(WorkerHandle):
                 self._read_count += len(messages)
                 return list(messages)
 
-    def _call(self, method: str, *args: Any) -> Any:
-        while True:
-            try:
-                return self._get(getattr(self._actor, method).remote(*args))
-            except _LostCallError:
-                time.sleep(_RETRY_SECONDS)
-
-    def _get(self, call: Any) -> Any:
-        """Return what a call returned.
+    def _call(self, method: str, *args: Any, deadline: float | None = None) -> Any:
+        """Return what a method of the actor returns; it is called again where the call may have been lost.
 
         Raises:
-            _EndedError: The actor will not be heard of any more.
-            _LostCallError: The call may be made again.
+            ConfigurationError: The actor has had no place by the deadline.
+            _EndedError: It will not be heard of any more.
         """
         errors = self._ray.exceptions
-        try:
-            return require_connection(self._ray.get)(call)
-        except (errors.ActorUnavailableError, errors.ObjectLostError, errors.NodeDiedError) as error:
-            raise _LostCallError from error
-        except Exception as error:  # the actor is dead, or there is no cluster any more
-            self._note_end(error)
-            raise _EndedError from error
+        while not self._killed.is_set():
+            try:
+                call = getattr(self._actor, method).remote(*args)
+                if deadline is not None:
+                    left = max(deadline - time.monotonic(), 0.0)
+                    if not self._ray.wait([call], timeout=left)[0]:
+                        self.kill()
+                        raise ConfigurationError(_no_place(self._ray, self._executor))
+                return self._ray.get(call)
+            except ConfigurationError:
+                raise
+            except (errors.ActorUnavailableError, errors.ObjectLostError, errors.NodeDiedError):
+                time.sleep(_RETRY_SECONDS)
+            except Exception as error:  # the actor is dead, or there is no cluster any more
+                self._note_end(error)
+                raise _EndedError from error
+        raise _EndedError
 
     def _note_end(self, error: Any) -> None:
-        """Find out how the actor ended, in the thread that reads from it."""
+        """Find out how the actor ended, in a thread that calls it."""
         is_death = isinstance(error, self._ray.exceptions.RayActorError)
-        if is_death and self._node is None:  # it never ran
-            self._how = str(error).rpartition("\n")[2].rstrip(".")
-        elif is_death and (error.preempted or self._has_lost_node()):
-            self._how, self._was_taken_away = "its node has left the cluster", True
+        if not is_death:
+            self._lost_connection = not self._ray.is_initialized()
+            self._exit_reason = str(error).strip().rpartition("\n")[2].rstrip(".") or type(error).__name__
+            self.kill()  # else it would work on, beside the one that gets its items
+        elif error.preempted or ("node" in str(error) and self._has_lost_node()):
+            self._exit_reason, self._was_preempted = "its node has left the cluster", True
         elif "NODE_OUT_OF_MEMORY" in str(error):
-            self._how = "Ray ended it, since its node was out of memory"
-        elif is_death:
-            self._how = "the process of its actor died"
+            self._exit_reason = "Ray ended it, since its node was out of memory"
+        elif self._node is None:
+            self._exit_reason = _first_reason(str(error))
         else:
-            self._how = str(error).partition("\n")[0].rstrip(".")
+            self._exit_reason = "the process of its actor died"
         self._ended.set()
 
     def _has_lost_node(self) -> bool:
         try:
-            nodes = require_connection(self._ray.nodes)()
+            nodes = self._ray.nodes()
         except Exception:  # there is no cluster any more
             return False
+        if self._node is None:  # it never ran
+            return not all(node["Alive"] for node in nodes)
         return not any(node["Alive"] and node["NodeID"] == self._node for node in nodes)
 
 
@@ -256,17 +277,28 @@ class _EndedError(Exception):
     """An actor will not be heard of any more."""
 
 
-class _LostCallError(Exception):
-    """A call may not have arrived, or its answer may not."""
-
-
-def actor_options(executor: RayExecutor) -> dict[str, Any]:
+def actor_options(executor: RayExecutor, *, is_local: bool) -> dict[str, Any]:
     """Return the resources of a worker as Ray's options of an actor."""
-    options: dict[str, Any] = {"num_cpus": 1}
+    # A cluster on this machine is for workers alone, and several runs may share it.
+    options: dict[str, Any] = {"num_cpus": 0 if is_local else 1}
     custom: dict[str, float] = {}
     for name, amount in executor.resources.items():
-        (options if name in _OPTIONS else custom)[name] = amount
+        (options if name in KNOWN_RESOURCES else custom)[name] = amount
     return {**options, "resources": custom} if custom else options
+
+
+def _no_place(ray: Any, executor: RayExecutor) -> str:
+    return (
+        f"No node of the Ray cluster has had {describe_needs(executor)} free for a worker in "
+        f"{executor.start_timeout:g} seconds. The cluster has {_describe_resources(ray)}. Ask for less, or "
+        "wait longer with RayExecutor(start_timeout=...)."
+    )
+
+
+def _first_reason(text: str) -> str:
+    """Return the reason in the text of an error of Ray: its lines without those of names and ids."""
+    lines = [line for line in text.splitlines()[1:] if line and not line.startswith("\t")]
+    return (lines or text.splitlines() or ["it died"])[0].partition(". ")[0].rstrip(".")
 
 
 def describe_needs(executor: RayExecutor) -> str:
@@ -276,28 +308,36 @@ def describe_needs(executor: RayExecutor) -> str:
 
 
 def _script_of(setup: bytes, *, is_local: bool) -> str | None:
-    """Return the file of the module `__main__` if the setup has something of it; else None.
+    """Return the file of the program where nodes have to run it, as the standard library does for processes.
 
     Raises:
-        ConfigurationError: Nodes cannot run it.
+        ConfigurationError: The task or an evaluator is defined there, and nodes cannot run it.
     """
-    if not any(argument == "__main__" for _, argument, _ in pickletools.genops(setup[8:])):
-        return None
-    file = getattr(sys.modules["__main__"], "__file__", None)
+    is_needed = b"__main__" in setup and any(
+        argument == "__main__" for _, argument, _ in pickletools.genops(setup[NUMBER_BYTES:])
+    )
+    module = sys.modules["__main__"]
+    file = getattr(module, "__file__", None)
     if file is None:
+        if not is_needed:
+            return None
         raise ConfigurationError(
             "The task or an evaluator is defined in this session, which the nodes of a cluster cannot "
             "import. Put it into a module."
         )
-    path = Path(file).resolve()
+    if not is_needed and (getattr(module, "__spec__", None) is not None or not file.endswith(".py")):
+        return None  # a program that is installed, such as that of the command line
+    path, here = Path(file).resolve(), Path.cwd().resolve()
     if is_local:
         return str(path)
-    if not path.is_relative_to(Path.cwd()):
-        raise ConfigurationError(
-            f"The task or an evaluator is defined in {path}, which is not sent to the nodes: start it from "
-            "the folder that it is in."
-        )
-    return path.relative_to(Path.cwd()).as_posix()
+    if path.is_relative_to(here):
+        return path.relative_to(here).as_posix()
+    if not is_needed:
+        return None
+    raise ConfigurationError(
+        f"The task or an evaluator is defined in {path}, which is not sent to the nodes: start it from "
+        "the folder that it is in."
+    )
 
 
 def _import_paths(*, is_local: bool) -> list[str]:
@@ -313,7 +353,7 @@ def _import_paths(*, is_local: bool) -> list[str]:
 
 def _describe_resources(ray: Any) -> str:
     """Say what a cluster has, such as "8 CPU, 1 GPU on 2 nodes"."""
-    resources = require_connection(ray.cluster_resources)()
-    nodes = sum(bool(node["Alive"]) for node in require_connection(ray.nodes)())
+    resources = ray.cluster_resources()
+    nodes = sum(bool(node["Alive"]) for node in ray.nodes())
     parts = ", ".join(f"{resources[name]:g} {name}" for name in ("CPU", "GPU") if name in resources)
     return f"{parts or 'no CPU'} on {nodes} {'node' if nodes == 1 else 'nodes'}"

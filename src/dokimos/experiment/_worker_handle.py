@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from dokimos._runtime.time_limits import retrieve_exception
+from dokimos.errors import ConfigurationError, RunError
 from dokimos.experiment._job_window import JobWindow
 from dokimos.experiment._worker_messages import NO_JOB, RECALL, encode
 
@@ -55,7 +58,8 @@ class WorkerHandle(ABC):
         """Wait until it has imported the task.
 
         Raises:
-            ConfigurationError: where it does not get there; `advice` says what to do where it ended.
+            ConfigurationError: where no other one would get there either; `advice` says what to do.
+            RunError: where another one might.
         """
 
     def listen(
@@ -103,7 +107,7 @@ class WorkerHandle(ABC):
     def has_ended(self) -> bool: ...
 
     @property
-    def was_taken_away(self) -> bool:
+    def was_preempted(self) -> bool:
         """Whether it ended with the machine that it ran on, so that no item is to blame."""
         return False
 
@@ -118,6 +122,10 @@ class WorkerHandle(ABC):
     @abstractmethod
     def _write(self) -> None:
         """Send what is in the outbox until a None is there, or the worker has ended."""
+
+
+class HostLostError(RunError):
+    """What workers run on cannot be reached any more, so that starting another one is of no use."""
 
 
 class WorkerHost(Protocol):
@@ -147,3 +155,23 @@ def end_workers(workers: list[WorkerHandle]) -> None:
     deadline = time.monotonic() + END_SECONDS
     for worker in workers:
         worker.join(deadline)
+
+
+async def wait_for_first(starts: Collection[asyncio.Future[WorkerHandle]]) -> None:
+    """Wait until one of the workers is ready.
+
+    Raises:
+        ConfigurationError: One says that none will be.
+        RunError: None of them has got there.
+    """
+    for start in starts:  # one that fails after another one has is heard of by nobody
+        start.add_done_callback(retrieve_exception)
+    waiting = set(starts)
+    while waiting:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        problems = [start.exception() for start in done]
+        if None in problems:
+            return
+        for problem in problems:
+            if problem is not None and (not waiting or isinstance(problem, ConfigurationError)):
+                raise problem

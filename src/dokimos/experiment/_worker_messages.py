@@ -33,7 +33,7 @@ RAISED: Final = "raised"
 UNREADABLE: Final = "unreadable"
 OUTCOME: Final = "outcome"
 DONE: Final = "done"
-_NUMBER_BYTES: Final = 8
+NUMBER_BYTES: Final = 8
 
 
 class Job(NamedTuple):
@@ -86,7 +86,7 @@ class AsksModelError(BudgetExceededError):
 def encode(number: int, message: tuple[Any, ...]) -> bytes:
     """Return the bytes of a message. Raises whatever pickling it raises."""
     buffer = io.BytesIO()
-    buffer.write(number.to_bytes(_NUMBER_BYTES, "big"))
+    buffer.write(number.to_bytes(NUMBER_BYTES, "big"))
     pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = _REDUCERS
     pickler.dump(message)
@@ -95,10 +95,10 @@ def encode(number: int, message: tuple[Any, ...]) -> bytes:
 
 def decode_number(data: bytes) -> int:
     """Return the number of the job that a message is about."""
-    return int.from_bytes(data[:_NUMBER_BYTES], "big")
+    return int.from_bytes(data[:NUMBER_BYTES], "big")
 
 
 def decode(data: bytes) -> tuple[Any, ...]:
     """Return the tuple of a message. Raises whatever unpickling it raises."""
-    message: tuple[Any, ...] = pickle.loads(memoryview(data)[_NUMBER_BYTES:])
+    message: tuple[Any, ...] = pickle.loads(memoryview(data)[NUMBER_BYTES:])
     return message

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 from dokimos._core.example import Example
 from dokimos._core.results import EvalResult
-from dokimos._core.text import pluralize
 from dokimos._core.tracebacks import format_located_error
 from dokimos._runtime.concurrency import call_in_thread, post_to_loop, start_pooled_call
 from dokimos._runtime.file_access import files_read
-from dokimos._runtime.time_limits import retrieve_exception
 from dokimos.errors import RunError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import error_result
@@ -29,7 +27,7 @@ from dokimos.experiment._executor import Executor
 from dokimos.experiment._job_dispatch import JobDispatcher
 from dokimos.experiment._remote_job import RemoteJob, Scored, settle
 from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskCaller, TaskOutcome
-from dokimos.experiment._worker_handle import WorkerHandle, end_workers
+from dokimos.experiment._worker_handle import HostLostError, WorkerHandle, end_workers, wait_for_first
 from dokimos.experiment._worker_messages import (
     NO_JOB,
     OUTCOME,
@@ -120,11 +118,9 @@ class WorkerPool:
         if self._host.waits_for_all:
             await asyncio.gather(*starts)
         else:
-            for start in starts:  # one that fails after another one has is heard of by nobody
-                start.add_done_callback(retrieve_exception)
-            await asyncio.wait(starts, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_first(starts)
         for start, number in starts.items():
-            if start.done():
+            if start.done() and start.exception() is None:
                 self._adopt(start.result())
             else:
                 self._go_on_with(self._adopt_late(start, number))
@@ -326,8 +322,8 @@ class WorkerPool:
             # Of one that delivers late, any may have begun, and which it was is known only where it had one.
             has_begun = place < self._jobs_at_once or not worker.delivers_before_end
             is_certain = worker.delivers_before_end or len(jobs) == 1
-            remote.moves += has_begun and worker.was_taken_away
-            may_be_cause = has_begun and not worker.was_taken_away
+            remote.moves += has_begun and worker.was_preempted
+            may_be_cause = has_begun and not worker.was_preempted
             self._rescue(remote, how, may_be_cause=may_be_cause, deaths=int(may_be_cause and is_certain))
 
     def _rescue(self, remote: RemoteJob, how: str, *, may_be_cause: bool, deaths: int) -> None:
@@ -338,12 +334,11 @@ class WorkerPool:
         elif self._jobs.is_stopped:
             remote.fail(NotBegunError())
         elif remote.deaths >= MOST_DEATHS:
-            ended = pluralize(MOST_DEATHS, "worker process", "worker processes")
-            self._give_up(remote, f"{ended} ended while working on it: {how}")
+            self._give_up(remote, f"{MOST_DEATHS} workers ended while working on it: {how}")
         elif remote.moves > MOST_MOVES:
             self._give_up(remote, f"{remote.moves} workers were taken away while they had it: {how}")
         elif not remote.can_be_sent():
-            self._give_up(remote, f"its worker process ended ({how}), and no other can be sent its output")
+            self._give_up(remote, f"its worker ended ({how}), and no other can be sent its output")
         elif may_be_cause:
             self._jobs.suspect(remote)
         else:
@@ -383,10 +378,12 @@ class WorkerPool:
         """
         while not (self._is_closed or self._jobs.is_stopped):
             if self._failures > MOST_DEATHS * self._count:
-                raise RunError(f"Worker processes cannot be started, or end as soon as they have: {how}.")
+                raise RunError(f"Workers cannot be started, or end as soon as they have: {how}.")
             try:
                 self._adopt(await call_in_thread(self._start_worker, number))
                 return
+            except HostLostError:
+                raise
             except Exception as error:  # it was killed, too; or this machine has no process or thread left
                 self._failures += 1
                 how = str(error).rstrip(".")

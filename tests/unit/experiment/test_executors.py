@@ -16,7 +16,7 @@ from dokimos.experiment._job_window import JobWindow
 from dokimos.experiment._remote_job import RemoteJob
 from dokimos.experiment._run_options import executor_of
 from dokimos.experiment._task_calls import NotBegunError
-from dokimos.experiment._worker_handle import WorkerHandle
+from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
 from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_number, encode
 from dokimos.experiment._worker_process import serve
 
@@ -305,6 +305,11 @@ class UnpreparedHandle(ThreadHandle):
         raise ConfigurationError("A worker process ended before it was ready.")
 
 
+class LostHandle(ThreadHandle):
+    def prepare(self, setup, advice):
+        raise HostLostError("The cluster cannot be reached.")
+
+
 @dataclass(frozen=True)
 class ShortLivedExecutor(Executor):
     """Workers that end when they are given something, followed by those of another class."""
@@ -341,6 +346,75 @@ def test_a_run_ends_when_its_workers_have_ended_and_none_can_be_started(count, f
     plan = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=True, journal=False)
     with pytest.raises(RunError, match=f"cannot be started, or end as soon as they have: .*{why}"):
         plan.run(executor=ShortLivedExecutor(following, [], count))
+
+
+def test_a_run_breaks_at_once_when_what_workers_run_on_is_lost():
+    plan = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=True, journal=False)
+    made = []
+    with pytest.raises(RunError, match="The cluster cannot be reached"):
+        plan.run(executor=ShortLivedExecutor(LostHandle, made))
+    assert len(made) == 3 + 3, "each was replaced once"
+
+
+@dataclass(frozen=True)
+class PreparedExecutor(ThreadExecutor):
+    """Workers that get ready as a function of the number says, by raising or by waiting."""
+
+    prepare: object = None
+
+    def host(self):
+        host = ThreadHost([])
+        host.create = self.create
+        return host
+
+    def create(self, number):
+        handle = ThreadHandle(number)
+        usual = handle.prepare
+
+        def prepare(setup, advice):
+            self.prepare(number)
+            usual(setup, advice)
+
+        handle.prepare = prepare
+        return handle
+
+
+def run_prepared(prepare):
+    plan = Experiment(QUESTIONS, shout, [ExactMatch()], quiet=True, journal=False)
+    return plan.run(executor=PreparedExecutor([], prepare))
+
+
+def test_a_worker_that_is_lost_before_it_is_ready_costs_nothing():
+    lost = []
+
+    def prepare(number):
+        if number == 1 and not lost:
+            lost.append(number)
+            raise RunError("Its node has left.")
+
+    assert run_prepared(prepare).pass_rate == 1.0
+    assert lost == [1]
+
+
+def test_what_no_worker_can_import_ends_a_run_that_has_not_begun():
+    over = threading.Event()
+
+    def prepare(number):
+        if number == 1:
+            raise ConfigurationError("It cannot be imported.")
+        assert over.wait(60)
+
+    with pytest.raises(ConfigurationError, match="cannot be imported"):
+        run_prepared(prepare)
+    over.set()
+
+
+def test_a_run_for_which_no_worker_gets_ready_says_why():
+    def prepare(number):
+        raise RunError("Its node has left.")
+
+    with pytest.raises(RunError, match="Its node has left"):
+        run_prepared(prepare)
 
 
 def test_nothing_of_a_replaced_worker_is_left():

@@ -89,13 +89,15 @@ def test_how_the_command_line_names_a_cluster():
     assert changes() == {}
     assert changes(processes=2) == {"processes": 2, "executor": None}
     assert changes(on="here", processes=2) == {"processes": 2, "executor": None}
-    assert changes(on="ray")["executor"] == RayExecutor()
+    assert changes(on="ray")["executor"] == changes(on="local")["executor"] == RayExecutor()
     assert changes(on="ray://h:10001", ray_workers=3, ray_resources="num_gpus=0.25, license=1")[
         "executor"
     ] == (RayExecutor(address="ray://h:10001", num_workers=3, resources={"num_gpus": 0.25, "license": 1}))
     for settings, problem in (
         ({"on": "ray", "processes": 2}, "both say where"),
         ({"on": "ray://h:10001"}, "needs --ray-workers"),
+        ({"on": " "}, "--on takes"),
+        ({"on": "here", "ray_workers": 2}, "need --on"),
         ({"ray_workers": 2}, "need --on"),
         ({"on": "ray", "ray_resources": "num_gpus"}, "takes NAME=AMOUNT"),
         ({"on": "ray", "ray_resources": "=1"}, "takes NAME=AMOUNT"),
@@ -112,14 +114,17 @@ def test_executors_are_checked():
         ({"resources": {"num_gpus": -1}}, "0 or more"),
         ({"resources": {"num_gpus": "many"}}, "0 or more"),
         ({"runtime_env": []}, "mapping"),
+        ({"runtime_env": {"pip": ["torch"]}}, "for a cluster that is joined"),
         ({"start_timeout": 0}, "more than 0 seconds"),
     ):
         with pytest.raises(ConfigurationError, match=problem):
             RayExecutor(**settings)
 
 
-def test_resources_are_told_to_ray_as_it_names_them():
+def test_resources_have_the_names_of_ray():
     executor = RayExecutor(resources={"num_gpus": 0.5, "license": 1})
-    assert actor_options(executor) == {"num_cpus": 1, "num_gpus": 0.5, "resources": {"license": 1}}
-    assert actor_options(RayExecutor(resources={"num_cpus": 0.1})) == {"num_cpus": 0.1}
+    options = {"num_cpus": 1, "num_gpus": 0.5, "resources": {"license": 1}}
+    assert actor_options(executor, is_local=False) == options
+    assert actor_options(RayExecutor(resources={"num_cpus": 0.1}), is_local=True) == {"num_cpus": 0.1}
+    assert actor_options(RayExecutor(), is_local=True) == {"num_cpus": 0}
     assert describe_needs(executor) == "num_cpus=1, num_gpus=0.5, license=1"
