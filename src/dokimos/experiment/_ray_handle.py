@@ -106,7 +106,10 @@ class RayHandle(WorkerHandle):
             message = decode(self._take()[0])
         except _EndedError as error:
             if self._lost_connection:
-                raise HostLostError(f"The Ray cluster cannot be reached: {self._exit_reason}.") from error
+                raise HostLostError(
+                    f"The Ray cluster {self._executor.address} cannot be reached any more. What was done is kept: "
+                    "dokimos resume continues the run."
+                ) from error
             advice = "" if "node" in self._exit_reason else advice
             ended = f"A Ray worker ended before it was ready: {self._exit_reason}."
             raise RunError(f"{ended} {advice}".rstrip()) from error
