@@ -107,8 +107,8 @@ class RayHandle(WorkerHandle):
         except _EndedError as error:
             if self._lost_connection:
                 raise HostLostError(
-                    f"The Ray cluster {self._executor.address} cannot be reached any more. What was done is kept: "
-                    "dokimos resume continues the run."
+                    f"The Ray cluster {self._executor.address} cannot be reached any more. What was done is "
+                    "kept: dokimos resume continues the run."
                 ) from error
             advice = "" if "node" in self._exit_reason else advice
             ended = f"A Ray worker ended before it was ready: {self._exit_reason}."
