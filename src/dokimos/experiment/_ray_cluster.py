@@ -123,8 +123,8 @@ def _join(ray: Any, executor: RayExecutor) -> None:
     except Exception as error:  # of many kinds, and assertions where this process was a client before
         raise ConfigurationError(
             f"The Ray cluster {executor.address} cannot be used: {error}. An address is ray://host:10001, "
-            "host:port, or auto on a node of the cluster; one that asks for a token needs RAY_AUTH_MODE=token "
-            "and RAY_AUTH_TOKEN."
+            "host:port, or auto on a node of the cluster. One that asks for a token needs RAY_AUTH_MODE and "
+            "RAY_AUTH_TOKEN."
         ) from error
     logging.getLogger("ray").setLevel(logging.WARNING)
 

@@ -18,7 +18,7 @@ from dokimos._runtime.file_access import files_read
 from dokimos._version import __version__
 from dokimos.errors import ConfigurationError, RunError
 from dokimos.experiment._ray_cluster import KNOWN_RESOURCES, LOCAL, connect, disconnect, load_ray
-from dokimos.experiment._ray_worker import RayWorker
+from dokimos.experiment._ray_worker import GATHER_SECONDS, RayWorker
 from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
 from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, NUMBER_BYTES, decode, encode
 
@@ -161,6 +161,8 @@ class RayHandle(WorkerHandle):
     def _write(self) -> None:
         while True:
             batch = [self._outbox.get()]
+            if batch[0] is not None:
+                time.sleep(GATHER_SECONDS)
             with contextlib.suppress(queue.Empty):
                 while batch[-1] is not None:
                     batch.append(self._outbox.get_nowait())

@@ -16,6 +16,10 @@ from dokimos._version import __version__
 from dokimos.experiment._worker_messages import FAILED, NO_JOB, encode
 from dokimos.experiment._worker_process import serve
 
+GATHER_SECONDS: Final = 0.005
+"""How long messages wait for others that go with them."""
+MANY: Final = 128
+"""Messages that do not wait for others."""
 TAKE_SECONDS: Final = 5.0
 """How long a call of `take` waits for messages before it returns none."""
 
@@ -78,6 +82,8 @@ class RayWorker:
                 del self._outbox[: first - self._first]
                 self._first = first
             self._changed.wait_for(lambda: self._outbox or self._has_ended, TAKE_SECONDS)
+            if self._outbox:  # a call costs as much as many messages do
+                self._changed.wait_for(lambda: len(self._outbox) >= MANY or self._has_ended, GATHER_SECONDS)
             return None if self._has_ended and not self._outbox else list(self._outbox)
 
     # What `serve` calls: `Connection`.
