@@ -22,7 +22,8 @@ def erlang_c(servers: int, load: float) -> float:
         load: The arrival rate times the mean service time, in Erlang.
 
     Source: A. K. Erlang, "Solution of some problems in the theory of probabilities of significance in
-    automatic telephone exchanges", 1917; here by the recursion of Erlang's B formula, which does not overflow.
+    automatic telephone exchanges", 1917; here by the recursion of Erlang's B formula, which does not
+    overflow.
 
     Example:
         >>> round(erlang_c(1, 0.5), 3), round(erlang_c(4, 2.0), 3)
@@ -62,8 +63,8 @@ class Station:
 
     The mean wait is that of M/M/c times (ca² + cs²)/2, where ca² and cs² are the squared coefficients of
     variation of the times between arrivals and of the service times. For Poisson arrivals at one server this
-    is the formula of Pollaczek (1930) and Khinchine (1932), which is exact; for exponential service it is that of
-    Erlang, exact too; in between it is the approximation of Allen and Cunneen (A. O. Allen, Probability,
+    is the formula of Pollaczek (1930) and Khinchine (1932), which is exact; for exponential service it is
+    Erlang's, exact too; in between it is the approximation of Allen and Cunneen (A. O. Allen, Probability,
     Statistics, and Queueing Theory, 2nd edition, 1990, section 5.3).
 
     The waits of those that wait at all are taken as exponential, which M/M/c has exactly and every such queue
