@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from dokimos._sizing.load import SECONDS_PER_DAY, Load, Machine, Store
-from dokimos._sizing.queueing import Station, count_servers
+from dokimos._sizing.queueing import GroupedService, Station, count_servers
 from dokimos._sizing.unit_costs import UnitCosts
 
 CORES_OF_A_SERVER: Final = 2
 """One that stores and answers, and one for the process that compares."""
+
+_CLIENTS: Final = 16
+"""Those of the benchmark that measured the unit costs of a request alone and at capacity."""
 
 ResourceName: TypeAlias = Literal[
     "server CPU", "database CPU", "disk", "comparison CPU", "comparison memory", "CPU of runs", "judge calls"
@@ -109,14 +111,12 @@ def plan_deployment(
     together = databases(demand.server_cpu, demand.gb)
     apart = max(databases(demand.item_cpu, demand.item_gb), databases(demand.span_cpu, demand.span_gb))
     # As few machines as possible; where it makes no difference, as few installations.
-    installations, count = (apart, 2 * apart) if 2 * apart <= together else (together, together)
+    installations, of_each = (apart, 2) if 2 * apart <= together else (together, 1)
     busy = max(demand.server_cpu, demand.compare_cpu)
-    needed = max(installations, count_servers(busy, 1.0, utilisation=costs["full-cpu"]))
+    servers = servers or max(installations, count_servers(busy, 1.0, utilisation=costs["full-cpu"]))
+    installations = min(installations, servers)
     return Deployment(
-        store=store,
-        servers=servers or needed,
-        databases=count,
-        installations=min(installations, servers or needed),
+        store=store, servers=servers, databases=of_each * installations, installations=installations
     )
 
 
@@ -140,6 +140,15 @@ def serving_station(load: Load, deployment: Deployment, costs: UnitCosts, *, pea
     if not rate:
         return Station(rate=0.0, service=costs["items-per-request"] * costs[name] / 1000)
     mean = sum(each * service for each, service in requests) / rate
+    if deployment.store == "sqlite":
+        # The unit costs are those of a busy server, in which requests share commits.
+        grouped = GroupedService.of_measured(
+            alone=mean * costs["lone-request-factor"], at_capacity=mean, clients=_CLIENTS
+        )
+        # One that cannot keep up has all of them waiting.
+        longer = grouped.time(rate) / mean
+        requests = [(each, service * longer) for each, service in requests]
+        mean *= longer
     # The second moment of a mixture of two kinds of requests, each with the same variation around its mean.
     square = sum(each * service**2 for each, service in requests) / rate * (1 + costs["service-variation"])
     return Station(rate=rate, service=mean, service_variation=square / mean**2 - 1)
@@ -171,7 +180,7 @@ class Resource:
     @property
     def used(self) -> float:
         """The share that is used; above 1 it is not enough."""
-        return self.needed / self.available if self.available else math.inf
+        return self.needed / self.available if self.needed else 0.0
 
     @property
     def growth(self) -> float | None:

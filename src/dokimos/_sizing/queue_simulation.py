@@ -59,3 +59,47 @@ def simulate_queue(
         waits.append(start - now)
         responses.append(end - now)
     return SimulatedQueue(tuple(waits), tuple(responses), refused)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedGroups:
+    """What became of the requests of a server that takes them in groups."""
+
+    responses: tuple[float, ...]
+    """The seconds from the arrival of each request to the end of its group."""
+    groups: int
+
+    @property
+    def mean_size(self) -> float:
+        return len(self.responses) / self.groups
+
+
+def simulate_groups(
+    *,
+    rate: float,
+    draw_service: Callable[[Random, int], float],
+    requests: int,
+    random: Random,
+    most: int = 64,
+) -> SimulatedGroups:
+    """Let requests come as a Poisson process, and serve those that wait together, all at once.
+
+    Args:
+        rate: Arrivals in a second.
+        draw_service: Draws the service time of a group of so many requests, in seconds.
+        requests: How many come.
+        random: Where all chance is from.
+        most: Requests that a group may have.
+    """
+    now = 0.0
+    arrivals = [now := now + random.expovariate(rate) for _ in range(requests)]
+    responses: list[float] = []
+    free_at, groups = 0.0, 0
+    while len(responses) < requests:
+        start = max(free_at, arrivals[len(responses)])
+        first = len(responses)
+        size = sum(each <= start for each in arrivals[first : first + most])
+        free_at = start + draw_service(random, size)
+        groups += 1
+        responses.extend(free_at - each for each in arrivals[first : first + size])
+    return SimulatedGroups(tuple(responses), groups)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _BISECTIONS: Final = 60
+_ITERATIONS: Final = 10_000
+_CLOSE: Final = 1e-9
 
 
 def erlang_c(servers: int, load: float) -> float:
@@ -148,6 +150,51 @@ class Station:
         quick = bisect_left(unloaded, time)
         beyond = sum(self.exceed(time - one) for one in unloaded[:quick])
         return (beyond + len(unloaded) - quick) / len(unloaded)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedService:
+    """The service of a server that takes all requests that wait as one group, as a group commit does.
+
+    A group of n takes `fixed + n * each`, so that a request costs less the more of them come. A server that
+    takes whatever waits is the queue of N. T. J. Bailey, "On queueing processes with bulk service", 1954.
+    Here is a mean-value approximation of it: a group is what came during the one before, and one request
+    where nothing came.
+    """
+
+    fixed: float
+    """Seconds that each group takes, however small it is."""
+    each: float
+    """Seconds that each request adds."""
+
+    @classmethod
+    def of_measured(cls, *, alone: float, at_capacity: float, clients: int) -> GroupedService:
+        """Return the service with these times of a request.
+
+        Args:
+            alone: Of one that comes alone, in seconds.
+            at_capacity: The mean of so many clients that all wait at once; at most that of one alone.
+            clients: How many these are, at least two.
+        """
+        fixed = max(0.0, (alone - at_capacity) / (1 - 1 / clients))
+        return cls(fixed=fixed, each=at_capacity - fixed / clients)
+
+    def group_size(self, rate: float) -> float:
+        """Return how many requests a group has on average; infinite where they come faster than they go."""
+        if rate * self.each >= 1:
+            return math.inf
+        size = 1.0
+        for _ in range(_ITERATIONS):
+            arrivals = rate * (self.fixed + self.each * size)
+            following = arrivals + math.exp(-arrivals)
+            if abs(following - size) < _CLOSE * size:
+                break
+            size = following
+        return size
+
+    def time(self, rate: float) -> float:
+        """Return the seconds that a request takes at a rate of arrivals, its share of the group included."""
+        return self.each + self.fixed / self.group_size(rate)
 
 
 def count_servers(rate: float, service: float, *, utilisation: float) -> int:

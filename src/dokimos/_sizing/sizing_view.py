@@ -42,7 +42,7 @@ def sizing_blocks(sizing: Sizing, detail: Detail, signs: Signs) -> Iterator[Bloc
     sign, word, style = (
         (signs.passed, "enough", "blue") if sizing.is_enough else (signs.failed, "not enough", "dark_orange")
     )
-    yield Line(f"  {sign} {word}: {_deployment(sizing.deployment)}", f"bold {style}", fit="wrap")
+    yield Line(f"  {sign} {word}: {format_deployment(sizing.deployment)}", f"bold {style}", fit="wrap")
     for text in _takes(sizing):
         yield Line(f"    {text}", fit="wrap")
     yield Line()
@@ -70,7 +70,7 @@ def _load(sizing: Sizing, signs: Signs) -> str:
     return f" {signs.dot} ".join([*parts[:-1], f"{parts[-1]} a day", f"peak {load.peak:g} times the mean"])
 
 
-def _deployment(made: Deployment) -> str:
+def format_deployment(made: Deployment) -> str:
     if made.store == "sqlite":
         return "one server on SQLite"
     databases = pluralize(made.databases, "PostgreSQL", "PostgreSQL machines")
@@ -88,9 +88,9 @@ def _takes(sizing: Sizing) -> Iterator[str]:
     apart = f" ({made.for_servers_and_runs:,} for servers and runs, {made.for_databases:,} for databases)"
     yield f"machines  {made.total:,}{apart if made.for_databases else ''}"
     yield f"cores     {made.cores:,} at the peak"
-    yield f"memory    {_amount(made.memory_gib)} GiB for the serving processes"
+    yield f"memory    {format_number(made.memory_gib)} GiB for the serving processes"
     yield (
-        f"disk      {_disk(made.disk_gb)} once it holds {load.run_days:g} days of runs "
+        f"disk      {format_disk(made.disk_gb)} once it holds {load.run_days:g} days of runs "
         f"and {load.trace_days:g} days of traces"
     )
     judges, machines = _money(sizing.judge_usd_per_day), _money(sizing.machine_usd_per_day)
@@ -98,12 +98,12 @@ def _takes(sizing: Sizing) -> Iterator[str]:
 
 
 def _resource_row(resource: Resource) -> list[str]:
-    growth = UNKNOWN if resource.growth is None else f"{_amount(resource.growth)} times"
+    growth = UNKNOWN if resource.growth is None else f"{format_number(resource.growth)} times"
     if resource.unit == "GB":
-        takes, usable = _disk(resource.needed), _disk(resource.available)
+        takes, usable = format_disk(resource.needed), format_disk(resource.available)
     else:
-        takes = f"{_amount(resource.needed)} {resource.unit}"
-        usable = f"{_amount(resource.available)} {resource.unit}"
+        takes = f"{format_number(resource.needed)} {resource.unit}"
+        usable = f"{format_number(resource.available)} {resource.unit}"
     return [resource.name, takes, usable, _used(resource.used), growth]
 
 
@@ -112,7 +112,7 @@ def _title(resource: Resource) -> str:
 
 
 def _used(share: float) -> str:
-    return percent(share) if share < _MANY_TIMES else f"{_amount(share)} times"
+    return percent(share) if share < _MANY_TIMES else f"{format_number(share)} times"
 
 
 def _growth(sizing: Sizing) -> Iterator[str]:
@@ -120,12 +120,12 @@ def _growth(sizing: Sizing) -> Iterator[str]:
     if first is None or first.growth is None:
         return
     if first.used > 1:
-        yield f"{_title(first)} is too little: this load takes {_amount(first.used)} times what is usable of it."
+        yield f"{_title(first)} is too little: it takes {format_number(first.used)} times what is usable."
     else:
-        yield f"{_title(first)} runs out first, at {_amount(first.growth)} times this load."
+        yield f"{_title(first)} runs out first, at {format_number(first.growth)} times this load."
     yield f"Then add: {first.remedy}."
     if sizing.at_ten_times is not None:
-        yield f"Ten times this load takes {_deployment(sizing.at_ten_times)}."
+        yield f"Ten times this load takes {format_deployment(sizing.at_ten_times)}."
 
 
 def _peak(sizing: Sizing) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _peak(sizing: Sizing) -> Iterator[str]:
         yield f"At the peak, a request waits {mean} on average, and 95 % of them {most}. Nothing is refused."
         return
     yield (
-        f"At the peak, {_amount(peak.utilisation)} times as much comes as a server can take. "
+        f"At the peak, {format_number(peak.utilisation)} times as much comes as a server can take. "
         f"Items wait in their runs, or in spool files: after {sizing.load.peak_hours:g} h they are "
         f"{duration(peak.delay_seconds * 1000)} behind, {_drained(sizing)}. None is lost."
     )
@@ -153,7 +153,7 @@ def _lost(sizing: Sizing) -> Iterator[str]:
         if each.used > 1 and not sizing.is_enough and each.name != "server CPU":
             yield f"Too little {each.name}: {each.loss}."
     if sizing.days_until_disk_full is not None:
-        yield f"The disk is full after {_amount(sizing.days_until_disk_full)} days."
+        yield f"The disk is full after {format_number(sizing.days_until_disk_full)} days."
 
 
 def _drained(sizing: Sizing) -> str:
@@ -167,8 +167,8 @@ def _judging(sizing: Sizing) -> Iterator[str]:
     judging = sizing.judging
     if judging is not None:
         yield (
-            f"Judges: {_amount(judging.in_flight)} calls in flight at the peak; with {judging.at_once:,} at "
-            "once (parallelism, over all runs) few of them wait for their turn."
+            f"Judges: {format_number(judging.in_flight)} calls in flight at the peak; with "
+            f"{judging.at_once:,} at once (parallelism, over all runs) few of them wait for their turn."
         )
 
 
@@ -180,8 +180,8 @@ def _warnings(sizing: Sizing) -> Iterator[str]:
     for times, noun, pages in kinds:
         if times > _TOO_MANY:
             yield (
-                f"A database holds {_amount(times)} times as many {noun} as {pages} were measured with: "
-                "how quick they are then is not known."
+                f"A database holds {format_number(times)} times as many {noun} as {pages} were measured "
+                "with: how quick they are then is not known."
             )
     if sizing.judge_usd_per_day is None:
         yield "The judges are unpriced: give --judge-price IN,OUT (US dollars for a million tokens)."
@@ -194,7 +194,7 @@ def _cost_rows(sizing: Sizing) -> list[list[str]]:
     ]
 
 
-def _amount(value: float) -> str:
+def format_number(value: float) -> str:
     """Write about three digits of a number."""
     if value >= 100:
         return f"{float(f'{value:.3g}'):,.0f}"
@@ -203,10 +203,10 @@ def _amount(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def _disk(gigabytes: float) -> str:
+def format_disk(gigabytes: float) -> str:
     if gigabytes >= 1000:
-        return f"{_amount(gigabytes / 1000)} TB"
-    return f"{_amount(gigabytes)} GB"
+        return f"{format_number(gigabytes / 1000)} TB"
+    return f"{format_number(gigabytes)} GB"
 
 
 def _wait(seconds: float) -> str:
@@ -218,7 +218,7 @@ def _money(usd: float | None) -> str:
 
 
 def _headline(sizing: Sizing) -> str:
-    return f"{'enough' if sizing.is_enough else 'not enough'}: {_deployment(sizing.deployment)}"
+    return f"{'enough' if sizing.is_enough else 'not enough'}: {format_deployment(sizing.deployment)}"
 
 
 def _print_on(sizing: Sizing, console: Console, detail: Detail) -> None:

@@ -52,6 +52,10 @@ UNIT_COSTS: Final = (
         meaning="CPU of the server for a span of 1.8 KB (protobuf), on a machine with other load",
     ),
     UnitCost(
+        name="lone-request-factor", value=1.5, unit="", origin="measured", command=_SIZING,
+        meaning="CPU of a request that shares its commit with no other, beside one at capacity (SQLite)",
+    ),
+    UnitCost(
         name="database-cpu-factor", value=1.0, unit="", origin="assumed",
         command="the benchmarks count the CPU of the server alone",
         meaning="CPU of PostgreSQL for each second of CPU of the servers",
@@ -62,8 +66,8 @@ UNIT_COSTS: Final = (
         meaning="squared coefficient of variation of the time that a request takes",
     ),
     UnitCost(
-        name="item-disk-bytes", value=350, unit="bytes", origin="measured", command=_SIZING,
-        meaning="an item with three scores in SQLite, beside its texts",
+        name="item-disk-bytes", value=490, unit="bytes", origin="measured", command=_SIZING,
+        meaning="an item with three scores in SQLite, beside the texts in it",
     ),
     UnitCost(
         name="span-disk-factor", value=1.6, unit="", origin="measured", command=_TRACES,

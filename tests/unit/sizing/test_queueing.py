@@ -7,8 +7,14 @@ from random import Random
 
 import pytest
 
-from dokimos._sizing.queue_simulation import simulate_queue
-from dokimos._sizing.queueing import Station, blocking_probability, count_servers, erlang_c
+from dokimos._sizing.queue_simulation import simulate_groups, simulate_queue
+from dokimos._sizing.queueing import (
+    GroupedService,
+    Station,
+    blocking_probability,
+    count_servers,
+    erlang_c,
+)
 
 SERVICES = {
     "constant": (0.0, lambda random: 0.01),
@@ -111,3 +117,36 @@ def test_servers_that_cannot_keep_up_wait_for_ever():
 @pytest.mark.parametrize(("rate", "expected"), [(0, 1), (70, 1), (71, 2), (700, 10)])
 def test_the_fewest_servers_below_a_utilisation(rate, expected):
     assert count_servers(rate, 0.01, utilisation=0.7) == expected
+
+
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.75, 0.9])
+def test_groups_have_the_size_that_a_simulation_gives(level):
+    grouped = GroupedService(fixed=0.002, each=0.003)
+    rate = level / grouped.each
+    simulated = simulate_groups(
+        rate=rate,
+        draw_service=lambda random, size: grouped.fixed + size * grouped.each,
+        requests=100_000,
+        random=Random(3),
+    )
+
+    assert grouped.group_size(rate) == pytest.approx(simulated.mean_size, rel=0.15)
+    assert grouped.time(rate) == pytest.approx(grouped.each + grouped.fixed / simulated.mean_size, rel=0.03)
+
+
+def test_a_grouped_service_has_the_times_that_it_was_measured_with():
+    grouped = GroupedService.of_measured(alone=0.0040, at_capacity=0.0025, clients=16)
+
+    assert grouped.time(0.0) == pytest.approx(0.0040)
+    assert grouped.each + grouped.fixed / 16 == pytest.approx(0.0025)
+    assert math.isinf(grouped.group_size(1000))
+    assert grouped.time(1000) == grouped.each
+
+
+def test_the_groups_of_a_simulation_have_a_largest_size():
+    simulated = simulate_groups(
+        rate=1000, draw_service=lambda random, size: 1.0, requests=1000, random=Random(4), most=10
+    )
+
+    assert simulated.mean_size <= 10
+    assert len(simulated.responses) == 1000
