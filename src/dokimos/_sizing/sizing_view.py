@@ -48,7 +48,7 @@ def sizing_blocks(sizing: Sizing, detail: Detail, signs: Signs) -> Iterator[Bloc
     yield Line()
     yield Table(_RESOURCES, [_resource_row(each) for each in sizing.resources if each.growth is not None])
     yield Line()
-    for text in (*_growth(sizing), *_peak(sizing), *_lost(sizing), *_judging(sizing)):
+    for text in (*_growth(sizing), *_peak(sizing), *_describe_losses(sizing), *_judging(sizing)):
         yield Line(f"  {text}", fit="wrap")
     for text in _warnings(sizing):
         yield Line(f"  ! {text}", "yellow", fit="wrap")
@@ -138,7 +138,7 @@ def _peak(sizing: Sizing) -> Iterator[str]:
     yield (
         f"At the peak, {format_number(peak.utilisation)} times as much comes as a server can take. "
         f"Items wait in their runs, or in spool files: after {sizing.load.peak_hours:g} h they are "
-        f"{duration(peak.delay_seconds * 1000)} behind, {_drained(sizing)}. None is lost."
+        f"{duration(peak.delay_seconds * 1000)} behind, {_describe_recovery(sizing)}. None is lost."
     )
     if sizing.load.spans and peak.seconds_until_refused is not None:
         yield (
@@ -147,7 +147,7 @@ def _peak(sizing: Sizing) -> Iterator[str]:
         )
 
 
-def _lost(sizing: Sizing) -> Iterator[str]:
+def _describe_losses(sizing: Sizing) -> Iterator[str]:
     """Say what happens where another resource than the servers is too little; `_peak` has these."""
     for each in sizing.resources:
         if each.used > 1 and not sizing.is_enough and each.name != "server CPU":
@@ -156,7 +156,7 @@ def _lost(sizing: Sizing) -> Iterator[str]:
         yield f"The disk is full after {format_number(sizing.days_until_disk_full)} days."
 
 
-def _drained(sizing: Sizing) -> str:
+def _describe_recovery(sizing: Sizing) -> str:
     seconds = sizing.peak.seconds_until_drained
     if seconds is None:
         return "and never up to date again: the mean of the day is too much as well"
