@@ -59,7 +59,7 @@ class Clients:
 
     def __init__(self, servers: list[ServerProcess], runs: list[list[str]]) -> None:
         self.servers = servers
-        self._connections = [[_open(server) for server in servers] for _ in range(CLIENTS)]
+        self._connections = [[open_connection(server) for server in servers] for _ in range(CLIENTS)]
         self._runs = runs
         self._sent = 0
 
@@ -98,7 +98,7 @@ class Clients:
         return times
 
 
-def _open(server: ServerProcess) -> http.client.HTTPConnection:
+def open_connection(server: ServerProcess) -> http.client.HTTPConnection:
     connection = server.connect()
     connection.connect()
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -23,6 +23,7 @@ extensions = [
     "evaluator_table",
     "http_reference",
     "search_index",
+    "sizing_tables",
     "suite_reference",
 ]
 source_suffix = {".md": "markdown"}

@@ -1,8 +1,8 @@
 """The exit codes of the command line, and how they are decided for an error and for the result of a run.
 
 Commands with another outcome than that of a run decide their own: `gate` (1 and 4), `doctor`,
-`datasets diff`, `db check`, `db upgrade --check`, `import --strict` and `spool replay` (1), `optimize` (3)
-and `judge attack` (130).
+`datasets diff`, `db check`, `db upgrade --check`, `import --strict`, `size` and `spool replay` (1),
+`optimize` (3) and `judge attack` (130).
 """
 
 from __future__ import annotations

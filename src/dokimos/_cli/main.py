@@ -39,6 +39,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("dokimos._cli.serve:serve", "Start the server: results of a team, over HTTP."),
     "mcp": ("dokimos._cli.mcp:mcp", "Offer evaluations as tools to an agent (MCP)."),
     "db": ("dokimos._cli.db:db", "Upgrade, check, back up and move the database of a server."),
+    "size": (
+        "dokimos._cli.size:size",
+        "Say which machines, disk, memory and money a load takes.",
+    ),
     "push": ("dokimos._cli.push:push", "Send a finished result to a server."),
     "spool": ("dokimos._cli.spool:spool", "Send what could not be sent to a server."),
     "datasets": ("dokimos._cli.datasets:datasets", "Push, pull, list and compare data sets of a server."),

@@ -1,0 +1,287 @@
+"""The queueing model of `dokimos size` beside a server under load: predicted and measured p95.
+
+Run with `python benchmarks/sizing.py [--rounds N] [--seconds N]`. `dokimos serve` on SQLite gets batches of
+10 items, as documented clients send them. First it measures what the model is given, in several rounds of
+which the middle figures count:
+
+- a server that has nothing else to do, from one client that pauses between requests: how long a request
+  takes, and how much CPU;
+- its capacity, from 16 clients that send the next request after an answer. The time between two of their ends
+  is the service time there. Ends come in groups, since requests share a commit, so the variation is that of
+  the time of 32 ends in a row (an index of dispersion: W. Whitt, Stochastic-Process Limits, section 9.6).
+
+Then come 20, 50 and 75 % of that capacity, with arrivals of a Poisson process, in several rounds too. A
+request that could not be sent in time counts from when it was due.
+
+Requests cost more CPU where fewer of them share a commit: `GroupedService` says what they take at a level,
+`Station.response_quantile` how long they then wait. The simulation is of the same queue, request by request,
+and tells how far the formula is from that. Where other programs take the cores, neither the capacity nor the
+p95 is that of the server: it says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Final
+
+from _server_process import ServerProcess, percentile, request, start_dokimos
+from server_ingestion import item, open_connection, start_runs
+
+from dokimos._sizing.queue_simulation import simulate_queue
+from dokimos._sizing.queueing import GroupedService, Station
+
+LEVELS: Final = (0.2, 0.5, 0.75)
+SHARE: Final = 0.95
+BUDGET: Final = 0.25
+"""How far the prediction may be from what was measured, as a share of it."""
+BATCH: Final = 10
+CLIENTS: Final = 16
+CONNECTIONS: Final = 64
+"""Of the open loop: requests that may be under way at once."""
+BLOCK: Final = 32
+QUIET: Final = 0.9
+LEAST_VARIATION: Final = 1e-3
+PAUSE: Final = 0.005
+UNLOADED_REQUESTS: Final = 200
+CAPACITY_REQUESTS: Final = 4800
+SIMULATED_REQUESTS: Final = 200_000
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the model is given of a server."""
+
+    unloaded: list[float]
+    """How long requests take that come alone, in seconds."""
+    cpu: float
+    """The CPU of such a request."""
+    service: float
+    """What a request takes at the capacity."""
+    variation: float
+    core_share: float
+    """How much of a core the server had then. One that nobody disturbs has more than 0.9."""
+
+    @classmethod
+    def of_rounds(cls, rounds: Sequence[Server]) -> Server:
+        """Return the middle figures."""
+        return cls(
+            unloaded=[time for each in rounds for time in each.unloaded],
+            cpu=statistics.median(each.cpu for each in rounds),
+            service=statistics.median(each.service for each in rounds),
+            variation=statistics.median(each.variation for each in rounds),
+            core_share=min(each.core_share for each in rounds),
+        )
+
+    @property
+    def grouped(self) -> GroupedService:
+        return GroupedService.of_measured(alone=self.cpu, at_capacity=self.service, clients=CLIENTS)
+
+    def station(self, level: float) -> Station:
+        """Return the queue before the server at a share of its capacity."""
+        rate = level / self.service
+        return Station(rate=rate, service=self.grouped.time(rate), service_variation=self.variation)
+
+    def predict(self, level: float) -> float:
+        """Return the p95 by the formulas."""
+        return self.station(level).response_quantile(SHARE, self.unloaded)
+
+    def simulate(self, level: float, seed: int) -> float:
+        """Return the p95 of the simulated queue, with service times of a gamma distribution."""
+        station, drawn = self.station(level), random.Random(seed)
+        shape = 1 / max(station.service_variation, LEAST_VARIATION)
+        queue = simulate_queue(
+            rate=station.rate,
+            draw_service=lambda source: source.gammavariate(shape, station.service / shape),
+            requests=SIMULATED_REQUESTS,
+            random=drawn,
+        )
+        return percentile([wait + drawn.choice(self.unloaded) for wait in queue.waits], SHARE)
+
+
+class Sender:
+    """Sends batches of items to a server; its runs get them in turns."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self._server = server
+        self._runs = start_runs(server)
+        self._body = json.dumps({"items": [item(number) for number in range(BATCH)]}).encode()
+        self._numbers = count()
+        self.sent_items = 0
+
+    @property
+    def text_bytes(self) -> int:
+        """The texts of what was sent, as JSON without the names of the documented fields."""
+        return self.sent_items * sum(map(len, _texts(item(0))))
+
+    def send(self, connection: HTTPConnection) -> None:
+        number = next(self._numbers)
+        path = f"/api/v1/runs/{self._runs[number % len(self._runs)]}/items"
+        request(connection, "POST", path, self._body, key=f"sizing-{number}")
+        self.sent_items += BATCH
+
+    def send_alone(self, requests: int) -> tuple[list[float], float]:
+        """Return how long each request took, one after another with pauses, and its CPU at the server."""
+        times = []
+        with closing(open_connection(self._server)) as connection:
+            self.send(connection)
+            cpu = self._server.cpu()
+            for _ in range(requests):
+                time.sleep(PAUSE)
+                start = time.perf_counter()
+                self.send(connection)
+                times.append(time.perf_counter() - start)
+        return times, (self._server.cpu() - cpu) / requests
+
+    def send_at_capacity(self, requests: int) -> tuple[list[float], float]:
+        """Let clients send the next request after an answer.
+
+        Returns:
+            When each request ended, and how much of a core the server had.
+        """
+        ends: list[float] = []
+
+        def work(connection: HTTPConnection) -> None:
+            for _ in range(requests // CLIENTS):
+                self.send(connection)
+                ends.append(time.perf_counter())
+
+        cpu, start = self._server.cpu(), time.perf_counter()
+        self._run_threads(CLIENTS, work)
+        share = (self._server.cpu() - cpu) / (time.perf_counter() - start)
+        return sorted(ends), share
+
+    def send_poisson(self, rate: float, seconds: float, seed: int) -> list[float]:
+        """Return how long each request took from when it was due."""
+        arrivals = poisson_arrivals(rate, seconds, seed)
+        lock, times, began = threading.Lock(), [], time.perf_counter() + 0.1
+
+        def work(connection: HTTPConnection) -> None:
+            while True:
+                with lock:
+                    arrival = next(arrivals, None)
+                if arrival is None:
+                    return
+                due = began + arrival
+                time.sleep(max(0.0, due - time.perf_counter()))
+                self.send(connection)
+                times.append(time.perf_counter() - due)
+
+        self._run_threads(CONNECTIONS, work)
+        return times
+
+    def _run_threads(self, number: int, work: Callable[[HTTPConnection], None]) -> None:
+        connections = [open_connection(self._server) for _ in range(number)]
+        threads = [threading.Thread(target=work, args=(each,)) for each in connections]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for connection in connections:
+            connection.close()
+
+
+def poisson_arrivals(rate: float, seconds: float, seed: int) -> Iterator[float]:
+    """Yield the seconds after the start at which requests are due."""
+    source, now = random.Random(seed), 0.0
+    while True:
+        now += source.expovariate(rate)
+        if now > seconds:
+            return
+        yield now
+
+
+def find_service(ends: Sequence[float]) -> tuple[float, float]:
+    """Return the mean time between two ends, and its variation over blocks of ends in a row."""
+    steady = ends[CLIENTS:-CLIENTS]  # until all clients are at work, and since some are no more
+    blocks = [later - earlier for earlier, later in pairwise(steady[::BLOCK])]
+    mean = statistics.fmean(blocks)
+    return mean / BLOCK, BLOCK * statistics.variance(blocks) / mean**2
+
+
+def measure_server(sender: Sender) -> Server:
+    """Measure the server without load and at its capacity."""
+    unloaded, cpu = sender.send_alone(UNLOADED_REQUESTS)
+    ends, share = sender.send_at_capacity(CAPACITY_REQUESTS)
+    service, variation = find_service(ends)
+    return Server(unloaded, cpu, service, variation, share)
+
+
+def print_server(server: Server) -> None:
+    """Print what the model is given."""
+    print(
+        f"capacity {BATCH / server.service:,.0f} items/s: {server.service * 1000:.2f} ms a request, "
+        f"variation {server.variation:.2f}, with {server.core_share:.2f} of a core\n"
+        f"without load {server.cpu * 1000:.2f} ms of CPU a request (x{server.cpu / server.service:.2f}), "
+        f"p95 {percentile(server.unloaded, SHARE) * 1000:.1f} ms"
+    )
+    if server.core_share < QUIET:
+        print("Other programs took the cores: what follows says nothing about the model.")
+
+
+def print_levels(server: Server, sender: Sender, rounds: int, seconds: float) -> None:
+    """Measure each level in some rounds, and print the middle p95 beside the predicted one."""
+    measured: list[list[float]] = [[] for _ in LEVELS]
+    for number in range(rounds):
+        for place, level in enumerate(LEVELS):
+            times = sender.send_poisson(level / server.service, seconds, 100 * number + place)
+            measured[place].append(percentile(times, SHARE))
+    for level, values in zip(LEVELS, measured, strict=True):
+        middle, predicted = statistics.median(values), server.predict(level)
+        print(
+            f"at {level:.0%} ({level * BATCH / server.service:,.0f} items/s): p95 measured "
+            f"{middle * 1000:.1f} ms ({min(values) * 1000:.1f} to {max(values) * 1000:.1f}), predicted "
+            f"{predicted * 1000:.1f} ms, simulated {server.simulate(level, seed=1) * 1000:.1f} ms; "
+            f"off by {abs(predicted / middle - 1):.0%} (budget {BUDGET:.0%})"
+        )
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def print_disk(folder: Path, sender: Sender) -> None:
+    """Print what an item takes on disk beside its texts, once the log is in the file."""
+    stored = (folder / "server.db").stat().st_size
+    beside = (stored - sender.text_bytes) / sender.sent_items
+    print(f"disk: {beside:,.0f} bytes for an item beside its texts ({sender.sent_items:,} items)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each figure is measured")
+    parser.add_argument("--seconds", type=float, default=20, help="how long each level lasts")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_dokimos(DOKIMOS_DATA_DIR=folder, LOG_LEVEL="WARN")
+        sender = Sender(server)
+        try:
+            sender.send_at_capacity(800)  # the first requests fill caches
+            given = Server.of_rounds([measure_server(sender) for _ in range(arguments.rounds)])
+            print_server(given)
+            print_levels(given, sender, arguments.rounds, arguments.seconds)
+        finally:
+            server.stop()
+        print_disk(Path(folder), sender)
+
+
+if __name__ == "__main__":
+    main()

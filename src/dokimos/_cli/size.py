@@ -1,0 +1,174 @@
+"""`dokimos size`: machines, disk, memory and money for what comes in a day."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dokimos._cli.exit_codes import EXIT_BELOW
+
+if TYPE_CHECKING:
+    from dokimos._sizing.load import Load, Machine
+    from dokimos._sizing.sizing import Sizing
+
+PRESETS: Final = ("laptop", "team", "company", "internet")
+_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_COUNT: Final = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([kmg]?)", re.IGNORECASE)
+
+
+def parse_count(text: str) -> float:
+    """Read a number that may be written as `250k`, `1M` or `10G`."""
+    match = _COUNT.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r:.80} is not a number such as 5000, 250k, 1M or 10G.")
+    number = float(re.sub("[_,]", "", match[1])) * _FACTORS[match[2].lower()]
+    if not math.isfinite(number):
+        raise click.BadParameter(f"{text!r:.80} is too large.")
+    return number
+
+
+def parse_prices(text: str) -> tuple[float, float]:
+    """Read two prices for a million tokens, such as `0.15,0.60`."""
+    try:
+        prices = [float(part) for part in text.split(",")]
+    except ValueError:
+        prices = []
+    if len(prices) != 2 or not all(math.isfinite(each) and each >= 0 for each in prices):
+        raise click.BadParameter(f"{text!r:.80} is not two prices such as 0.15,0.60: input and output.")
+    return prices[0], prices[1]
+
+
+_NOT_NEGATIVE: Final = click.FloatRange(min=0)
+_OVER_ZERO: Final = click.FloatRange(min=0, min_open=True)
+_LOAD_OPTIONS: Final = (
+    click.option("--runs", type=parse_count, metavar="N", help="Runs a day."),
+    click.option("--items", type=parse_count, metavar="N", help="Items of all runs of a day."),
+    click.option("--judge-calls", type=parse_count, metavar="N", help="Calls of judges a day."),
+    click.option("--spans", type=parse_count, metavar="N", help="Spans of traces a day, such as 1M."),
+    click.option(
+        "--peak", type=click.FloatRange(min=1), metavar="TIMES",
+        help="How many times the mean of the day comes at the peak.",
+    ),
+    click.option("--peak-hours", type=_OVER_ZERO, metavar="HOURS", help="How long the peak lasts."),
+    click.option("--run-days", type=_NOT_NEGATIVE, metavar="DAYS", help="Days that runs are kept."),
+    click.option("--trace-days", type=_NOT_NEGATIVE, metavar="DAYS", help="Days that traces are kept."),
+    click.option("--item-bytes", type=parse_count, metavar="BYTES", help="Mean size of an item's texts."),
+    click.option("--span-bytes", type=parse_count, metavar="BYTES", help="Mean size of a span as protobuf."),
+    click.option("--judge-seconds", type=_OVER_ZERO, metavar="SECONDS", help="What a call of a judge takes."),
+    click.option("--judge-tokens-in", type=parse_count, metavar="N", help="Input tokens of a call."),
+    click.option("--judge-tokens-out", type=parse_count, metavar="N", help="Output tokens of a call."),
+    click.option(
+        "--judge-price", type=parse_prices, metavar="IN,OUT",
+        help="US dollars for a million input and output tokens.",
+    ),
+    click.option(
+        "--judge-calls-per-minute", type=parse_count, metavar="N", help="Calls that the provider admits."
+    ),
+)  # fmt: skip
+_MACHINE_OPTIONS: Final = (
+    click.option("--cores", type=click.IntRange(min=1), metavar="N", help="Cores of a machine."),
+    click.option("--memory-gib", type=_OVER_ZERO, metavar="GIB", help="Memory of a machine."),
+    click.option("--disk-gb", type=_OVER_ZERO, metavar="GB", help="Disk of a machine."),
+    click.option("--usd-per-hour", type=_NOT_NEGATIVE, metavar="USD", help="Price of a machine for an hour."),
+    click.option(
+        "--comparison-memory-mib", type=_OVER_ZERO, metavar="MIB",
+        help="DOKIMOS_COMPARISON_MEMORY_MIB of the server.",
+    ),
+)  # fmt: skip
+_MACHINE: Final = ("cores", "memory_gib", "disk_gb", "usd_per_hour", "comparison_memory_mib")
+_DAILY: Final = ("runs", "items", "judge_calls", "spans")
+
+
+def size_options(command: Any) -> Any:
+    """Options that say what comes, and on what machines."""
+    for option in reversed((*_LOAD_OPTIONS, *_MACHINE_OPTIONS)):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("preset", required=False, type=click.Choice(PRESETS))
+@size_options
+@click.option("--store", type=click.Choice(["sqlite", "postgresql"]), help="The database that there is.")
+@click.option("--servers", type=click.IntRange(min=1), metavar="N", help="Serving processes that there are.")
+@click.option(
+    "--cost", "costs", multiple=True, metavar="NAME=VALUE",
+    help="Another value of a unit cost, such as span-cpu-ms=0.05; -v lists them. Repeatable.",
+)  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="List the unit costs, and where each is from.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def size(
+    preset: str | None,
+    store: Any,
+    servers: int | None,
+    costs: Sequence[str],
+    verbose: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Say which machines, how much disk, memory and money a load takes, and what runs out first.
+
+    PRESET is a load to start from; options replace parts of it. Without one, what is not given does not come.
+    With --store or --servers, the exit code is 1 where these are not enough.
+    """
+    from dokimos._sizing.sizing import size_load
+    from dokimos._sizing.unit_costs import UnitCosts
+
+    if store == "sqlite" and servers is not None and servers > 1:
+        raise click.UsageError("--store sqlite has one server; several of them need --store postgresql.")
+    load, machine = _read_load(preset, {name: value for name, value in options.items() if value is not None})
+    sized = size_load(
+        load,
+        machine,
+        name=preset or "",
+        costs=UnitCosts().with_values(_read_costs(costs)),
+        store=store,
+        servers=servers,
+    )
+    if as_json:
+        _print_json(sized)
+    else:
+        sized.print(verbose=verbose)
+    return 0 if sized.is_enough else EXIT_BELOW
+
+
+def _read_load(preset: str | None, options: dict[str, Any]) -> tuple[Load, Machine]:
+    from dataclasses import replace
+
+    from dokimos._sizing.load import PRESETS as KNOWN
+    from dokimos._sizing.load import Load, Machine
+
+    if preset is None and not any(options.get(name) for name in _DAILY):
+        raise click.UsageError(
+            f"Name a load ({', '.join(PRESETS)}), or say what comes in a day, such as --items 10k --spans 1M."
+        )
+    load, machine = (Load(), Machine()) if preset is None else (KNOWN[preset].load, KNOWN[preset].machine)
+    if "judge_price" in options:
+        options["judge_usd_in"], options["judge_usd_out"] = options.pop("judge_price")
+    machine = replace(machine, **{name: options.pop(name) for name in _MACHINE if name in options})
+    return replace(load, **options), machine
+
+
+def _read_costs(costs: Sequence[str]) -> dict[str, float]:
+    values = {}
+    for text in costs:
+        name, _, value = text.partition("=")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError:
+            raise click.UsageError(
+                f"--cost {text!r:.80} is not NAME=VALUE, such as span-cpu-ms=0.05."
+            ) from None
+    return values
+
+
+def _print_json(sized: Sizing) -> None:
+    from dokimos._cli.echo import echo
+    from dokimos._core.wire import to_json
+    from dokimos._sizing.sizing_tree import sizing_tree
+
+    echo(to_json(sizing_tree(sized), indent=2))

@@ -1,0 +1,165 @@
+"""What one item, span, call and comparison costs: figures that benchmarks print, and what is assumed."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from dokimos.errors import ConfigurationError
+
+Origin: TypeAlias = Literal["measured", "limit", "assumed", "given"]
+"""Printed by a benchmark; the budget that a benchmark holds it to; neither; said by the user."""
+
+MACHINE: Final = "a virtual machine with two cores (AMD EPYC, Python 3.11)"
+"""Where the measured figures are from. Limits hold there, and are checked wherever the benchmark runs."""
+
+# Budgets stand in place of figures that no page of the documentation quotes: they are the worse ones, so that
+# a size errs to the safe side.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCost:
+    """One figure of the model."""
+
+    name: str
+    value: float
+    unit: str
+    meaning: str
+    origin: Origin
+    command: str
+    """The benchmark that prints it; for an assumption, why it is what it is."""
+
+
+_INGESTION: Final = "python benchmarks/server_ingestion.py"
+_TRACES: Final = "python benchmarks/server_traces.py"
+_FINISHED: Final = "python benchmarks/finished_runs.py"
+_SIZING: Final = "python benchmarks/sizing.py"
+
+UNIT_COSTS: Final = (
+    UnitCost(
+        name="item-cpu-ms", value=0.225, unit="ms", origin="limit", command=_INGESTION,
+        meaning="CPU of the server for an item with three scores, on SQLite",
+    ),
+    UnitCost(
+        name="item-cpu-ms-postgresql", value=0.3, unit="ms", origin="limit", command=_INGESTION,
+        meaning="the same on PostgreSQL, without what the database takes",
+    ),
+    UnitCost(
+        name="span-cpu-ms", value=0.104, unit="ms", origin="measured", command=_TRACES,
+        meaning="CPU of the server for a span of 1.8 KB (protobuf), on a machine with other load",
+    ),
+    UnitCost(
+        name="lone-request-factor", value=1.5, unit="", origin="measured", command=_SIZING,
+        meaning="CPU of a request that shares its commit with no other, beside one at capacity (SQLite)",
+    ),
+    UnitCost(
+        name="database-cpu-factor", value=1.0, unit="", origin="assumed",
+        command="the benchmarks count the CPU of the server alone",
+        meaning="CPU of PostgreSQL for each second of CPU of the servers",
+    ),
+    UnitCost(
+        name="service-variation", value=1.0, unit="", origin="assumed",
+        command=f"that of exponential times, which is on the safe side; {_SIZING} prints that of a server",
+        meaning="squared coefficient of variation of the time that a request takes",
+    ),
+    UnitCost(
+        name="item-disk-bytes", value=490, unit="bytes", origin="measured", command=_SIZING,
+        meaning="an item with three scores in SQLite, beside the texts in it",
+    ),
+    UnitCost(
+        name="span-disk-factor", value=1.6, unit="", origin="measured", command=_TRACES,
+        meaning="bytes on disk for each byte of a span as protobuf, on SQLite",
+    ),
+    UnitCost(
+        name="server-memory-mib", value=1024, unit="MiB", origin="limit", command="make soak",
+        meaning="memory of a server with the process that compares, under mixed load",
+    ),
+    UnitCost(
+        name="run-item-cpu-ms", value=0.033, unit="ms", origin="measured",
+        command="python benchmarks/runner.py",
+        meaning="CPU of a run for an item, with its journal and without the application",
+    ),
+    UnitCost(
+        name="judge-call-cpu-ms", value=0.373, unit="ms", origin="measured",
+        command="python benchmarks/judged.py",
+        meaning="CPU of a run for a call of a judge over HTTP, its journal included",
+    ),
+    UnitCost(
+        name="compare-item-cpu-ms", value=0.038, unit="ms", origin="measured", command=_FINISHED,
+        meaning="CPU of comparing an item of two runs of 100,000",
+    ),
+    UnitCost(
+        name="compare-item-bytes", value=3380, unit="bytes", origin="measured", command=_FINISHED,
+        meaning="memory of a comparison for each item of the run",
+    ),
+    UnitCost(
+        name="items-per-request", value=10, unit="items", origin="measured", command=_INGESTION,
+        meaning="items that a client sends at once",
+    ),
+    UnitCost(
+        name="spans-per-export", value=100, unit="spans", origin="measured", command=_TRACES,
+        meaning="spans that an exporter sends at once",
+    ),
+    UnitCost(
+        name="measured-spans", value=10e6, unit="spans", origin="measured",
+        command="python benchmarks/server_trace_pages.py --traces 560000",
+        meaning="the most stored spans that lists and searches were measured with",
+    ),
+    UnitCost(
+        name="measured-items", value=5e6, unit="items", origin="measured",
+        command="python benchmarks/server_pages.py --items 5000000",
+        meaning="the most stored items that pages were measured with",
+    ),
+    UnitCost(
+        name="sqlite-disk-gb", value=200, unit="GB", origin="assumed",
+        command="a file that can still be copied in an hour",
+        meaning="the largest SQLite that is proposed",
+    ),
+    UnitCost(
+        name="full-cpu", value=0.7, unit="", origin="assumed",
+        command="waits grow with 1 / (1 - load); at 0.7 they are about three times those without load",
+        meaning="share of a core that is used at the peak at most",
+    ),
+    UnitCost(
+        name="full-disk", value=0.8, unit="", origin="assumed",
+        command="room for a backup, for the log of the database and for what is removed but not yet free",
+        meaning="share of a disk that is used at most",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCosts:
+    """The figures of one size, by name."""
+
+    figures: tuple[UnitCost, ...] = UNIT_COSTS
+
+    def __getitem__(self, name: str) -> float:
+        return next(each.value for each in self.figures if each.name == name)
+
+    def with_values(self, values: Mapping[str, float]) -> UnitCosts:
+        """Return the same with other values of some.
+
+        Raises:
+            ConfigurationError: for a name that there is not, or a value that is not a number over 0.
+        """
+        names = [each.name for each in self.figures]
+        for name, value in values.items():
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f"Did you mean '{close[0]}'?" if close else f"There are {', '.join(names)}."
+                raise ConfigurationError(f"There is no unit cost '{name}'. {hint}")
+            if not math.isfinite(value) or value <= 0:
+                raise ConfigurationError(f"The unit cost {name} must be a number over 0, not {value:g}.")
+            if name.startswith("full-") and value > 1:
+                raise ConfigurationError(f"{name} is a share: it must be at most 1, not {value:g}.")
+        figures = (
+            replace(each, value=values[each.name], origin="given", command="")
+            if each.name in values
+            else each
+            for each in self.figures
+        )
+        return UnitCosts(tuple(figures))

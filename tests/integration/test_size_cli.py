@@ -1,0 +1,72 @@
+"""`dokimos size` on the command line."""
+
+import json
+
+import pytest
+
+from dokimos._cli.main import run_command
+
+
+def test_a_preset_says_what_runs_out_first(capsys):
+    assert run_command(["size", "team"]) == 0
+
+    out = capsys.readouterr().out
+    assert "enough: one server on SQLite" in out
+    assert "Disk runs out first, at 2.09 times this load." in out
+    assert "unpriced" in out
+
+
+def test_options_replace_parts_of_a_preset(capsys):
+    assert run_command(["size", "team", "--spans", "2.5M", "--trace-days", "7", "--json"]) == 0
+
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["load"]["spans"] == 2_500_000
+    assert tree["load"]["traceDays"] == 7
+    assert tree["load"]["items"] == 10_000
+
+
+def test_without_a_preset_only_what_is_given_comes(capsys):
+    command = "size --items 1_000 --judge-calls 1k --judge-price 1,10 --usd-per-hour 0.5 --json"
+    assert run_command(command.split()) == 0
+
+    tree = json.loads(capsys.readouterr().out)
+    assert (tree["load"]["items"], tree["load"]["spans"]) == (1000, 0)
+    assert tree["judgeUsdPerDay"] == pytest.approx(1 + 1)
+    assert tree["machineUsdPerDay"] == 12
+
+
+def test_what_is_there_and_not_enough_exits_with_1(capsys):
+    assert run_command(["size", "company", "--servers", "1", "--spans", "1G"]) == 1
+
+    out = capsys.readouterr().out
+    assert "not enough: 1 server on 1 PostgreSQL" in out
+    assert "of the spans get 503" in out
+
+
+def test_a_unit_cost_can_be_given_and_is_listed_so(capsys):
+    assert run_command(["size", "team", "--cost", "span-cpu-ms=0.05", "-v"]) == 0
+
+    line = next(line for line in capsys.readouterr().out.splitlines() if "span-cpu-ms" in line)
+    assert "0.05 ms" in line
+    assert "given" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Name a load (laptop, team, company, internet)"),
+        (["--items", "0"], "Name a load"),
+        (["galaxy"], "'galaxy' is not one of"),
+        (["team", "--items", "many"], "'many' is not a number such as 5000, 250k, 1M or 10G."),
+        (["team", "--items", "-5"], "'-5' is not a number"),
+        (["team", "--judge-price", "1"], "'1' is not two prices such as 0.15,0.60"),
+        (["team", "--judge-price", "1,nan"], "is not two prices"),
+        (["team", "--cost", "span-cpu-ms"], "is not NAME=VALUE"),
+        (["team", "--cost", "spam=1"], "There is no unit cost 'spam'."),
+        (["team", "--store", "sqlite", "--servers", "2"], "--store sqlite has one server"),
+        (["team", "--peak", "0.5"], "0.5 is not in the range"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(arguments, message, capsys):
+    assert run_command(["size", *arguments]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
