@@ -113,7 +113,8 @@ def plan_deployment(
     # As few machines as possible; where it makes no difference, as few installations.
     installations, of_each = (apart, 2) if 2 * apart <= together else (together, 1)
     busy = max(demand.server_cpu, demand.compare_cpu)
-    servers = servers or max(installations, count_servers(busy, 1.0, utilisation=costs["full-cpu"]))
+    of_one = count_servers(busy / installations, 1.0, utilisation=costs["full-cpu"])
+    servers = servers or installations * of_one
     installations = min(installations, servers)
     return Deployment(
         store=store, servers=servers, databases=of_each * installations, installations=installations

@@ -76,6 +76,8 @@ class Sizing(Printable):
     """None where no judge is called."""
     days_until_disk_full: float | None
     """Where the disk is too small for what is to be kept."""
+    disk_gb_for_one: float | None
+    """The disk with which one database would do, where only their disks make it several."""
     at_ten_times: Deployment | None
     """What ten times the load takes; None where the deployment is a given one."""
     spans_beyond_measured: float
@@ -135,6 +137,7 @@ def size_load(
         peak=find_peak_outcome(load, deployment, costs),
         judging=_judging(load),
         days_until_disk_full=_days_until_disk_full(demand, load, resources),
+        disk_gb_for_one=_disk_gb_for_one(demand, deployment, machine, costs),
         at_ten_times=_grow(load, machine, costs) if store is None and servers is None else None,
         spans_beyond_measured=load.spans * load.trace_days / installations / costs["measured-spans"],
         items_beyond_measured=load.items * load.run_days / installations / costs["measured-items"],
@@ -182,6 +185,13 @@ def _days_until_disk_full(demand: Demand, load: Load, resources: Sequence[Resour
     kinds = ((demand.item_gb, load.run_days), (demand.span_gb, load.trace_days))
     daily = sum(gb / days for gb, days in kinds if days)
     return disk.available / daily
+
+
+def _disk_gb_for_one(
+    demand: Demand, deployment: Deployment, machine: Machine, costs: UnitCosts
+) -> float | None:
+    is_cpu_enough = demand.database_cpu <= machine.cores * costs["full-cpu"]
+    return demand.gb / costs["full-disk"] if deployment.databases > 1 and is_cpu_enough else None
 
 
 def _grow(load: Load, machine: Machine, costs: UnitCosts) -> Deployment:

@@ -124,6 +124,8 @@ def _growth(sizing: Sizing) -> Iterator[str]:
     else:
         yield f"{_title(first)} runs out first, at {format_number(first.growth)} times this load."
     yield f"Then add: {first.remedy}."
+    if sizing.disk_gb_for_one is not None:
+        yield f"With a disk of {format_disk(sizing.disk_gb_for_one)}, one database would do."
     if sizing.at_ten_times is not None:
         yield f"Ten times this load takes {format_deployment(sizing.at_ten_times)}."
 

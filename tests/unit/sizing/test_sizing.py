@@ -62,9 +62,10 @@ def test_disk_grows_with_the_retention():
 
 def test_more_than_a_core_of_spans_takes_postgresql_and_several_servers():
     load = Load(spans=3 * SPANS_OF_ONE_CORE, peak=1, trace_days=1)
-    sizing = size_load(load, MACHINE)
+    sizing = size_load(load, replace(MACHINE, cores=16))
 
     assert sizing.deployment.store == "postgresql"
+    assert sizing.deployment.databases == 1
     assert sizing.deployment.servers == 5  # 3 cores at 70 %
     assert resource(sizing, "server CPU").used == pytest.approx(3 / 3.5)
 
@@ -75,7 +76,21 @@ def test_more_than_one_database_holds_is_divided_among_installations():
 
     assert sizing.deployment.installations == 4
     assert sizing.deployment.databases == 4
+    assert sizing.disk_gb_for_one == pytest.approx(288_000 / 0.8)
     assert resource(sizing, "disk").used == pytest.approx(288 / 320)
+
+
+def test_each_installation_has_as_many_servers_as_its_share_takes():
+    load = Load(spans=3 * SPANS_OF_ONE_CORE, trace_days=50, peak=1)
+    sizing = size_load(load, replace(MACHINE, cores=16))
+
+    # Three cores of spans in as many installations as the disk makes it: no server is shared.
+    made = sizing.deployment
+    assert made.installations == 5
+    assert made.servers == 5
+    wider = size_load(replace(load, peak=2), replace(MACHINE, cores=16)).deployment
+    assert wider.installations == 5
+    assert wider.servers == 10
 
 
 def test_items_and_traces_that_do_not_fit_together_get_a_database_each():
@@ -149,7 +164,7 @@ def test_machines_cost_what_an_hour_of_each_costs():
     load = Load(spans=3 * SPANS_OF_ONE_CORE, peak=1, trace_days=1)
     sizing = size_load(load, replace(MACHINE, usd_per_hour=0.5))
 
-    # Five servers of two cores each on machines with four, and three cores of PostgreSQL at 70 % of four.
+    # Six servers of two cores each on machines with four, and three cores of PostgreSQL at 70 % of four.
     assert sizing.machines.total == 3 + 2
     assert sizing.is_enough
     assert sizing.machine_usd_per_day == pytest.approx(5 * 24 * 0.5)
