@@ -3004,6 +3004,8 @@ export interface components {
             status: "LEARNING" | "WATCHING" | "FIRING";
             /** Problem */
             problem: string | null;
+            /** Needsrestart */
+            needsRestart: boolean;
             /** Falsealarmsperyear */
             falseAlarmsPerYear: number | null;
             /** Observationcount */
@@ -5069,6 +5071,79 @@ export interface components {
             window: components["schemas"]["WindowBody"] | null;
         };
         /**
+         * ChangedAlertBody
+         * @description An alert as it is to be from now on.
+         */
+        ChangedAlertBody: {
+            /**
+             * Name
+             * @example more errors
+             */
+            name: string;
+            /**
+             * Enabled
+             * @default true
+             */
+            enabled: boolean;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "CHANGE" | "THRESHOLD";
+            /**
+             * Metric
+             * @example ERROR_RATE
+             * @enum {string}
+             */
+            metric: "SCORE" | "PASS_RATE" | "ERROR_RATE" | "LATENCY" | "COST";
+            /**
+             * Ruleid
+             * @default null
+             */
+            ruleId: string | null;
+            /** @default null */
+            filter: components["schemas"]["FilterBody"] | null;
+            /**
+             * Direction
+             * @default null
+             */
+            direction: ("DROP" | "RISE" | "BOTH") | null;
+            /**
+             * Over
+             * @default null
+             */
+            over: number | null;
+            /**
+             * Reference
+             * @default null
+             */
+            reference: number | null;
+            /** @default null */
+            baseline: components["schemas"]["BaselineBody"] | null;
+            /**
+             * Tolerance
+             * @default 0
+             */
+            tolerance: number;
+            /**
+             * Importance
+             * @default 1
+             */
+            importance: number;
+            /**
+             * Limit
+             * @default null
+             */
+            limit: number | null;
+            /** @default null */
+            window: components["schemas"]["WindowBody"] | null;
+            /**
+             * Restart
+             * @default false
+             */
+            restart: boolean;
+        };
+        /**
          * AcknowledgeBody
          * @description What is done about what an alert fired on.
          */
@@ -5152,6 +5227,11 @@ export interface components {
             limit: number | null;
             /** @default null */
             window: components["schemas"]["WindowBody"] | null;
+            /**
+             * Alertid
+             * @default null
+             */
+            alertId: string | null;
             /**
              * From
              * @default null

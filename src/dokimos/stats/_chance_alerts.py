@@ -39,8 +39,8 @@ def chance_alerts(
     The alert looks at the mean of the last `window` observations after each of them, and fires when that gets
     below the threshold; it fires again once it was back. Had nothing changed, the values would have come
     in any order; so they are drawn at random, with replacement, and the alerts counted. For verdicts nothing
-    is drawn: the number is computed, see `chance_alerts_of_rate`. What is left of the alerts that really
-    fired, beyond this number, has a cause.
+    is drawn: the number is computed, see `chance_alerts_of_rate`. It is a mean: single periods have more or
+    fewer, so somewhat more alerts than this do not show that anything has changed.
 
     If the values have a true change in them, a part of it is taken for chance. Use those of a quiet time.
 

@@ -14,13 +14,14 @@ from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Base
 from dokimos.server._services.trace_alerts.alert_progress import make_watch
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
 from dokimos.server._services.trace_alerts.firing_facts import describe_evidence, describe_reason
+from dokimos.server._services.trace_alerts.watched_rules import Problem
 
 
 def answer_alert(
     row: Row[Any],
     share: float | None,
     firing: Row[Any] | None,
-    problem: str | None,
+    problem: Problem | None,
     names: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return an alert with what it knows.
@@ -58,7 +59,8 @@ def answer_alert(
         "updatedAt": format_time(row.updated_at),
         "version": version_of(row),
         "status": row.status,
-        "problem": problem,
+        "problem": None if problem is None else problem.text,
+        "needsRestart": problem is not None and problem.needs_restart,
         "falseAlarmsPerYear": share,
         "observationCount": row.observation_count,
         "observedUntil": format_time(row.observed_until),

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from dokimos.server._api.trace_alerts.trace_alert_schemas import BaselineBody, TraceAlertBody, WindowBody
+from dokimos.server._api.trace_alerts.trace_alert_schemas import (
+    BackTestBody,
+    BaselineBody,
+    ChangedAlertBody,
+    TraceAlertBody,
+    WindowBody,
+)
 from dokimos.server._db.clock import parse_time
 from dokimos.server._db.ids import parse_id
 from dokimos.server._services.errors import InvalidRequestError
@@ -51,7 +57,13 @@ def read_draft(body: TraceAlertBody) -> AlertDraft:
         limit=body.limit,
         window=_read_window(body.window) if kind is AlertKind.THRESHOLD else None,
     )
-    return AlertDraft(name=body.name, enabled=body.enabled, importance=body.importance, config=config)
+    return AlertDraft(
+        name=body.name,
+        enabled=body.enabled,
+        importance=body.importance,
+        config=config,
+        restart=isinstance(body, ChangedAlertBody) and body.restart,
+    )
 
 
 def read_moment(text: str, field: str) -> int:
@@ -64,6 +76,18 @@ def read_moment(text: str, field: str) -> int:
         return parse_time(text)
     except (ValueError, OverflowError):
         raise InvalidRequestError("must be a time such as 2026-11-23T12:00:00Z", field=field) from None
+
+
+def read_alert_id(body: BackTestBody) -> str | None:
+    """Return the stored alert of which a body is an edit.
+
+    Raises:
+        InvalidRequestError: It is not an id.
+    """
+    alert_id = None if body.alert_id is None else parse_id(body.alert_id)
+    if alert_id is None and body.alert_id is not None:
+        raise InvalidRequestError("must be the id of an alert on traces", field="alertId")
+    return alert_id
 
 
 def _check_fields(body: TraceAlertBody, kind: AlertKind, metric: Metric) -> None:

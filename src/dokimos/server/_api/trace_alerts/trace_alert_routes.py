@@ -23,6 +23,7 @@ from dokimos.server._api.trace_alerts.trace_alert_answers import (
 from dokimos.server._api.trace_alerts.trace_alert_bodies import read_draft
 from dokimos.server._api.trace_alerts.trace_alert_schemas import (
     AcknowledgeBody,
+    ChangedAlertBody,
     EvidencePointAnswer,
     FiringAnswer,
     TraceAlertAnswer,
@@ -114,17 +115,20 @@ async def get_alert(caller: Caller, store: Store, project_id: ProjectId, alert_i
     return await store.read(read)
 
 
-@ROUTER.put("/{alertId}", response_model=TraceAlertAnswer, openapi_extra=describe_body(TraceAlertBody))
+@ROUTER.put("/{alertId}", response_model=TraceAlertAnswer, openapi_extra=describe_body(ChangedAlertBody))
 @access(Access.PROJECT_WRITE)
 async def replace_alert(
     caller: Caller,
     store: Store,
     project_id: ProjectId,
     alert_id: AlertId,
-    body: Annotated[TraceAlertBody, Depends(json_body(TraceAlertBody))],
+    body: Annotated[ChangedAlertBody, Depends(json_body(ChangedAlertBody))],
     expected: IfMatch,
 ) -> dict[str, Any]:
-    """Change an alert: one that watches something else begins anew. With `enabled` false it is paused."""
+    """Change an alert: one that watches something else begins anew. With `enabled` false it is paused.
+
+    Its name, its importance and `enabled` change nothing else, even if its rule was changed or deleted.
+    """
     draft = read_draft(body)
 
     def change(connection: Connection) -> dict[str, Any]:

@@ -71,9 +71,19 @@ class TraceAlertBody(StrictBody):
     """For THRESHOLD: the last 100 traces by default."""
 
 
+class ChangedAlertBody(TraceAlertBody):
+    """An alert as it is to be from now on."""
+
+    restart: bool = False
+    """Begin anew even where it watches the same as before: with the scale and the sampling that its rule has
+    now, and a new baseline."""
+
+
 class BackTestBody(TraceAlertBody):
     """An alert to try, and on which stored traces."""
 
+    alert_id: str | None = None
+    """The stored alert of which this is an edit, whose place it takes among those of the project."""
     from_: Annotated[str | None, Field(alias="from")] = None
     """When the server heard of the first of them; 30 days ago by default."""
     to: str | None = None
@@ -187,6 +197,8 @@ class TraceAlertAnswer(WireModel):
     status: Literal["LEARNING", "WATCHING", "FIRING"]
     problem: str | None
     """Why the alert is not to be relied on, such as a rule that was deleted; null where nothing is wrong."""
+    needs_restart: bool
+    """Whether the problem is solved by beginning anew (`restart`), with the scale that the rule has now."""
     false_alarms_per_year: float | None
     """Of a change alert that is enabled: its share of those of the project."""
     observation_count: int

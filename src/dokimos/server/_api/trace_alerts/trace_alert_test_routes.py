@@ -13,7 +13,7 @@ from starlette.requests import Request
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.parameters import Store
-from dokimos.server._api.trace_alerts.trace_alert_bodies import read_draft, read_moment
+from dokimos.server._api.trace_alerts.trace_alert_bodies import read_alert_id, read_draft, read_moment
 from dokimos.server._api.trace_alerts.trace_alert_routes import AlertId, ProjectId
 from dokimos.server._api.trace_alerts.trace_alert_schemas import BackTestAnswer, BackTestBody
 from dokimos.server._db.clock import DAY, format_time, now
@@ -21,15 +21,16 @@ from dokimos.server._db.database import Database, Lane
 from dokimos.server._db.ids import first_id
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind
+from dokimos.server._services.trace_alerts.alert_scales import (
+    check_may_add_alerts,
+    complete_config,
+    complete_edit,
+)
 from dokimos.server._services.trace_alerts.back_tests import MAX_OBSERVATIONS, run_back_test
 from dokimos.server._services.trace_alerts.false_alarm_shares import NEW_ALERT, read_shares
 from dokimos.server._services.trace_alerts.firing_facts import describe_evidence
 from dokimos.server._services.trace_alerts.observations import Observation, Patience, Source, read_step
-from dokimos.server._services.trace_alerts.trace_alerts import (
-    check_may_add_alerts,
-    complete_config,
-    find_alert,
-)
+from dokimos.server._services.trace_alerts.trace_alerts import find_alert
 
 ROUTER = APIRouter(prefix="/api/v1/projects/{projectId}/trace-alerts", tags=["Alerts on traces"])
 _MONTH: Final = 30 * DAY
@@ -52,11 +53,17 @@ async def try_new_alert(
 ) -> dict[str, Any]:
     """Say when an alert would have fired on stored traces, and how often by chance; nothing is stored."""
     draft, times = read_draft(body), _read_times(body.from_, body.to)
+    edited = read_alert_id(body)
 
     def prepare(connection: Connection) -> tuple[Source, float]:
-        tenant = check_may_add_alerts(connection, caller, project_id)
-        config = complete_config(connection, caller, project_id, tenant, draft.config)
-        shares = read_shares(connection, project_id, added={tenant: draft.importance})
+        if edited is None:
+            tenant = check_may_add_alerts(connection, caller, project_id)
+            config = complete_config(connection, caller, project_id, tenant, draft.config)
+        else:
+            row = find_alert(connection, caller, project_id, edited)
+            caller.check_may_write(row.tenant_id, f"The alert '{row.name}'", project=project_id)
+            tenant, config = row.tenant_id, complete_edit(connection, caller, row, draft.config)
+        shares = read_shares(connection, project_id, added={tenant: draft.importance}, without=edited)
         return Source(project_id=project_id, tenant=tenant, config=config), shares[NEW_ALERT]
 
     source, share = await store.read(prepare)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -113,6 +113,10 @@ class AlertConfig:
     def is_squashed(self) -> bool:
         """Whether a detector, which needs bounds, sees values through `squash`."""
         return self.kind is AlertKind.CHANGE and self.metric.is_unbounded and self.over is None
+
+    def take_scale(self, other: AlertConfig) -> AlertConfig:
+        """Return it with the scale of another one: what follows from a rule, and nobody asks for."""
+        return replace(self, low=other.low, high=other.high, largest_weight=other.largest_weight)
 
     def dump(self) -> str:
         """Return it as JSON."""

@@ -19,7 +19,11 @@ NEW_ALERT: Final = "new"
 
 
 def read_shares(
-    connection: Connection, project_id: str, *, added: Mapping[str | None, float] | None = None
+    connection: Connection,
+    project_id: str,
+    *,
+    added: Mapping[str | None, float] | None = None,
+    without: str | None = None,
 ) -> dict[str, float]:
     """Return how many false alarms a year each change alert of a project may have, by its id.
 
@@ -30,6 +34,7 @@ def read_shares(
         connection: Of the server's database.
         project_id: The project.
         added: The importance of an alert to add, by its tenant; its share is that of `NEW_ALERT`.
+        without: The id of a stored alert that does not count, whose place the added one takes.
     """
     project = connection.execute(select(PROJECTS).where(PROJECTS.c.id == project_id)).first()
     if project is None:
@@ -42,7 +47,8 @@ def read_shares(
         _ALERT.project_id == project_id, _ALERT.enabled.is_(true()), _ALERT.kind == AlertKind.CHANGE
     )
     for row in connection.execute(query.order_by(_ALERT.id)):
-        by_tenant.setdefault(row.tenant_id, {})[row.id] = row.importance
+        if row.id != without:
+            by_tenant.setdefault(row.tenant_id, {})[row.id] = row.importance
     shares: dict[str, float] = {}
     for importance in by_tenant.values():
         shares |= split_false_alarms(per_year, importance)

@@ -15,16 +15,20 @@ from dokimos.server._db.inserts import insert_if_absent
 from dokimos.server._db.trace_alert_tables import TRACE_ALERT_FIRINGS, TRACE_ALERTS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.audit.audit_targets import describe_target
-from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
+from dokimos.server._services.errors import ConflictError, NotFoundError
 from dokimos.server._services.events import Event, EventKind, announce
 from dokimos.server._services.list_pages import ListPage, SortKeys, read_page
-from dokimos.server._services.online.eval_rules import find_rule
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
 from dokimos.server._services.row_versions import Expected, check_version, version_of
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertKind
+from dokimos.server._services.trace_alerts.alert_scales import (
+    check_may_add_alerts,
+    complete_config,
+    complete_edit,
+    read_scale,
+)
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
-from dokimos.server._services.trace_alerts.watched_rules import take_scale_of_rule
 
 MAX_ALERTS: Final = 100
 """Of one project, for each tenant."""
@@ -49,6 +53,8 @@ class AlertDraft:
     importance: float
     config: AlertConfig
     """Without what the rule says of its scores."""
+    restart: bool = False
+    """Whether a stored one begins anew, with the scale of its rule, even where it watches the same."""
 
 
 def create_alert(
@@ -147,6 +153,8 @@ def change_alert(
 ) -> Row[Any]:
     """Change an alert. One that watches something else begins anew; one that was paused goes on from now.
 
+    Where what is watched stays the same, so does the scale of the scores, whatever became of the rule since.
+
     Raises:
         NotFoundError: There is no such alert, or no such rule, that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
@@ -157,14 +165,18 @@ def change_alert(
     row = find_writable_alert(connection, principal, project_id, alert_id)
     check_version(expected, version_of(row), f"The alert '{row.name}'")
     check_name(draft.name, "name")
-    config = complete_config(connection, principal, project_id, row.tenant_id, draft.config)
+    stored = AlertConfig.load(row.config)
+    if draft.restart:
+        config = complete_config(connection, principal, project_id, row.tenant_id, draft.config)
+    else:
+        config = complete_edit(connection, principal, row, draft.config)
     if draft.name != row.name:
         own = (_ALERT.project_id == project_id, _ALERT.tenant_id.is_not_distinct_from(row.tenant_id))
         if connection.execute(select(_ALERT.id).where(*own, _ALERT.name == draft.name)).first() is not None:
             raise _is_taken(draft.name)
     moment = now()
     values = {**_values_of(draft, config), "updated_at": moment, "version": row.version + 1}
-    if config != AlertConfig.load(row.config):
+    if draft.restart or config != stored:
         values |= _beginning(config, moment)
         _end_firings(connection, alert_id, moment)
     elif draft.enabled and not row.enabled:
@@ -246,64 +258,11 @@ def acknowledge_firing(
         .values(seen | ({"ended_at": moment} if is_change else {}))
     )
     if is_change:
+        if takes_new_baseline:
+            config = read_scale(connection, config)
         values = _rearm(row, config, moment, takes_new_baseline=takes_new_baseline)
         connection.execute(update(TRACE_ALERTS).where(_ALERT.id == alert_id).values(values))
     return _announce(connection, principal, project_id, alert_id)
-
-
-def check_may_add_alerts(connection: Connection, principal: Principal, project_id: str) -> str | None:
-    """Return whose an alert is that the caller adds to a project: a tenant, or None for everybody's.
-
-    Raises:
-        NotFoundError: There is no such project that the caller sees.
-        ForbiddenError: It is shared, and closed to this caller.
-    """
-    project = find_project_by_id(connection, principal, project_id)
-    principal.check_may_write(project.tenant_id, f"The project '{project.name}'", project=project_id)
-    # What is made below a tenant's project is the tenant's, whoever makes it.
-    tenant: str | None = principal.tenant if principal.is_restricted else project.tenant_id
-    return tenant
-
-
-def complete_config(
-    connection: Connection, principal: Principal, project_id: str, tenant: str | None, config: AlertConfig
-) -> AlertConfig:
-    """Return what is watched with what the rule says of its scores: their range, and how they are sampled.
-
-    Args:
-        tenant: Whose the alert is.
-        config: What is watched, as it is asked for.
-
-    Raises:
-        NotFoundError: There is no such rule of the project that the caller sees.
-        InvalidRequestError: The reference is not inside the range of the scores, or the rule is of a tenant
-            and the alert is not.
-    """
-    if config.rule_id is not None:
-        rule = find_rule(connection, principal, project_id, config.rule_id)
-        if rule.tenant_id not in (None, tenant):
-            raise InvalidRequestError("names a rule of a tenant, whose alert this is not", field="ruleId")
-        config = take_scale_of_rule(config, rule)
-    _check_bounds(config)
-    return config
-
-
-def _check_bounds(config: AlertConfig) -> None:
-    if config.kind is AlertKind.THRESHOLD:
-        return
-    if config.reference is None and not config.is_squashed:
-        if config.tolerance >= config.high - config.low:
-            raise InvalidRequestError(f"must be less than {config.high - config.low:g}", field="tolerance")
-        # The baseline is not known yet; the range and the weights are.
-        config = replace(config, reference=config.low / 2 + config.high / 2, tolerance=0.0)
-    if config.reference is None:
-        return
-    try:
-        ChangeWatch(config, None, 1.0)
-    except ValueError:
-        span = "above 0" if config.is_squashed else f"between {config.low:g} and {config.high:g}"
-        message = f"must be {span}, with the tolerance too, and not at an end"
-        raise InvalidRequestError(message, field="reference") from None
 
 
 def _beginning(config: AlertConfig, moment: int) -> dict[str, Any]:
@@ -329,7 +288,8 @@ def _rearm(row: Row[Any], config: AlertConfig, moment: int, *, takes_new_baselin
         count = config.baseline.count or DEFAULT_BASELINE
         again = replace(config, baseline=replace(config.baseline, count=count, from_at=None, to_at=None))
         values = _beginning(again, moment)
-        return {**values, "config": again.dump(), "version": row.version + 1}
+        # It watches something else, so a change that was made for what it was is outdated.
+        return {**values, "config": again.dump(), "updated_at": moment, "version": row.version + 1}
     watch = ChangeWatch(config, json.loads(row.state), 1.0)
     watch.restart()
     return {"status": watch.status, "state": json.dumps(watch.state()), "version": row.version + 1}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select
 
@@ -12,6 +12,8 @@ from dokimos.server._db.trace_rule_tables import TRACE_EVAL_RULES
 from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.online.enabled_rules import make_rule
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Metric
+
+_REMEDY: Final = "begin the alert anew ('restart')."
 
 
 def take_scale_of_rule(config: AlertConfig, rule: Row[Any]) -> AlertConfig:
@@ -25,7 +27,16 @@ def take_scale_of_rule(config: AlertConfig, rule: Row[Any]) -> AlertConfig:
     return replace(config, low=low, high=high, largest_weight=1 / min(rates))
 
 
-def find_problems(connection: Connection, alerts: Sequence[Row[Any]]) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an alert is not to be relied on."""
+
+    text: str
+    needs_restart: bool = False
+    """Whether it is solved by beginning anew with the scale that the rule has now."""
+
+
+def find_problems(connection: Connection, alerts: Sequence[Row[Any]]) -> dict[str, Problem]:
     """Return why alerts are not to be relied on, by their ids; those without a problem are not in it.
 
     An alert that hears of nothing would look like one for which all is well.
@@ -39,16 +50,18 @@ def find_problems(connection: Connection, alerts: Sequence[Row[Any]]) -> dict[st
     return {alert_id: problem for alert_id, problem in found.items() if problem is not None}
 
 
-def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> str | None:
+def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> Problem | None:
     rule = rules.get(alert.rule_id)
     if rule is None:
-        return "The rule whose scores it watches was deleted: it observes nothing any more."
+        return Problem("The rule whose scores it watches was deleted: it observes nothing any more.")
     if not rule.enabled:
-        return f"The rule '{rule.name}' is not enabled: no scores come."
+        return Problem(f"The rule '{rule.name}' is not enabled: no scores come.")
     config = AlertConfig.load(alert.config)
     bounded = take_scale_of_rule(config, rule)
     if (bounded.low, bounded.high) != (config.low, config.high):
-        return f"The scores of the rule '{rule.name}' have another range now: save the alert to begin anew."
+        text = f"The scores of the rule '{rule.name}' have another range now: {_REMEDY}"
+        return Problem(text, needs_restart=True)
     if bounded.largest_weight > config.largest_weight:
-        return f"The rule '{rule.name}' samples a smaller share now: save the alert to begin anew."
+        text = f"The rule '{rule.name}' samples a smaller share now: {_REMEDY}"
+        return Problem(text, needs_restart=True)
     return None
