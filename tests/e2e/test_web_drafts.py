@@ -198,3 +198,45 @@ def test_forms_of_settings_wait_without_their_secrets(visit, address, heading, f
         assert form.get_by_label(secret, exact=True).input_value() == ""
     form.get_by_role("button", name="Cancel").click()
     form.wait_for(state="detached")
+
+
+def test_a_webhook_is_not_saved_unsigned_where_its_secret_was_typed_before(visit, server, find_barriers):
+    page = visit("/projects/shop/alerts?edit=new", width=360)
+    form = page.locator("main form.set-form")
+    form.get_by_label("Address").fill("https://hooks.example")
+    form.get_by_label("Secret", exact=True).fill("not to be kept")
+    go_elsewhere_and_back(page, "Alert webhooks")
+    form.get_by_text("Give the secret again.").wait_for()
+    assert find_barriers(page) == []
+
+    form.get_by_role("button", name="Save webhook").click()
+    assert form.get_by_label("Secret", exact=True).evaluate("field => field.validity.valueMissing")
+    form.get_by_label("Save it without a secret").check()
+    assert form.get_by_label("Secret", exact=True).evaluate("field => field.validity.valid")
+    form.get_by_label("Secret", exact=True).fill("again")
+    form.get_by_text("Give the secret again.").wait_for(state="detached")
+    form.get_by_role("button", name="Cancel").click()
+    form.wait_for(state="detached")
+
+
+def test_the_draft_of_an_alert_that_is_deleted_asks_for_nothing(visit, server):
+    (project,) = server.call("GET", "/projects", headers=AUTH)[1]
+    body = {"name": "brief", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+    path = f"/projects/{project['id']}/trace-alerts"
+    alert = server.call("POST", path, body, headers=AUTH)[1]["id"]
+    page = visit(f"/trace-alerts?project=shop&alert={alert}&edit=true")
+    more = page.get_by_text("Only some traces")
+    more.click()
+    page.get_by_label("Model").fill("m")
+    page.get_by_label("Model").fill("")
+    assert page.get_by_label("Model").is_visible()
+    page.get_by_label("Name of the alert").fill("half a name")
+    page.get_by_role("navigation").get_by_role("link", name="Alerts", exact=True).click()
+    page.get_by_label("Project").select_option("shop")
+    page.get_by_role("link", name="brief").click()
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_text("is deleted, with its history").wait_for()
+
+    page.reload()  # a dialog would be a complaint
+    page.get_by_role("heading", name="Alerts on traces").wait_for()

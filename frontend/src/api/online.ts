@@ -1,6 +1,7 @@
 /** What the pages of rules and alerts ask the server for. */
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import { change, get } from "./client";
+import { noteGone } from "../lib/drafts";
 import { projectsQuery } from "./queries";
 import type { components } from "./schema";
 
@@ -26,7 +27,11 @@ export function useProjectId(name: string | undefined) {
 export const rulesQuery = (project: string) =>
   queryOptions({
     queryKey: ["trace-eval-rules", project],
-    queryFn: ({ signal }) => get<Rule[]>(`/projects/${project}/trace-eval-rules`, {}, signal),
+    queryFn: async ({ signal }) => {
+      const rules = await get<Rule[]>(`/projects/${project}/trace-eval-rules`, {}, signal);
+      noteGone(`rule:${project}:`, rules.map((one) => one.id));
+      return rules;
+    },
   });
 
 export const ruleStatsQuery = (project: string, rule: string, from: string | null = null, period = "") =>
@@ -78,10 +83,23 @@ export const replaceAlert = (alert: TraceAlert, body: Record<string, unknown>, v
 
 export const deleteAlert = (alert: TraceAlert) => change<void>("DELETE", `/projects/${alert.projectId}/trace-alerts/${alert.id}`);
 
+/** The ids of the firings that nobody has acknowledged. */
+const openFirings = (alerts: readonly TraceAlert[]): string[] =>
+  alerts.flatMap(({ firing }) => (firing === null || firing.acknowledgedAt !== null ? [] : [firing.id]));
+
+/** A list with what is saved by now, before it is read again: what is shown, and the version of the next change, are of it. */
+export const withSaved = <T extends { readonly id: string }>(list: readonly T[] | undefined, saved: T): T[] | undefined =>
+  list === undefined ? undefined : list.some((one) => one.id === saved.id) ? list.map((one) => (one.id === saved.id ? saved : one)) : [...list, saved];
+
 export const alertsQuery = (project: string) =>
   queryOptions({
     queryKey: ["trace-alerts", project],
-    queryFn: ({ signal }) => get<TraceAlert[]>(`/projects/${project}/trace-alerts`, {}, signal),
+    queryFn: async ({ signal }) => {
+      const alerts = await get<TraceAlert[]>(`/projects/${project}/trace-alerts`, {}, signal);
+      noteGone(`alert:${project}:`, alerts.map((one) => one.id));
+      noteGone(`acknowledge:${project}:`, openFirings(alerts));
+      return alerts;
+    },
     refetchInterval: LIVE_MS,
   });
 

@@ -1,5 +1,6 @@
 /** What pages ask the server for, and how long an answer is good. */
 import { type QueryClient, infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { noteProjects } from "../lib/drafts";
 import { get } from "./client";
 import type { components } from "./schema";
 
@@ -29,7 +30,11 @@ export const isLive = (status: string | undefined): boolean => LIVE_STATUSES.inc
 
 export const projectsQuery = queryOptions({
   queryKey: ["projects"],
-  queryFn: ({ signal }) => get<Project[]>("/projects", {}, signal),
+  queryFn: async ({ signal }) => {
+    const projects = await get<Project[]>("/projects", {}, signal);
+    noteProjects(projects);
+    return projects;
+  },
 });
 
 export const experimentsQuery = (project: string) =>

@@ -2957,6 +2957,8 @@ export interface components {
             id: string;
             /** Projectid */
             projectId: string;
+            /** Tenantid */
+            tenantId: string | null;
             /** Name */
             name: string;
             /** Enabled */
@@ -3431,6 +3433,8 @@ export interface components {
             projectId: string;
             /** Url */
             url: string;
+            /** Tenantid */
+            tenantId: string | null;
             /** Hassecret */
             hasSecret: boolean;
             /** Enabled */

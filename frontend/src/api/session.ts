@@ -1,5 +1,6 @@
 /** Who is signed in, signing in and out. */
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
+import { hideDrafts } from "../lib/drafts";
 import { addressOf, loadAnew } from "../lib/root";
 import { tellTabs } from "../lib/tabs";
 import { apiPath, get, send } from "./client";
@@ -41,6 +42,7 @@ async function admit(session: Session, path = location.pathname): Promise<Sessio
     return new Promise(() => undefined);
   }
   person = now ?? person;
+  hideDrafts(session.needsKey && !session.isAuthenticated);
   return session;
 }
 

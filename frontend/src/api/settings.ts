@@ -1,5 +1,6 @@
 /** What the pages of connections, keys, webhooks, the audit log and settings ask for and change. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { noteGone } from "../lib/drafts";
 import type { AuditSearch } from "../settings-routes";
 import { change, get } from "./client";
 import type { components } from "./schema";
@@ -35,7 +36,11 @@ export function hasRole(session: Session | undefined, role: "EDITOR" | "ADMIN", 
 export const connectionsQuery = (search: string) =>
   queryOptions({
     queryKey: ["llm-connections", search],
-    queryFn: ({ signal }) => get<Connection[]>("/llm-connections", { search }, signal),
+    queryFn: async ({ signal }) => {
+      const connections = await get<Connection[]>("/llm-connections", { search }, signal);
+      if (search === "") noteGone("connection:", connections.map((one) => one.id));
+      return connections;
+    },
     placeholderData: keepPreviousData,
   });
 
@@ -74,7 +79,11 @@ const webhooksPath = (project: string) => `/projects/${project}/alert-webhooks`;
 export const webhooksQuery = (project: string) =>
   queryOptions({
     queryKey: ["webhooks", project],
-    queryFn: ({ signal }) => get<Webhook[]>(webhooksPath(project), {}, signal),
+    queryFn: async ({ signal }) => {
+      const webhooks = await get<Webhook[]>(webhooksPath(project), {}, signal);
+      noteGone(`webhook:${project}:`, webhooks.map((one) => one.id));
+      return webhooks;
+    },
   });
 
 export const deliveriesQuery = (project: string, webhook: string, status: string) =>

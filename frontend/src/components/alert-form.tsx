@@ -1,18 +1,19 @@
 /** Makes an alert on traces or changes one; says before it is saved on what it would have fired. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type MouseEvent, type ReactNode, useState } from "react";
-import { type TraceAlert, createAlert, replaceAlert, rulesQuery, tryAlertQuery } from "../api/online";
+import { type TraceAlert, alertsQuery, createAlert, replaceAlert, rulesQuery, tryAlertQuery, withSaved } from "../api/online";
+import { sessionQuery } from "../api/session";
 import { webhooksQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import {
-  type AlertDraft, METRICS, NEW_ALERT, beginsAnew, boundUnitOf, hasNoLargest, isOfRule, readAlert, unitOf, withKind, withMetric, writeAlert,
+  type AlertDraft, METRICS, NEW_ALERT, beginsAnew, boundUnitOf, calledBy, faultOf, hasNoLargest, isOfRule, readAlert, spanOf, unitOf, withKind, withMetric, withShare, writeAlert,
 } from "../lib/alerts";
 import { useKeptForm } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import { BackTestResult } from "./back-test";
 import { Failure, Loading } from "./bits";
-import { Choice, type FieldProps, Note, TextField } from "./form-fields";
+import { Choice, type FieldProps, MoreFields, Note, TextField } from "./form-fields";
 import { NotSaved } from "./notices";
 import { KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
 
@@ -21,7 +22,8 @@ interface Props {
   readonly project: string;
   readonly projectName: string;
   readonly alert: TraceAlert | undefined;
-  readonly onSaved: (alert: string) => void;
+  /** Whether something was typed meanwhile, which is not saved. */
+  readonly onSaved: (alert: string, isLeft: boolean) => void;
   readonly onCancel: () => void;
 }
 
@@ -35,16 +37,24 @@ interface PartProps {
 }
 
 export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Props) {
-  const form = useKeptForm<AlertDraft>(`alert:${project}:${alert?.id ?? "new"}`, () => (alert === undefined ? NEW_ALERT : readAlert(alert)), alert?.version ?? null);
+  const queries = useQueryClient();
+  const form = useKeptForm<AlertDraft>(draftKey(project, alert?.id), () => (alert === undefined ? NEW_ALERT : readAlert(alert)), alert?.version ?? null);
   const { fields: draft } = form;
-  const body = writeAlert(draft, alert);
-  const write = useWrite<{ readonly value: Record<string, unknown>; readonly version: string | null }, TraceAlert>({
+  const body = readBody(draft, alert);
+  const write = useWrite<{ readonly value: Record<string, unknown>; readonly version: string | null; readonly fields: AlertDraft }, TraceAlert>({
     what: "The alert",
     send: ({ value, version }) => (alert === undefined ? createAlert(project, value) : replaceAlert(alert, value, version)),
     keys: () => [["trace-alerts", project]],
     notice: (saved) => ({ text: `The alert ${saved.name} is saved.` }),
-    onSaved: (saved) => form.finish(() => onSaved(saved.id)),
+    onSaved: (saved, sent) => {
+      queries.setQueryData(alertsQuery(project).queryKey, (list) => withSaved(list, saved));
+      const stored = { fields: readAlert(saved), opened: saved.version };
+      form.finish({ sent: sent.fields, stored, key: draftKey(project, saved.id) }, (isLeft) => onSaved(saved.id, isLeft));
+    },
   });
+  const save = (version: string | null) => {
+    if (body !== null) write.save({ value: body, version, fields: draft });
+  };
   const change = (next: Partial<AlertDraft>) => form.set({ ...draft, ...next });
   const text = (label: string, name: TextName, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={(value) => change({ [name]: value })} {...more} />;
   const part: PartProps = { draft, change, text };
@@ -55,7 +65,7 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
         className="rule-form"
         onSubmit={(event) => {
           event.preventDefault();
-          write.save({ value: body, version: form.opened });
+          save(form.opened);
         }}
       >
         <KeptNote form={form} />
@@ -65,25 +75,36 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
           <Choice label="It fires when" value={draft.kind} onChange={(kind) => form.set(withKind(draft, kind === "THRESHOLD" ? "THRESHOLD" : "CHANGE"))} options={[["CHANGE", "the mean has changed: few false alarms"], ["THRESHOLD", "the mean is beyond a limit: also by chance"]]} />
           {draft.kind === "CHANGE" ? <OfChange {...part} projectName={projectName} /> : <OfThreshold {...part} />}
         </fieldset>
-        <Told {...part} project={project} projectName={projectName} />
+        <Told {...part} alert={alert} project={project} projectName={projectName} />
         <div className="wide">
-          {alert !== undefined && beginsAnew(body, alert) && (
+          {alert !== undefined && body !== null && beginsAnew(body, alert) && (
             <p className="callout warn"><b>! It begins anew.</b> With another thing to watch, the alert forgets what it has seen{alert.firing === null ? "" : ", and what it fires on ends"}.</p>
           )}
-          <AlertPreview project={project} draft={draft} body={body} />
+          <AlertPreview project={project} alert={alert} draft={draft} body={body} />
           <NotSaved
-            write={sayOvertaken(write, "The alert", () => write.save({ value: body, version: null }))}
+            write={sayOvertaken(write, "The alert", () => save(null))}
             again={isOvertaken(write) ? "Save mine over it" : "Save again"}
             submits={!isOvertaken(write)}
           />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving}>{write.isSaving ? "Saving …" : alert === undefined ? "Create the alert" : "Save the alert"}</button>
-            <button type="button" className="btn" onClick={() => form.finish(onCancel)}>Cancel</button>
+            <button type="button" className="btn" onClick={() => form.giveUp(onCancel)}>Cancel</button>
           </div>
         </div>
       </form>
     </>
   );
+}
+
+const draftKey = (project: string, alert: string | undefined): string => `alert:${project}:${alert ?? "new"}`;
+
+/** What would be sent; null as long as a number is missing. */
+function readBody(draft: AlertDraft, alert: TraceAlert | undefined): Record<string, unknown> | null {
+  try {
+    return writeAlert(draft, alert);
+  } catch {
+    return null;
+  }
 }
 
 type Metric = TraceAlert["metric"];
@@ -115,19 +136,18 @@ function Watched({ draft, change, text, project, projectName }: PartProps & { re
       ) : (
         <>
           {hasNoLargest(draft.metric) && (
-            <Choice label="As" value={draft.isShare ? "share" : "value"} onChange={(value) => change({ isShare: value === "share" })} options={[["value", draft.kind === "CHANGE" ? "its typical value" : "its mean"], ["share", "the share of traces above a bound"]]} />
+            <Choice label="As" value={draft.isShare ? "share" : "value"} onChange={(value) => change(withShare(draft, value === "share"))} options={[["value", draft.kind === "CHANGE" ? "its typical value" : "its mean"], ["share", "the share of traces above a bound"]]} />
           )}
           {hasNoLargest(draft.metric) && !draft.isShare && draft.kind === "CHANGE" && <Note>One extreme trace counts as no more than a high one.</Note>}
           {draft.isShare && text(`Traces above${bound}`, "over", { type: "number", min: 0, required: true })}
-          <details open={[draft.model, draft.rootName, draft.userId].some((one) => one !== "")}>
-            <summary>Only some traces</summary>
+          <MoreFields label="Only some traces" isOpen={[draft.model, draft.rootName, draft.userId].some((one) => one !== "")}>
             <div className="fields">
               {text("Name of the root span", "rootName")}
               {text("Model", "model")}
               {text("User", "userId")}
               <Note>Each exactly as traces have it. Empty: all.</Note>
             </div>
-          </details>
+          </MoreFields>
         </>
       )}
     </fieldset>
@@ -150,8 +170,8 @@ function OfChange({ draft, change, text, projectName }: PartProps & { readonly p
           <Note>In your zone; it may be in the past. With fewer than 30 traces, it goes on until there are 30.</Note>
         </>
       )}
-      {draft.against === "value" && text(`Value${unit}`, "reference", { type: "number", required: true })}
-      {text(`A difference that does not matter${unit}`, "tolerance", { type: "number", min: 0, note: "Smaller changes are never reported. 0: any change counts." })}
+      {draft.against === "value" && text(`Value${unit}`, "reference", { type: "number", required: true, ...spanOf(draft, "reference"), fault: faultOf(draft, "reference") })}
+      {text(`A difference that does not matter${unit}`, "tolerance", { type: "number", ...spanOf(draft, "tolerance"), note: "Smaller changes are never reported. 0: any change counts." })}
       {text("Weight among the alerts of the project", "importance", { type: "number", min: 0.01, max: 100, required: true })}
       <Note>
         All change alerts of a project share its false alarms in a year, by their weights. How many these are is one of
@@ -166,7 +186,7 @@ function OfThreshold({ draft, change, text }: PartProps) {
   return (
     <>
       <Choice label="Which way" value={draft.direction} onChange={(direction) => change({ direction: direction as AlertDraft["direction"] })} options={[["RISE", "the mean is above the limit"], ["DROP", "the mean is below the limit"]]} />
-      {text(`Limit${unitOf(draft).label}`, "limit", { type: "number", required: true })}
+      {text(`Limit${unitOf(draft).label}`, "limit", { type: "number", required: true, ...spanOf(draft, "limit"), fault: faultOf(draft, "limit") })}
       <div className="two-fields">
         <Choice label="Mean of the last" value={draft.windowOf} onChange={(value) => change({ windowOf: value === "minutes" ? "minutes" : "traces", window: value === "minutes" ? "60" : NEW_ALERT.window })} options={[["traces", "traces"], ["minutes", "minutes"]]} />
         {text(ofTraces ? "How many traces" : "How many minutes", "window", { type: "number", min: 1, max: ofTraces ? 1_000 : 10_080, step: 1, required: true })}
@@ -177,14 +197,17 @@ function OfThreshold({ draft, change, text }: PartProps) {
 }
 
 /** Webhooks are those of the project: an alert has none of its own. */
-function Told({ draft, change, project, projectName }: PartProps & { readonly project: string; readonly projectName: string }) {
+function Told({ draft, change, alert, project, projectName }: PartProps & Pick<Props, "alert" | "project" | "projectName">) {
   const webhooks = useQuery(webhooksQuery(project));
-  const called = webhooks.data?.filter((one) => one.enabled).length;
+  const session = useQuery(sessionQuery).data;
+  const tenant = alert === undefined ? (session?.tenantId ?? null) : alert.tenantId;
+  const called = webhooks.data === undefined ? undefined : calledBy(webhooks.data, tenant).length;
+  const whose = tenant === null ? "the project" : "your tenant";
   return (
     <fieldset>
       <legend>Who is told</legend>
       <p className="label">
-        {called === undefined ? "When it fires, all webhooks of the project are called." : called === 0 ? <span className="error">! Nobody is called: the project has no webhook that is enabled. The alert shows here and on the home page alone.</span> : `When it fires, ${called === 1 ? "the webhook of the project is called" : `all ${plural(called, "webhook")} of the project are called`}.`}{" "}
+        {called === undefined ? `When it fires, all webhooks of ${whose} are called.` : called === 0 ? <span className="error">! Nobody is called: {whose} has no webhook that is enabled. The alert shows here and on the home page alone.</span> : `When it fires, ${called === 1 ? `the webhook of ${whose} is called` : `all ${plural(called, "webhook")} of ${whose} are called`}.`}{" "}
         <Link className="link" to="/projects/$name/alerts" params={{ name: projectName }}>Alert webhooks</Link>
       </p>
       <label className="pick"><input type="checkbox" checked={draft.enabled} onChange={({ target }) => change({ enabled: target.checked })} /><span>Watch<span className="label">What comes while an alert is paused does not count.</span></span></label>
@@ -192,14 +215,20 @@ function Told({ draft, change, project, projectName }: PartProps & { readonly pr
   );
 }
 
-function AlertPreview({ project, draft, body }: { readonly project: string; readonly draft: AlertDraft; readonly body: Record<string, unknown> }) {
+interface PreviewProps extends Pick<Props, "project" | "alert"> {
+  readonly draft: AlertDraft;
+  readonly body: Record<string, unknown> | null;
+}
+
+function AlertPreview({ project, alert, draft, body }: PreviewProps) {
   const [asked, setAsked] = useState<Record<string, unknown> | null>(null);
-  const tried = { ...body, name: "try" }; // another name makes no difference
+  // Another name makes no difference. An edit is tried in the place of what is stored, not beside it.
+  const tried = { ...body, name: "try", ...(alert === undefined ? {} : { alertId: alert.id }) };
   const query = useQuery({ ...tryAlertQuery(project, asked ?? {}), enabled: asked !== null });
   const isCurrent = asked !== null && JSON.stringify(asked) === JSON.stringify(tried);
-  const over = body["over"];
+  const over = body?.["over"];
   const ask = ({ currentTarget: { form } }: MouseEvent<HTMLButtonElement>) => {
-    if (form?.reportValidity()) setAsked(tried);
+    if (form?.reportValidity() && body !== null) setAsked(tried);
   };
   return (
     <section className="first" aria-label="Back-test">
@@ -207,7 +236,7 @@ function AlertPreview({ project, draft, body }: { readonly project: string; read
       {!isCurrent ? <button type="button" className="btn" onClick={ask}>Try it on the last 30 days</button>
         : query.isPending ? <Loading />
         : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} />
-        : <BackTestResult test={query.data} watched={{ metric: draft.metric, over: typeof over === "number" ? over : null }} />}
+        : <BackTestResult test={query.data} watched={{ kind: draft.kind, metric: draft.metric, over: typeof over === "number" ? over : null }} />}
     </section>
   );
 }

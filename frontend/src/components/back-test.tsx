@@ -1,29 +1,29 @@
 /** On what an alert would have fired, and how often chance alone would have done that. */
 import type { BackTest, TraceAlert } from "../api/online";
-import { valueOf } from "../lib/alerts";
-import { count, plural, score } from "../lib/format";
+import { sayTimes, valueOf } from "../lib/alerts";
+import { count, plural } from "../lib/format";
 import { Time } from "./bits";
 
 interface Props {
   readonly test: BackTest;
-  readonly watched: Pick<TraceAlert, "metric" | "over">;
+  readonly watched: Pick<TraceAlert, "kind" | "metric" | "over">;
 }
 
 export function BackTestResult({ test, watched }: Props) {
   const { byChance, falseAlarmsPerYear } = test;
-  const isOfChange = test.firings.some((one) => one.since !== null);
+  const isOfChange = watched.kind === "CHANGE";
   return (
     <>
       <p className="sentence">
         {test.observationCount === 0 ? "It would have seen no trace, so nothing is known of how often it fires." : (
           <>
             It would have fired {plural(test.firingCount, "time")} on {plural(test.observationCount, "trace")}.
-            {byChance !== null && ` By chance alone, ${byChance.isExact ? "" : "about "}${score(byChance.expected)} times${test.firingCount > byChance.expected ? "; what is beyond that has a cause." : ", so that is no more than chance does."}`}
+            {byChance !== null && ` If nothing changed, it would fire ${byChance.isExact || byChance.expected === 0 ? "" : "about "}${sayTimes(byChance.expected)} on so many, on average; single months have more or fewer.`}
             {test.status === "LEARNING" && " It would still be learning its baseline, so it had no chance to fire."}
             {!test.isComplete && " There are more traces than it looked at."}
           </>
         )}
-        {falseAlarmsPerYear !== null && ` Its part of the false alarms of the project: ${score(falseAlarmsPerYear)} in a year at most.`}
+        {falseAlarmsPerYear !== null && ` Its part of the false alarms of the project: at most ${sayTimes(falseAlarmsPerYear)} in a year.`}
       </p>
       {test.firings.length > 0 && (
         <div className="panel gap">

@@ -1,10 +1,13 @@
 /** A connection to a model: what it is, with which key, and whether it answers as it is typed. */
+import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useId, useState } from "react";
-import { type Connection, type ConnectionTest, saveConnection, tryConnection } from "../api/settings";
+import { withSaved } from "../api/online";
+import { type Connection, type ConnectionTest, connectionQuery, connectionsQuery, saveConnection, tryConnection } from "../api/settings";
 import { useWrite } from "../api/write";
 import { useKeptForm } from "../lib/drafts";
 import { duration, plural, shown } from "../lib/format";
 import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
+import { MoreFields } from "./form-fields";
 import { NotSaved } from "./notices";
 import { Field, KeptNote, isOvertaken, sayOvertaken, sayRefusal } from "./settings-bits";
 
@@ -46,7 +49,8 @@ export function TestResult({ result, onClose }: { result: ConnectionTest; onClos
   );
 }
 
-export function ConnectionForm({ connection, onClose }: { connection: Connection | null; onClose: () => void }) {
+export function ConnectionForm({ connection, onClose, onStay }: { connection: Connection | null; onClose: () => void; onStay: (id: string) => void }) {
+  const queries = useQueryClient();
   const form = useKeptForm(`connection:${connection?.id ?? "new"}`, () => draftOf(connection), connection?.version ?? null);
   const [apiKey, setApiKey] = useState(""); // a secret is not kept while somebody is elsewhere
   const draft: ConnectionDraft = { ...form.fields, apiKey };
@@ -59,10 +63,15 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
   const isKeyMissing = needsKeyAgain(connection, draft);
   const save = useWrite({
     what: "The connection",
-    send: (version: string | null) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
+    send: ({ version }: { readonly version: string | null; readonly fields: ConnectionDraft }) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
     keys: () => [["llm-connections"]],
     notice: (answer) => ({ text: `${answer.name} is saved` }),
-    onSaved: () => form.finish(onClose),
+    onSaved: (saved, { fields }) => {
+      queries.setQueryData(connectionQuery(saved.id).queryKey, saved);
+      queries.setQueriesData<Connection[]>({ queryKey: connectionsQuery("").queryKey }, (list) => withSaved(list, saved));
+      const stored = { fields: draftOf(saved), opened: saved.version };
+      form.finish({ sent: fields, stored, key: `connection:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
+    },
   });
   const test = useWrite({
     what: "The result of the test",
@@ -70,9 +79,12 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
     onSaved: setResult,
     onFailed: () => setResult(null),
   });
+  const send = (version: string | null) => {
+    if (!isKeyMissing) save.save({ version, fields: form.fields });
+  };
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    if (!isKeyMissing) save.save(form.opened);
+    send(form.opened);
   };
   const tryDraft = (event: React.MouseEvent<HTMLButtonElement>) => {
     if (event.currentTarget.form?.reportValidity() && !isKeyMissing) test.save(null);
@@ -101,8 +113,7 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
         </Field>
       </div>
       <CredentialFields connection={connection} draft={draft} isMissing={isKeyMissing} onChange={change} />
-      <details open={NUMBER_NAMES.some((name) => draft.numbers[name] !== "")}>
-        <summary>Prices and limits</summary>
+      <MoreFields label="Prices and limits" isOpen={NUMBER_NAMES.some((name) => draft.numbers[name] !== "")}>
         <div className="set-fields">
           {NUMBER_NAMES.map((name) => (
             <Field key={name} label={NUMBERS[name]}>
@@ -113,14 +124,14 @@ export function ConnectionForm({ connection, onClose }: { connection: Connection
           ))}
         </div>
         <p className="label">Empty: not limited, and priced by the list of the server where that knows the model. A price needs both; budgets in dollars need a price.</p>
-      </details>
+      </MoreFields>
       {result !== null && <TestResult result={result} />}
       <NotSaved write={sayRefusal(test, "The result of the test")} again="Test again" submits={false} />
-      <NotSaved write={sayOvertaken(save, "The connection", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
+      <NotSaved write={sayOvertaken(save, "The connection", () => send(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
         <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>
-        <button type="button" className="btn bare" onClick={() => form.finish(onClose)}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
         {isKeyMissing && <span className="label">Give the key for {shown(hostOf(draft.baseUrl))} first.</span>}
       </div>
     </form>

@@ -1,5 +1,5 @@
 /** Fields of the forms of rules and alerts: a label above, a note below. */
-import { type ReactNode, useId } from "react";
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 
 export interface FieldProps {
   readonly label: string;
@@ -11,15 +11,20 @@ export interface FieldProps {
   readonly step?: number;
   readonly required?: boolean;
   readonly note?: string;
+  /** Why the value cannot be sent, which the browser then says; empty where it can. */
+  readonly fault?: string;
 }
 
-export function TextField({ label, value, onChange, type = "text", required = false, note = "", min, max, step }: FieldProps) {
+export function TextField({ label, value, onChange, type = "text", required = false, note = "", fault = "", min, max, step }: FieldProps) {
   const id = useId();
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.setCustomValidity(fault), [fault]);
   return (
     <div>
       <label>
         {label}
         <input
+          ref={input}
           className="field"
           type={type}
           value={value}
@@ -31,6 +36,24 @@ export function TextField({ label, value, onChange, type = "text", required = fa
       </label>
       {note !== "" && <Note id={id}>{note}</Note>}
     </div>
+  );
+}
+
+interface MoreFieldsProps {
+  readonly label: string;
+  /** Whether it is open to begin with; from then on, whoever uses it decides. */
+  readonly isOpen: boolean;
+  readonly children: ReactNode;
+}
+
+/** Fields that few need: they stay in sight while somebody empties the last one. */
+export function MoreFields({ label, isOpen, children }: MoreFieldsProps) {
+  const [isShown, setIsShown] = useState(isOpen);
+  return (
+    <details open={isShown} onToggle={({ currentTarget }) => setIsShown(currentTarget.open)}>
+      <summary>{label}</summary>
+      {children}
+    </details>
   );
 }
 

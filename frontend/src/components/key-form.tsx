@@ -44,20 +44,21 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
   const set = (next: Partial<Typed>) => form.set({ ...form.fields, ...next });
   const creation = useWrite({
     what: "The key",
-    send: (body: Partial<KeyBody>) => createKey(body),
+    send: ({ body }: { readonly body: Partial<KeyBody>; readonly fields: Typed }) => createKey(body),
     keys: () => [["api-keys"], ["session"]],
-    onSaved: (created) => form.finish(() => onCreated(created)),
+    onSaved: (created, { fields }) => form.finish({ sent: fields, stored: { fields: newKey(isFirst), opened: null }, key: "key:new" }, () => onCreated(created)),
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    creation.save({
+    const body = {
       name: name.trim(),
       role,
       ...(project.trim() === "" ? {} : { projects: [{ project: project.trim(), role: projectRole }] }),
       ...(tenant.trim() === "" ? {} : { tenantId: tenant.trim() }),
       ...(expires === "" ? {} : { expiresAt: toMoment(expires) }),
       ...(limit === "" ? {} : { requestsPerMinute: Number(limit) }),
-    });
+    };
+    creation.save({ body, fields: form.fields });
   };
   return (
     <form className="panel pad set-form" aria-label="New key" onSubmit={submit}>
@@ -116,7 +117,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
       <NotSaved write={creation} again="Create again" />
       <div className="actions">
         <button type="submit" className="btn main" disabled={creation.isSaving}>{creation.isSaving ? "Creating…" : "Create key"}</button>
-        <button type="button" className="btn bare" onClick={() => form.finish(onClose)}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
       </div>
     </form>
   );

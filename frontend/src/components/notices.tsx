@@ -116,7 +116,10 @@ export function NotSaved({ write, again = "Send again", submits = true }: NotSav
     <div className="callout warn split" role="alert">
       <span><b>! Not saved.</b> {shown(write.failure)}</span>
       <span className="actions">
-        <button type="button" className="btn" onClick={({ currentTarget: { form } }) => (submits && form !== null ? form.requestSubmit() : write.resend())}>{again}</button>
+        <button type="button" className="btn" onClick={({ currentTarget: { form } }) => {
+          if (form !== null && submits) form.requestSubmit();
+          else if (form === null || form.reportValidity()) write.resend();
+        }}>{again}</button>
         <button type="button" className="btn bare" onClick={write.reset}>Dismiss</button>
       </span>
     </div>

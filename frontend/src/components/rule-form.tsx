@@ -1,7 +1,7 @@
 /** Makes a rule or changes one; says before it is saved what it matches and costs. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type Rule, bodyOf, connectionsQuery, replaceRule } from "../api/online";
+import { type Rule, bodyOf, connectionsQuery, replaceRule, rulesQuery, withSaved } from "../api/online";
 import { change } from "../api/client";
 import { useWrite } from "../api/write";
 import { useKeptForm } from "../lib/drafts";
@@ -15,7 +15,8 @@ import { KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
 interface Props {
   readonly project: string;
   readonly rule: Rule | undefined;
-  readonly onSaved: (rule: string) => void;
+  /** Whether something was typed meanwhile, which is not saved. */
+  readonly onSaved: (rule: string, isLeft: boolean) => void;
   readonly onCancel: () => void;
 }
 
@@ -23,16 +24,24 @@ type Field = Exclude<keyof RuleDraft, "kind">;
 
 export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
   const before = rule === undefined ? undefined : bodyOf(rule);
-  const form = useKeptForm<RuleDraft>(`rule:${project}:${rule?.id ?? "new"}`, () => (before === undefined ? NEW_RULE : readDraft(before)), rule?.version ?? null);
+  const queries = useQueryClient();
+  const form = useKeptForm<RuleDraft>(draftKey(project, rule?.id), () => (before === undefined ? NEW_RULE : readDraft(before)), rule?.version ?? null);
   const { fields: draft, opened, set: setDraft } = form;
   const body = readBody(draft, before);
-  const write = useWrite<{ readonly value: Record<string, unknown>; readonly version: string | null }, Rule>({
+  const write = useWrite<{ readonly value: Record<string, unknown>; readonly version: string | null; readonly fields: RuleDraft }, Rule>({
     what: "The rule",
     send: ({ value, version }) => (rule === undefined ? change<Rule>("POST", `/projects/${project}/trace-eval-rules`, value) : replaceRule(rule, value, version)),
     keys: () => [["trace-eval-rules", project]],
     notice: (saved) => ({ text: `The rule ${saved.name} is saved.` }),
-    onSaved: (saved) => form.finish(() => onSaved(saved.id)),
+    onSaved: (saved, sent) => {
+      queries.setQueryData(rulesQuery(project).queryKey, (list) => withSaved(list, saved));
+      const stored = { fields: readDraft(bodyOf(saved)), opened: saved.version };
+      form.finish({ sent: sent.fields, stored, key: draftKey(project, saved.id) }, (isLeft) => onSaved(saved.id, isLeft));
+    },
   });
+  const save = (version: string | null) => {
+    if (body !== null) write.save({ value: body, version, fields: draft });
+  };
   const set = (name: Field) => (value: string) => setDraft({ ...draft, [name]: value });
   const text = (label: string, name: Field, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={set(name)} {...more} />;
   return (
@@ -42,7 +51,7 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
         className="rule-form"
         onSubmit={(event) => {
           event.preventDefault();
-          if (body !== null) write.save({ value: body, version: opened });
+          save(opened);
         }}
       >
         <KeptNote form={form} />
@@ -89,21 +98,21 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
         <div className="wide">
           {body !== null && <RulePreview project={project} body={body} />}
           <NotSaved
-            write={sayOvertaken(write, "The rule", () => {
-              if (body !== null) write.save({ value: body, version: null });
-            })}
+            write={sayOvertaken(write, "The rule", () => save(null))}
             again={isOvertaken(write) ? "Save mine over it" : "Save again"}
             submits={!isOvertaken(write)}
           />
           <div className="actions spaced">
             <button type="submit" className="btn main" disabled={write.isSaving || body === null}>{write.isSaving ? "Saving …" : rule === undefined ? "Make the rule" : "Save the rule"}</button>
-            <button type="button" className="btn" onClick={() => form.finish(onCancel)}>Cancel</button>
+            <button type="button" className="btn" onClick={() => form.giveUp(onCancel)}>Cancel</button>
           </div>
         </div>
       </form>
     </>
   );
 }
+
+const draftKey = (project: string, rule: string | undefined): string => `rule:${project}:${rule ?? "new"}`;
 
 function readBody(draft: RuleDraft, before: Record<string, unknown> | undefined): Record<string, unknown> | null {
   try {

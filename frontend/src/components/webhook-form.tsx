@@ -1,6 +1,8 @@
 /** A webhook: where it is called, whether what is sent is signed, and in which form it comes. */
+import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { type Webhook, type WebhookBody, saveWebhook } from "../api/settings";
+import { withSaved } from "../api/online";
+import { type Webhook, type WebhookBody, saveWebhook, webhooksQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import { useKeptForm } from "../lib/drafts";
 import { NotSaved } from "./notices";
@@ -17,19 +19,28 @@ interface Props {
   readonly project: string;
   readonly webhook: Webhook | null;
   readonly onClose: () => void;
+  /** Goes on with a webhook that is saved, as something else was typed meanwhile. */
+  readonly onStay: (id: string) => void;
 }
 
-export function WebhookForm({ project, webhook, onClose }: Props) {
+export function WebhookForm({ project, webhook, onClose, onStay }: Props) {
+  const queries = useQueryClient();
   const form = useKeptForm(`webhook:${project}:${webhook?.id ?? "new"}`, () => readTyped(webhook), webhook?.version ?? null);
   const { url, isOn, format, rows } = form.fields;
   const set = (next: Partial<Typed>) => form.set({ ...form.fields, ...next });
-  const [secret, setSecret] = useState("");
+  const [secret, setSecret] = useState(""); // not kept while somebody is elsewhere
+  const [isWithout, setIsWithout] = useState(false);
+  const isSecretLost = form.fields.hasTypedSecret && secret === "" && form.isFromBefore;
   const save = useWrite({
     what: "The webhook",
-    send: (version: string | null) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
+    send: ({ version }: { readonly version: string | null; readonly fields: Typed }) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
     keys: () => [["webhooks", project]],
     notice: (answer) => ({ text: answer.enabled ? "The webhook is saved" : "The webhook is saved, and disabled" }),
-    onSaved: () => form.finish(onClose),
+    onSaved: (saved, { fields }) => {
+      queries.setQueryData(webhooksQuery(project).queryKey, (list) => withSaved(list, saved));
+      const stored = { fields: readTyped(saved), opened: saved.version };
+      form.finish({ sent: fields, stored, key: `webhook:${project}:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
+    },
   });
   const readBody = (): Partial<WebhookBody> => {
     const fields = Object.fromEntries(rows.filter(([key]) => key.trim() !== "").map(([key, fact]) => [key.trim(), fact]));
@@ -43,7 +54,12 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    save.save(form.opened);
+    save.save({ version: form.opened, fields: form.fields });
+  };
+  const typeSecret = (next: string) => {
+    setSecret(next);
+    // Emptied by hand, none is wanted; emptied by leaving the page, it is asked for again.
+    set({ hasTypedSecret: next !== "" });
   };
   const setRow = (index: number, row: Row) => set({ rows: rows.map((one, place) => (place === index ? row : one)) });
   return (
@@ -55,7 +71,7 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
           {(id, hint) => <input id={id} className="field mono" type="url" required autoFocus maxLength={2_048} placeholder="https://hooks.example.com/dokimos" aria-describedby={hint} spellCheck={false} value={url} onChange={({ target }) => set({ url: target.value })} />}
         </Field>
         <Field label="Secret" hint={webhook?.hasSecret ? "One is set. Empty keeps it; it is never shown." : "Signs what is sent. Empty: it is not signed."}>
-          {(id, hint) => <input id={id} className="field mono" type="password" autoComplete="off" aria-describedby={hint} value={secret} onChange={({ target }) => setSecret(target.value)} />}
+          {(id, hint) => <input id={id} className="field mono" type="password" autoComplete="off" aria-describedby={hint} required={isSecretLost && !isWithout} value={secret} onChange={({ target }) => typeSecret(target.value)} />}
         </Field>
         <Field label="Form" hint="What the receiver reads.">
           {(id, hint) => (
@@ -67,6 +83,12 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
           )}
         </Field>
       </div>
+      {isSecretLost && (
+        <div className="callout warn" role="alert">
+          <p><b>! Give the secret again.</b> It is not kept while you are elsewhere.</p>
+          <label className="pick"><input type="checkbox" checked={isWithout} onChange={({ target }) => setIsWithout(target.checked)} /><span>{webhook?.hasSecret ? "Keep the one that is stored" : "Save it without a secret: what is sent is not signed"}</span></label>
+        </div>
+      )}
       {format === "generic" && (
         <fieldset>
           <legend>Fields</legend>
@@ -84,10 +106,10 @@ export function WebhookForm({ project, webhook, onClose }: Props) {
         </fieldset>
       )}
       <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => set({ isOn: target.checked })} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
-      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
+      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save({ version: null, fields: form.fields }))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
-        <button type="button" className="btn bare" onClick={() => form.finish(onClose)}>Cancel</button>
+        <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
       </div>
     </form>
   );
@@ -99,6 +121,8 @@ interface Typed {
   readonly isOn: boolean;
   readonly format: Webhook["format"];
   readonly rows: readonly Row[];
+  /** Whether a secret was typed beside it. */
+  readonly hasTypedSecret: boolean;
 }
 
 const readTyped = (webhook: Webhook | null): Typed => ({
@@ -106,6 +130,7 @@ const readTyped = (webhook: Webhook | null): Typed => ({
   isOn: webhook?.enabled ?? true,
   format: webhook?.format ?? "dokimos",
   rows: readFields(webhook),
+  hasTypedSecret: false,
 });
 
 function readFields(webhook: Webhook | null): readonly Row[] {

@@ -5,30 +5,81 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 
 const kept = new Map<string, unknown>();
+/** Keys of what is not there any more, as far as is known: nothing is lost with their drafts, so nothing asks for them. */
+const gone = new Set<string>();
 const listeners = new Set<() => void>();
+let isHidden = false;
 
 const ask = (event: Event): void => event.preventDefault();
 
 function tell(): void {
+  const isSomethingLost = [...kept.keys()].some((key) => !gone.has(key));
   // A browser keeps pages that ask for going back faster, so they ask only as long as something would be lost.
-  if (typeof window !== "undefined") window[kept.size > 0 ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
+  if (typeof window !== "undefined") window[isSomethingLost ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
   for (const listener of [...listeners]) listener();
 }
 
-export const readDraft = <T>(key: string): T | undefined => kept.get(key) as T | undefined;
+export const readDraft = <T>(key: string): T | undefined => (isHidden ? undefined : (kept.get(key) as T | undefined));
 
 export function keepDraft<T>(key: string, draft: T): void {
   kept.set(key, draft);
+  gone.delete(key);
   tell();
 }
 
 export function dropDraft(key: string): void {
+  gone.delete(key);
   if (kept.delete(key)) tell();
 }
 
 /** Before the page is loaded for somebody else, to whom none of it belongs. */
 export function dropDrafts(): void {
   kept.clear();
+  gone.clear();
+  tell();
+}
+
+/** While nobody is signed in, whose drafts they are is not known: they wait, and nobody reads them. */
+export function hideDrafts(next: boolean): void {
+  if (next === isHidden) return;
+  isHidden = next;
+  tell();
+}
+
+export const areDraftsHidden = (): boolean => isHidden;
+
+/**
+ * Notes which drafts are of something that is not there any more, after a whole list was read. They are not dropped: somebody
+ * who is signed out reads shorter lists, and what they typed is there again once the list has it again.
+ *
+ * Args:
+ *   prefix: Of the keys of all that the list could have, such as `rule:<project>:`.
+ *   present: What follows it in the keys of those that the list has.
+ */
+export function noteGone(prefix: string, present: readonly string[]): void {
+  for (const key of kept.keys()) {
+    if (!key.startsWith(prefix)) continue;
+    const [name = ""] = key.slice(prefix.length).split(":");
+    if (name === "new" || present.includes(name)) gone.delete(key);
+    else gone.add(key);
+  }
+  tell();
+}
+
+const OF_PROJECT_ID = ["alert:", "rule:", "webhook:", "acknowledge:"];
+const OF_PROJECT_NAME = ["instructions:", "settings:"];
+
+/** Notes which drafts belong to a project that is not there any more, after all projects were read. */
+export function noteProjects(projects: readonly { readonly id: string; readonly name: string }[]): void {
+  const [ids, names] = [new Set(projects.map((one) => one.id)), new Set(projects.map((one) => one.name))];
+  for (const key of kept.keys()) {
+    const ofId = OF_PROJECT_ID.find((prefix) => key.startsWith(prefix));
+    const ofName = OF_PROJECT_NAME.find((prefix) => key.startsWith(prefix));
+    if (ofId !== undefined && !ids.has(key.split(":")[1] ?? "")) gone.add(key);
+    if (ofName === undefined) continue;
+    if (names.has(key.slice(ofName.length))) gone.delete(key);
+    else gone.add(key);
+  }
   tell();
 }
 
@@ -46,12 +97,36 @@ export interface Begun<T> {
   readonly opened: string | null;
 }
 
+/** What a form has sent, and what the server has answered. */
+export interface Saved<T> {
+  readonly sent: T;
+  /** What is stored by now, and the key of its draft: another one than that of the form where it is new. */
+  readonly stored: Begun<T>;
+  readonly key: string;
+}
+
+/**
+ * Drops a draft that is saved. What was typed while it was being saved stays, over what is saved now.
+ *
+ * Returns:
+ *   Whether something stays.
+ */
+export function settleDraft<T>(key: string, { sent, stored, key: next }: Saved<T>): boolean {
+  const now = kept.get(key) as Begun<T> | undefined;
+  const isLeft = now !== undefined && !isSame(now.fields, sent);
+  if (key !== next || !isLeft) dropDraft(key);
+  if (isLeft) keepDraft<Begun<T>>(next, { fields: now.fields, opened: stored.opened });
+  return isLeft;
+}
+
 export interface KeptForm<T> extends Begun<T> {
   /** Whether the fields are from before somebody left the page. */
   readonly isFromBefore: boolean;
   readonly set: (fields: T) => void;
-  /** Forgets what was typed, after it was saved or given up; then goes on, unless somebody has gone elsewhere meanwhile. */
-  readonly finish: (then: () => void) => void;
+  /** Forgets what was typed; then goes on, unless somebody has gone elsewhere meanwhile. */
+  readonly giveUp: (then: () => void) => void;
+  /** Forgets what was saved; then goes on likewise, and says whether something was typed meanwhile, which stays. */
+  readonly finish: (saved: Saved<T>, then: (isLeft: boolean) => void) => void;
   /** Begins anew with what is stored by now. */
   readonly restart: () => void;
 }
@@ -60,7 +135,7 @@ export interface KeptForm<T> extends Begun<T> {
  * The fields of a form that survive going elsewhere.
  *
  * Args:
- *   key: What is edited, such as `rule:<id>`.
+ *   key: What is edited, such as `rule:<project>:<id>`.
  *   read: The fields as they are stored.
  *   version: Of what is stored; the page may read a later one while the form is open.
  */
@@ -84,9 +159,14 @@ export function useKeptForm<T>(key: string, read: () => T, version: string | nul
       if (opened === begun.opened && isSame(next, begun.fields)) dropDraft(key);
       else keepDraft<Begun<T>>(key, { fields: next, opened });
     },
-    finish: (then) => {
+    giveUp: (then) => {
       dropDraft(key);
       if (isOpen.current) then();
+    },
+    finish: (saved, then) => {
+      const isLeft = settleDraft(key, saved);
+      if (saved.key === key) setBegun(saved.stored);
+      if (isOpen.current) then(isLeft);
     },
     restart: () => {
       dropDraft(key);

@@ -1,5 +1,6 @@
 /** What somebody has typed about an item but not sent: kept as long as the page is open, wherever they go in it. */
 import type { QueueItem, Review, ReviewBody } from "../api/reviews";
+import { areDraftsHidden } from "./drafts";
 import { type Verdict, fromEditable, toEditable } from "./review";
 
 export interface Draft {
@@ -13,7 +14,7 @@ const kept = new Map<string, Draft>();
 
 /** The draft of an item; before something is typed, what the reviewer said last. */
 export function readDraft(item: QueueItem, mine: Review | undefined): Draft {
-  const draft = kept.get(item.itemId);
+  const draft = areDraftsHidden() ? undefined : kept.get(item.itemId);
   if (draft !== undefined) return draft;
   const corrected = mine?.overriddenExpectedOutput ?? null;
   return {

@@ -10,6 +10,7 @@ import { ConnectionForm, TestResult } from "../components/connection-form";
 import { NotSaved } from "../components/notices";
 import { Confirm, RoleNeeded, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
+import { dropDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import { hostOf } from "../lib/settings";
 import "../styles/settings.css";
@@ -41,8 +42,8 @@ export function ConnectionsPage() {
         )}
       </div>
       {!mayChange && <RoleNeeded session={session.data} role="editor" what="Adding, changing and testing connections" />}
-      {edit === "new" && <ConnectionForm connection={null} onClose={() => show(undefined)} />}
-      {edit !== undefined && edit !== "new" && <EditConnection key={edit} id={edit} onClose={() => show(undefined)} />}
+      {mayChange && edit === "new" && <ConnectionForm connection={null} onClose={() => show(undefined)} onStay={show} />}
+      {mayChange && edit !== undefined && edit !== "new" && <EditConnection key={edit} id={edit} onClose={() => show(undefined)} onStay={show} />}
       <div className="bar">
         <SearchField
           label="Search connections"
@@ -79,11 +80,11 @@ function Empty({ search }: { search: string }) {
   );
 }
 
-function EditConnection({ id, onClose }: { id: string; onClose: () => void }) {
+function EditConnection({ id, onClose, onStay }: { id: string; onClose: () => void; onStay: (id: string) => void }) {
   const connection = useQuery(connectionQuery(id));
   if (connection.isPending) return <Loading />;
   if (connection.isLoadingError) return <Failure error={connection.error} retry={() => void connection.refetch()} />;
-  return <ConnectionForm connection={connection.data} onClose={onClose} />;
+  return <ConnectionForm connection={connection.data} onClose={onClose} onStay={onStay} />;
 }
 
 function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connection; mayChange: boolean; onEdit: () => void }) {
@@ -99,6 +100,7 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
     send: (_: null) => deleteConnection(connection.id),
     keys: () => [["llm-connections"]],
     notice: () => ({ text: `${connection.name} is deleted` }),
+    onSaved: () => dropDraft(`connection:${connection.id}`),
   });
   return (
     <>

@@ -1,17 +1,21 @@
 /** Rules of online evaluation: what they match, what they found, and what they would cost. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Rule, type RuleStats, backFillsQuery, bodyOf, replaceRule, ruleStatsQuery, rulesQuery, useProjectId } from "../api/online";
+import { type Rule, type RuleStats, backFillsQuery, bodyOf, replaceRule, ruleStatsQuery, rulesQuery, useProjectId, withSaved } from "../api/online";
 import { change } from "../api/client";
+import { sessionQuery } from "../api/session";
+import { hasRole } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, State, Text, Time } from "../components/bits";
 import { IntervalBar } from "../components/intervals";
 import { NotSaved } from "../components/notices";
 import { RuleForm } from "../components/rule-form";
 import { RulePreview } from "../components/rule-preview";
+import { RoleNeeded } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { ProjectChoice } from "../components/trace-bits";
+import { dropDraft } from "../lib/drafts";
 import { count, cut, plural, rate, score, shown } from "../lib/format";
 
 const route = getRouteApi("/trace-eval-rules");
@@ -21,6 +25,8 @@ export function RulesPage() {
   const navigate = route.useNavigate();
   const { id, projects } = useProjectId(project);
   const rules = useQuery({ ...rulesQuery(id ?? ""), enabled: id !== undefined });
+  const session = useQuery(sessionQuery).data;
+  const mayChange = hasRole(session, "EDITOR", project);
   const current = rules.data?.find((one) => one.id === rule);
   const open = (one: string | undefined, isEdited = false) =>
     void navigate({ search: { ...(project === undefined ? {} : { project }), ...(one === undefined ? {} : { rule: one }), ...(isEdited ? { edit: "true" } : {}) } });
@@ -30,18 +36,22 @@ export function RulesPage() {
         {project !== undefined && <><Link to="/projects/$name" params={{ name: project }}>{shown(project)}</Link><i>/</i></>}
         {current !== undefined && <><Link to="/trace-eval-rules" search={project === undefined ? {} : { project }}>Trace eval rules</Link><i>/</i></>}
       </Crumbs>
-      {edit === "true" && id !== undefined && rules.data !== undefined && (rule === undefined || current !== undefined) ? (
-        <RuleForm key={current?.id ?? "new"} project={id} rule={current} onSaved={(saved) => open(saved)} onCancel={() => open(rule)} />
+      {edit === "true" && mayChange && id !== undefined && rules.data !== undefined && (rule === undefined || current !== undefined) ? (
+        <RuleForm key={`${id}:${current?.id ?? "new"}`} project={id} rule={current} onSaved={open} onCancel={() => open(rule)} />
       ) : current !== undefined && project !== undefined ? (
-        <OneRule key={current.id} rule={current} project={project} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />
+        <>
+          {!mayChange && <RoleNeeded session={session} role="editor" what="Changing rules" />}
+          <OneRule key={current.id} rule={current} project={project} mayChange={mayChange} onEdit={() => open(current.id, true)} onDeleted={() => open(undefined)} />
+        </>
       ) : (
         <>
           <div className="head">
             <div><h1>Trace eval rules</h1><p className="facts"><span>what is scored of the traces as they come in</span></p></div>
             <div className="actions"><ProjectChoice all={false} project={project} onChoose={(name) => void navigate({ search: name === undefined ? {} : { project: name }, replace: true })} />
-              {id !== undefined && <button type="button" className="btn main" onClick={() => open(undefined, true)}>New rule</button>}
+              {id !== undefined && mayChange && <button type="button" className="btn main" onClick={() => open(undefined, true)}>New rule</button>}
             </div>
           </div>
+          {id !== undefined && !mayChange && <RoleNeeded session={session} role="editor" what="Making rules" />}
           <section>
             {project === undefined ? <State title="Whose rules?"><p>Rules belong to a project. Choose one above.</p></State>
               : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
@@ -114,18 +124,23 @@ function shareOf(rule: Rule): string {
 interface OneRuleProps {
   readonly rule: Rule;
   readonly project: string;
+  readonly mayChange: boolean;
   readonly onEdit: () => void;
   readonly onDeleted: () => void;
 }
 
-function OneRule({ rule, project, onEdit, onDeleted }: OneRuleProps) {
+function OneRule({ rule, project, mayChange, onEdit, onDeleted }: OneRuleProps) {
+  const queries = useQueryClient();
   const [isSure, setIsSure] = useState(false);
   const remove = useWrite<null, unknown>({
     what: "The deletion",
     send: () => change("DELETE", `/projects/${rule.projectId}/trace-eval-rules/${rule.id}`),
     keys: () => [["trace-eval-rules", rule.projectId]],
     notice: () => ({ text: `The rule ${rule.name} is deleted, with its results.` }),
-    onSaved: onDeleted,
+    onSaved: () => {
+      dropDraft(`rule:${rule.projectId}:${rule.id}`);
+      onDeleted();
+    },
   });
   const stats = useQuery(ruleStatsQuery(rule.projectId, rule.id));
   const write = useWrite<boolean, Rule>({
@@ -133,6 +148,7 @@ function OneRule({ rule, project, onEdit, onDeleted }: OneRuleProps) {
     send: (enabled) => replaceRule(rule, { ...bodyOf(rule), enabled }),
     keys: () => [["trace-eval-rules", rule.projectId]],
     notice: (answer) => ({ text: answer.enabled ? "The rule scores what comes from now on." : "The rule is off; what it has queued waits." }),
+    onSaved: (saved) => queries.setQueryData(rulesQuery(rule.projectId).queryKey, (list) => withSaved(list, saved)),
   });
   return (
     <>
@@ -147,9 +163,9 @@ function OneRule({ rule, project, onEdit, onDeleted }: OneRuleProps) {
           </p>
         </div>
         <div className="actions">
-          <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(!rule.enabled)}>{rule.enabled ? "Disable" : "Enable"}</button>
-          <button type="button" className="btn" onClick={onEdit}>Edit</button>
-          {isSure
+          {mayChange && <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save(!rule.enabled)}>{rule.enabled ? "Disable" : "Enable"}</button>}
+          {mayChange && <button type="button" className="btn" onClick={onEdit}>Edit</button>}
+          {!mayChange ? null : isSure
             ? <button type="button" className="btn" disabled={remove.isSaving} onClick={() => remove.save(null)}><span className="fail">Delete it with its results</span></button>
             : <button type="button" className="btn" onClick={() => setIsSure(true)}>Delete …</button>}
           <Link className="btn" to="/traces" search={{ project, evaluator: rule.evaluatorName, result: "failed" }}>Failed traces</Link>

@@ -1,8 +1,8 @@
 /** Alerts on traces: how close each is to firing, what was decided when, and what to do about it. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import { type Firing, type TraceAlert, alertsQuery, backTestQuery, deleteAlert, evidenceQuery, firingsQuery, replaceAlert, useProjectId } from "../api/online";
+import { type Firing, type TraceAlert, alertsQuery, backTestQuery, deleteAlert, evidenceQuery, firingsQuery, replaceAlert, useProjectId, withSaved } from "../api/online";
 import { change } from "../api/client";
 import { sessionQuery } from "../api/session";
 import { hasRole } from "../api/settings";
@@ -14,10 +14,10 @@ import { BackTestResult } from "../components/back-test";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { EvidenceChart } from "../components/intervals";
 import { NotSaved } from "../components/notices";
-import { Confirm, RoleNeeded } from "../components/settings-bits";
+import { Confirm, RoleNeeded, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { ProjectChoice } from "../components/trace-bits";
-import { alertBodyOf, meanOf, valueOf, watchedBy } from "../lib/alerts";
+import { alertBodyOf, meanOf, sayTimes, valueOf, watchedBy } from "../lib/alerts";
 import { dropDraft, keepDraft, useDraft } from "../lib/drafts";
 import { count, plural, score, shown, time } from "../lib/format";
 import "../styles/settings.css";
@@ -42,7 +42,7 @@ export function TraceAlertsPage() {
         {current !== undefined && <><Link to="/trace-alerts" search={project === undefined ? {} : { project }}>Alerts</Link><i>/</i></>}
       </Crumbs>
       {edit === "true" && mayChange && project !== undefined && id !== undefined && alerts.data !== undefined && (alert === undefined || current !== undefined) ? (
-        <AlertForm key={current?.id ?? "new"} project={id} projectName={project} alert={current} onSaved={(saved) => open(saved)} onCancel={() => open(alert)} />
+        <AlertForm key={`${id}:${current?.id ?? "new"}`} project={id} projectName={project} alert={current} onSaved={open} onCancel={() => open(alert)} />
       ) : current !== undefined ? (
         <>
           {!mayChange && <RoleNeeded session={session} role="editor" what="Changing alerts" />}
@@ -75,7 +75,7 @@ export function TraceAlertsPage() {
 function Status({ alert }: { alert: TraceAlert }) {
   if (!alert.enabled) return <span className="sign none">– paused</span>;
   if (alert.status === "FIRING") return <span className="sign fail">✗ firing</span>;
-  if (alert.problem !== null) return <span className="sign error">! hears of nothing</span>;
+  if (alert.problem !== null) return <span className="sign error">! {alert.needsRestart ? "its rule was changed" : "hears of nothing"}</span>;
   return alert.status === "LEARNING" ? <span className="sign none">– learning</span> : <span className="sign pass">✓ watching</span>;
 }
 
@@ -120,16 +120,30 @@ interface OneAlertProps {
 }
 
 function OneAlert({ alert, mayChange, isStale, onEdit, onDeleted }: OneAlertProps) {
+  const queries = useQueryClient();
   const removal = useWrite<null, unknown>({
     what: "The deletion",
     send: () => deleteAlert(alert),
     keys: () => [["trace-alerts", alert.projectId]],
     notice: () => ({ text: `The alert ${alert.name} is deleted, with its history.` }),
-    onSaved: onDeleted,
+    onSaved: () => {
+      dropDraft(`alert:${alert.projectId}:${alert.id}`);
+      if (alert.firing !== null) dropDraft(acknowledgeKey(alert, alert.firing));
+      onDeleted();
+    },
+  });
+  const keep = (saved: TraceAlert) => queries.setQueryData(alertsQuery(alert.projectId).queryKey, (list) => withSaved(list, saved));
+  const restart = useWrite<null, TraceAlert>({
+    what: "The alert",
+    send: () => replaceAlert(alert, { ...alertBodyOf(alert), restart: true }),
+    keys: () => [["trace-alerts", alert.projectId]],
+    notice: () => ({ text: "The alert has begun anew, with what its rule says now." }),
+    onSaved: keep,
   });
   const write = useWrite<boolean, TraceAlert>({
     what: "The alert",
     send: (enabled) => replaceAlert(alert, { ...alertBodyOf(alert), enabled }),
+    onSaved: keep,
     keys: () => [["trace-alerts", alert.projectId]],
     notice: (answer) => ({ text: answer.enabled ? "The alert watches again." : "The alert is paused: what comes meanwhile does not count." }),
   });
@@ -157,7 +171,13 @@ function OneAlert({ alert, mayChange, isStale, onEdit, onDeleted }: OneAlertProp
       <NotSaved write={write} />
       <NotSaved write={removal} again="Delete again" />
       <AlertVerdict alert={alert} />
-      {alert.problem !== null && <p className="callout warn"><b>! It hears of nothing.</b> {shown(alert.problem)}</p>}
+      {alert.problem !== null && (
+        <div className="callout warn split">
+          <span><b>! {alert.needsRestart ? "Its rule was changed." : "It hears of nothing."}</b> {shown(alert.problem)}</span>
+          {mayChange && alert.needsRestart && <Confirm label="Begin anew …" question="Forget what it has seen, and begin with the rule as it is now?" action="Begin anew" isBusy={restart.isSaving} onConfirm={() => restart.save(null)} />}
+        </div>
+      )}
+      <NotSaved write={sayRefusal(restart, "The alert")} />
       {alert.firing !== null && alert.firing.acknowledgedAt === null && mayChange && <Acknowledge alert={alert} firing={alert.firing} />}
       {alert.evidence !== null && alert.needed !== null && (
         <section>
@@ -203,7 +223,7 @@ function Reading({ alert }: { alert: TraceAlert }) {
         {alert.kind === "CHANGE" ? (
           <>
             <li>Around 1, the traces fit {alert.reference === null ? "the baseline" : valueOf(alert, alert.reference)}{alert.tolerance > 0 && `, give or take ${valueOf(alert, alert.tolerance)}`}.</li>
-            {alert.needed !== null && <li>It fires at {score(alert.needed)}: a false alarm at most {alert.falseAlarmsPerYear === null ? "rarely" : `${score(alert.falseAlarmsPerYear)} times in a year`}.</li>}
+            {alert.needed !== null && <li>It fires at {score(alert.needed)}: a false alarm at most {alert.falseAlarmsPerYear === null ? "rarely" : `${sayTimes(alert.falseAlarmsPerYear)} in a year`}.</li>}
             <li>You may look at any time. Looking often does not cause false alarms.</li>
             <li>The alert stays until somebody acknowledges it.</li>
           </>
@@ -271,8 +291,10 @@ function Decisions({ alert }: { alert: TraceAlert }) {
   );
 }
 
+const acknowledgeKey = (alert: TraceAlert, firing: Firing): string => `acknowledge:${alert.projectId}:${firing.id}`;
+
 function Acknowledge({ alert, firing }: { alert: TraceAlert; firing: Firing }) {
-  const key = `acknowledge:${firing.id}`;
+  const key = acknowledgeKey(alert, firing);
   const note = useDraft<string>(key) ?? "";
   const write = useWrite<"keep" | "new", unknown>({
     what: "The acknowledgement",
@@ -282,6 +304,7 @@ function Acknowledge({ alert, firing }: { alert: TraceAlert; firing: Firing }) {
     onSaved: () => dropDraft(key),
   });
   const isChange = alert.kind === "CHANGE";
+  const hasBaseline = alert.baseline !== null;
   return (
     <section className="panel pad make" aria-label="Acknowledge">
       <h2>Acknowledge</h2>
@@ -290,11 +313,11 @@ function Acknowledge({ alert, firing }: { alert: TraceAlert; firing: Firing }) {
         <input className="field" value={note} maxLength={1000} placeholder="A provider was down" onChange={({ target }) => (target.value === "" ? dropDraft(key) : keepDraft(key, target.value))} />
       </label>
       <div className="actions">
-        <button type="button" className="btn main" disabled={write.isSaving} onClick={() => write.save("keep")}>{isChange ? "Keep the baseline" : "Acknowledge"}</button>
-        {isChange && <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save("new")}>Take a new baseline</button>}
+        <button type="button" className="btn main" disabled={write.isSaving} onClick={() => write.save("keep")}>{hasBaseline ? "Keep the baseline" : isChange ? "Watch again" : "Acknowledge"}</button>
+        {hasBaseline && <button type="button" className="btn" disabled={write.isSaving} onClick={() => write.save("new")}>Take a new baseline</button>}
       </div>
-      <p className="label">{isChange ? "Keep it where the cause was removed. Take a new one where things are to stay as they are: it is learned from now on." : "It is noted; the alert ends by itself when the limit is kept again."}</p>
-      <NotSaved write={write} />
+      <p className="label">{hasBaseline ? "Keep it where the cause was removed. Take a new one where things are to stay as they are: it is learned from now on." : isChange ? "It is held against the same value as before. Where things are to stay as they are, edit that value." : "It is noted; the alert ends by itself when the limit is kept again."}</p>
+      <NotSaved write={sayRefusal(write, "The acknowledgement")} />
     </section>
   );
 }

@@ -1,7 +1,8 @@
 /** Alert webhooks of a project: who is called when a run fails the gate, and what came of each call. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
+import { withSaved } from "../api/online";
 import { projectsQuery } from "../api/queries";
 import { sessionQuery } from "../api/session";
 import { type Delivery, type Webhook, deleteWebhook, deliveriesQuery, hasRole, saveWebhook, sendAgain, tryWebhook, webhooksQuery } from "../api/settings";
@@ -11,6 +12,7 @@ import { NotSaved } from "../components/notices";
 import { Confirm, More, RoleNeeded } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { WebhookForm } from "../components/webhook-form";
+import { dropDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import "../styles/settings.css";
 
@@ -59,8 +61,8 @@ function Webhooks({ project, name }: { project: string; name: string }) {
         )}
       </div>
       {!mayChange && <RoleNeeded session={session.data} role="editor" what="Adding, changing and calling webhooks" />}
-      {edit === "new" && <WebhookForm project={project} webhook={null} onClose={() => show({})} />}
-      {edited !== undefined && <WebhookForm key={edited.id} project={project} webhook={edited} onClose={() => show({})} />}
+      {mayChange && edit === "new" && <WebhookForm key={project} project={project} webhook={null} onClose={() => show({})} onStay={(id) => show({ edit: id })} />}
+      {mayChange && edited !== undefined && <WebhookForm key={edited.id} project={project} webhook={edited} onClose={() => show({})} onStay={(id) => show({ edit: id })} />}
       {webhooks.isPending ? <Loading />
         : webhooks.isLoadingError ? <Failure error={webhooks.error} retry={() => void webhooks.refetch()} />
         : (
@@ -110,6 +112,7 @@ interface RowProps {
 
 function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
   const { id, projectId } = webhook;
+  const queries = useQueryClient();
   const keys = () => [["webhooks", projectId], ["deliveries", projectId, id]];
   const [result, setResult] = useState<Delivery | null>(null);
   const test = useWrite({ what: "The result of the test", send: (_: null) => tryWebhook(projectId, id), keys, onSaved: setResult, onFailed: () => setResult(null) });
@@ -118,6 +121,7 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
     send: (enabled: boolean) => saveWebhook(projectId, id, { url: webhook.url, enabled }, webhook.version),
     keys,
     notice: (answer) => ({ text: answer.enabled ? "The webhook is called again" : "The webhook is not called any more" }),
+    onSaved: (saved) => queries.setQueryData(webhooksQuery(projectId).queryKey, (list) => withSaved(list, saved)),
   });
   const removal = useWrite({
     what: "The removal of the webhook",
@@ -125,6 +129,7 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
     keys: () => [["webhooks", projectId]], // its log is gone with it
     notice: () => ({ text: "The webhook is deleted" }),
     onSaved: () => {
+      dropDraft(`webhook:${projectId}:${id}`);
       if (isShown) onLog();
     },
   });

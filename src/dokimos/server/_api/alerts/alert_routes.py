@@ -220,6 +220,7 @@ def _answer(row: Row[Any], caller: Principal, vault: SecretVault) -> dict[str, A
         "id": row.id,
         "projectId": row.project_id,
         "url": _mask(row.url) if is_masked else row.url,
+        "tenantId": row.tenant_id,
         "hasSecret": row.secret is not None,
         "enabled": row.enabled,
         "createdAt": format_time(row.created_at),

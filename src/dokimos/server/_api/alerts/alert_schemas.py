@@ -34,6 +34,8 @@ class WebhookAnswer(WireModel):
     project_id: str
     url: str
     """For callers without a key, where keys exist, no more than its host."""
+    tenant_id: str | None
+    """Whose it is; null for everybody's."""
     has_secret: bool
     enabled: bool
     created_at: str

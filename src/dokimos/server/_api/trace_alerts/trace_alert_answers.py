@@ -41,6 +41,7 @@ def answer_alert(
     return {
         "id": row.id,
         "projectId": row.project_id,
+        "tenantId": row.tenant_id,
         "name": row.name,
         "enabled": row.enabled,
         "kind": config.kind,

@@ -175,6 +175,8 @@ class TraceAlertAnswer(WireModel):
 
     id: str
     project_id: str
+    tenant_id: str | None
+    """Whose it is; null for everybody's."""
     name: str
     enabled: bool
     kind: Kind
