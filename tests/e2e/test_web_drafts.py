@@ -231,7 +231,7 @@ def test_the_draft_of_an_alert_that_is_deleted_asks_for_nothing(visit, server):
     page.get_by_label("Model").fill("")
     assert page.get_by_label("Model").is_visible()
     page.get_by_label("Name of the alert").fill("half a name")
-    page.get_by_role("navigation").get_by_role("link", name="Alerts", exact=True).click()
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Alerts", exact=True).click()
     page.get_by_label("Project").select_option("shop")
     page.get_by_role("link", name="brief").click()
     page.get_by_role("button", name="Delete …").click()
@@ -240,3 +240,24 @@ def test_the_draft_of_an_alert_that_is_deleted_asks_for_nothing(visit, server):
 
     page.reload()  # a dialog would be a complaint
     page.get_by_role("heading", name="Alerts on traces").wait_for()
+
+
+def test_what_is_typed_is_out_of_sight_of_who_looks_without_a_key(chromium, start_server):
+    server = start_server(api_key=KEY)
+    server.call("POST", "/projects/shop/runs", {"experimentName": "answers"}, headers=AUTH)
+    with visits(chromium, server.address, "status of 401") as open_page:
+        page = open_page("/login?returnTo=%2Fprojects%2Fshop%2Fsettings")
+        give_key(page, KEY)
+        days = page.get_by_label("Days that runs are kept")
+        days.fill("30")
+        page.get_by_text("Not saved yet").wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url("**/login")
+        page.go_back()
+        page.get_by_role("heading", name="Settings of shop").wait_for()
+        page.get_by_role("button", name="Sign out").wait_for(state="detached")
+        assert days.input_value() == ""
+
+        page.goto(f"{server.address}/trace-eval-rules?project=shop&edit=true")
+        page.get_by_text("Making rules needs the role editor.").wait_for()
+        assert page.get_by_label("Name of the rule").count() == 0

@@ -22,7 +22,7 @@ def server(start_server):
         error = ["boom"] if number % 6 == 0 else []
         root = span("0", 1, None, "answer", now, now + 2 * 10**9 * (1 + number % 2), *error)
         send(server, PROJECT, [{**root, "traceId": f"{number + 1:032x}"}])
-    for name in ("empty", "loud"):
+    for name in ("empty", "sirens"):
         send(server, name, [span("e", 1, None, "answer", now, now + 10**9)])
     return server
 
@@ -288,7 +288,7 @@ def test_an_alert_is_deleted_once_that_is_confirmed(visit, server, project, add_
 
 
 def test_home_leads_to_the_alert_that_fires(visit, server, add_alert):
-    project = find_project(server, "loud")  # its trace is none of those that other tests count
+    project = find_project(server, "sirens")  # its trace is none of those that other tests count
     alert = add_alert(
         of=project,
         name="loud",
@@ -300,7 +300,7 @@ def test_home_leads_to_the_alert_that_fires(visit, server, add_alert):
     )
     path = f"/projects/{project}/trace-alerts/{alert['id']}"
     now = time.time_ns()
-    send(server, "loud", [{**span("0", 1, None, "answer", now, now + 10**9), "traceId": "f" * 32}])
+    send(server, "sirens", [{**span("0", 1, None, "answer", now, now + 10**9), "traceId": "f" * 32}])
     wait_until(lambda: call(server, "GET", path)["status"] == "FIRING", "the alert fires")
     page = visit("/")
     page.get_by_role("link", name="loud").click()
