@@ -258,6 +258,6 @@ def test_what_is_typed_is_out_of_sight_of_who_looks_without_a_key(chromium, star
         page.get_by_role("button", name="Sign out").wait_for(state="detached")
         assert days.input_value() == ""
 
-        page.goto(f"{server.address}/trace-eval-rules?project=shop&edit=true")
+        page = open_page("/trace-eval-rules?project=shop&edit=true")
         page.get_by_text("Making rules needs the role editor.").wait_for()
         assert page.get_by_label("Name of the rule").count() == 0
