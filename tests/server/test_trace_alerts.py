@@ -344,6 +344,7 @@ def test_an_alert_of_a_tenant_watches_what_that_tenant_sent_and_a_shared_one_wha
 
     assert read(api, project, shared["id"])["observationCount"] == 2
     assert read(api, project, own)["observationCount"] == 1
+    assert [read(api, project, each)["tenantId"] for each in (shared["id"], own)] == [None, "t"]
     assert read(api, project, own)["falseAlarmsPerYear"] == 1.0  # no tenant notices the alerts of others
 
 
