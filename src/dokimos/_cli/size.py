@@ -118,8 +118,8 @@ _MACHINE: Final = ("cores", "memory_gib", "disk_gb", "usd_per_hour", "comparison
 _DAILY: Final = ("runs", "items", "judge_calls", "spans")
 
 
-def size_options(command: Any) -> Any:
-    """Options that say what comes, and on what machines."""
+def add_size_options(command: Any) -> Any:
+    """Add the options that say what comes, and on what machines."""
     for option in reversed((*_LOAD_OPTIONS, *_MACHINE_OPTIONS)):
         command = option(command)
     return command
@@ -127,7 +127,7 @@ def size_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("preset", required=False, type=click.Choice(PRESETS))
-@size_options
+@add_size_options
 @click.option("--store", type=click.Choice(["sqlite", "postgresql"]), help="The database that there is.")
 @click.option(
     "--servers", type=click.IntRange(1, 1_000_000), metavar="N",
@@ -211,6 +211,6 @@ def _read_costs(costs: Sequence[str]) -> dict[str, float]:
 def _print_json(sized: Sizing) -> None:
     from dokimos._cli.echo import echo
     from dokimos._core.wire import to_json
-    from dokimos._sizing.sizing_tree import sizing_tree
+    from dokimos._sizing.sizing_tree import build_tree
 
-    echo(to_json(sizing_tree(sized), indent=2))
+    echo(to_json(build_tree(sized), indent=2))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from dokimos._sizing.load import Load, Machine, Store
 from dokimos._sizing.queueing import count_needed
 from dokimos._sizing.unit_costs import UnitCosts
 
-_MIB_PER_GIB = 1024
+_MIB_PER_GIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

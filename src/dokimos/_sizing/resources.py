@@ -82,7 +82,7 @@ _LOSSES: Final[dict[ResourceName, str]] = {
     "comparison CPU": "gates and differences wait; where more than 20 do, further ones get 503",
     "comparison memory": "comparisons of such runs get 409",
     "server memory": "the operating system may end the process that compares, or the server",
-    "machine cores": "requests and pages wait while runs are compared",
+    "machine cores": "requests and pages are slower while runs are compared",
     "judge calls": "the provider answers 429, which runs wait for: they take longer, and nothing is lost",
 }
 

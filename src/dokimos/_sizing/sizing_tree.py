@@ -9,7 +9,7 @@ from dokimos._core.jsonable import camel_case
 from dokimos._sizing.sizing import Sizing
 
 
-def sizing_tree(sizing: Sizing) -> dict[str, Any]:
+def build_tree(sizing: Sizing) -> dict[str, Any]:
     """Return a size as a tree of JSON: its fields, and what is derived of them."""
     tree: dict[str, Any] = _rename_keys(asdict(sizing))
     for branch, resource in zip(tree["resources"], sizing.resources, strict=True):

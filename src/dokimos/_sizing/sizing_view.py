@@ -43,7 +43,8 @@ def list_blocks(sizing: Sizing, detail: Detail, signs: Signs) -> Iterator[Block]
         yield Line(f"    {text}", fit="wrap")
     yield Line()
     if sizing.deployment.installations > 1:
-        yield Line("  Each installation (judge calls: all of them):", fit="wrap")
+        has_limit = sizing.load.judge_calls_per_minute is not None
+        yield Line(f"  Each installation{' (judge calls: all together)' if has_limit else ''}:", fit="wrap")
     yield Table(_RESOURCES, [_list_cells(each) for each in sizing.resources if each.needed])
     yield Line()
     for text in (*_describe_growth(sizing), *_describe_peak(sizing), *_describe_losses(sizing)):
@@ -101,7 +102,7 @@ def _describe_needs(sizing: Sizing) -> Iterator[str]:
 
 
 def _list_cells(resource: Resource) -> list[str]:
-    growth = UNKNOWN if resource.growth is None else f"{format_number(resource.growth)} times"
+    growth = UNKNOWN if resource.growth is None else f"{format_number(resource.growth)}x"
     if resource.unit == "GB":
         takes, usable = format_disk(resource.needed), format_disk(resource.usable)
     else:
@@ -185,7 +186,7 @@ def _describe_judging(sizing: Sizing) -> Iterator[str]:
     judging = sizing.judging
     if judging is not None:
         yield (
-            f"Judges: {_format_whole(judging.in_flight)} calls in flight at the peak. With "
+            f"Judges: {_format_calls(judging.in_flight)} in flight at the peak. With "
             f"{judging.at_once:,} at once (parallelism, over all runs), 95 % of them wait at most "
             f"{_format_roughly(judging.p95_wait_seconds)} for their turn."
         )
@@ -235,8 +236,10 @@ def format_disk(gigabytes: float) -> str:
     return f"{format_number(gigabytes)} GB"
 
 
-def _format_whole(value: float) -> str:
-    return f"about {value:,.0f}" if value >= 1 else "less than 1"
+def _format_calls(count: float) -> str:
+    return (
+        f"about {count:,.0f} call{'' if round(count) == 1 else 's'}" if count >= 1 else "less than one call"
+    )
 
 
 def _format_roughly(seconds: float) -> str:

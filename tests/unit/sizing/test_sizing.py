@@ -13,7 +13,7 @@ from dokimos._core.wire import to_json
 from dokimos._sizing.load import PRESETS, Load, Machine
 from dokimos._sizing.losses import WAITING_TRACES_BYTES
 from dokimos._sizing.sizing import size_load
-from dokimos._sizing.sizing_tree import sizing_tree
+from dokimos._sizing.sizing_tree import build_tree
 from dokimos._sizing.unit_costs import UNIT_COSTS, UnitCosts
 from dokimos.errors import ConfigurationError
 
@@ -383,7 +383,7 @@ def test_a_load_that_cannot_be_is_refused(field, value):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_size_is_json(name):
-    tree = json.loads(to_json(sizing_tree(size_load(PRESETS[name].load, PRESETS[name].machine, name=name))))
+    tree = json.loads(to_json(build_tree(size_load(PRESETS[name].load, PRESETS[name].machine, name=name))))
 
     assert tree["name"] == name
     assert tree["isEnough"] is True
