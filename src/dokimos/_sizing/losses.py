@@ -15,6 +15,7 @@ from dokimos._sizing.unit_costs import UnitCosts
 WAITING_TRACES_BYTES: Final = 128 * 2**20
 """What `DOKIMOS_MAX_WAITING_TRACES_MIB` is by default: exports beyond it get 503."""
 _NEVER: Final = 1e-12
+_STEPS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,16 +90,32 @@ def _find_overload(
     # As long as all of it may wait, spans are that share of the backlog which they are of the work.
     until_refused = waiting * used / (span_work * (used - 1)) if span_work and used > 1 else math.inf
     is_refusing = until_refused < seconds
-    delay = (used - 1) * seconds
+    backlog, refused = (used - 1) * min(seconds, until_refused), 0.0
     if is_refusing:
-        # In front of an item are the spans that may wait, and the items that came while it waits.
-        in_front = waiting / (1 - item_work) if item_work < 1 else (item_work - 1) * seconds + waiting
-        delay = min(delay, in_front)
+        backlog, accepted = _fill_backlog(item_work, waiting, backlog, seconds - until_refused)
+        refused = max(0.0, 1 - accepted / span_work)
     return PeakOutcome(
         utilisation=used,
         p95_answer_seconds=None,
-        refused_share=1 - max(0.0, 1 - item_work) / span_work if is_refusing else 0.0,
+        refused_share=refused,
         seconds_until_refused=until_refused if is_refusing else None,
-        delay_seconds=delay,
-        seconds_until_drained=delay / (1 - used / peak) if used < peak else None,
+        delay_seconds=backlog,
+        seconds_until_drained=backlog / (1 - used / peak) if used < peak else None,
     )
+
+
+def _fill_backlog(item_work: float, waiting: float, backlog: float, seconds: float) -> tuple[float, float]:
+    """Return the backlog after some time, and the work of spans that was accepted in a second of it.
+
+    As many spans are accepted as are stored, which is their share of the backlog. It tends to
+    `waiting / (1 - item_work)` where items leave time for spans, and grows where they do not.
+    """
+    step, accepted = seconds / _STEPS, 0.0
+    for _ in range(_STEPS):
+        stored = min(1.0, waiting / backlog)
+        accepted += stored / _STEPS
+        # No step goes beyond the backlog at which as much comes as is done.
+        growth = step * (item_work + stored - 1)
+        end = waiting / (1 - item_work) if item_work < 1 else math.inf
+        backlog = min(backlog + growth, max(end, backlog)) if growth > 0 else max(backlog + growth, end)
+    return backlog, accepted
