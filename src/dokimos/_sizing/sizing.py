@@ -100,11 +100,10 @@ def size_load(
     Args:
         load: What comes in a day.
         machine: The kind of machine that there is.
-        name: What the load is called.
+        name: Of the load.
         costs: The unit costs, where some are others than `UNIT_COSTS`.
         store: A kind of database that there is, and
-        servers: a number of serving processes that there are; with either, there is one installation. By
-            default it is planned. What is lost where the servers are too few is in `peak`.
+        servers: a number of serving processes that there are: one installation. By default it is planned.
 
     Raises:
         ConfigurationError: for a load of nothing.
@@ -130,9 +129,7 @@ def size_load(
         resources=tuple(list_resources(load, deployment, machine, costs)),
         peak=find_peak_outcome(load, deployment, costs),
         judging=_size_judging(load),
-        days_until_disk_full=_find_full_day(
-            share, machines.disk_gb / deployment.installations, deployment, costs
-        ),
+        days_until_disk_full=_find_full_day(share, deployment.disk_gb, costs),
         at_ten_times=_plan_growth(load, machine, costs) if store is None and servers is None else None,
         spans_beyond_measured=share.spans * load.trace_days / costs["measured-spans"],
         items_beyond_measured=share.items * load.run_days / costs["measured-items"],
@@ -177,18 +174,18 @@ def _size_judging(load: Load) -> Judging | None:
     )
 
 
-def _find_full_day(load: Load, gb: float, deployment: Deployment, costs: UnitCosts) -> float | None:
+def _find_full_day(load: Load, disk_gb: float, costs: UnitCosts) -> float | None:
     """Return the day on which a disk is full; None where it holds all that is kept.
 
     Runs and traces grow each day until their retention removes as much as comes.
     """
-    if gb <= deployment.disk_gb:
-        return None
     item_gb = load.items * (costs["item-disk-bytes"] + load.item_bytes) / 1e9
     span_gb = load.spans * load.span_bytes * costs["span-disk-factor"] / 1e9
-    (first, first_gb), (_, last_gb) = sorted(((load.run_days, item_gb), (load.trace_days, span_gb)))
-    day = deployment.disk_gb / (first_gb + last_gb)
-    return day if day <= first else (deployment.disk_gb - first * first_gb) / last_gb
+    (first, first_gb), (last, last_gb) = sorted(((load.run_days, item_gb), (load.trace_days, span_gb)))
+    if first * first_gb + last * last_gb <= disk_gb:
+        return None
+    day = disk_gb / (first_gb + last_gb)
+    return day if day <= first else (disk_gb - first * first_gb) / last_gb
 
 
 def _plan_growth(load: Load, machine: Machine, costs: UnitCosts) -> Deployment | None:

@@ -42,22 +42,23 @@ def list_blocks(sizing: Sizing, detail: Detail, signs: Signs) -> Iterator[Block]
     for text in _describe_needs(sizing):
         yield Line(f"    {text}", fit="wrap")
     yield Line()
-    if sizing.deployment.installations > 1:
-        has_limit = sizing.load.judge_calls_per_minute is not None
-        yield Line(f"  Each installation{' (judge calls: all together)' if has_limit else ''}:", fit="wrap")
-    yield Table(_RESOURCES, [_list_cells(each) for each in sizing.resources if each.needed])
+    yield from _list_resource_blocks(sizing)
     yield Line()
-    for text in (*_describe_growth(sizing), *_describe_peak(sizing), *_describe_losses(sizing)):
-        yield Line(f"  {text}", fit="wrap")
-    for text in _describe_judging(sizing):
-        yield Line(f"  {text}", fit="wrap")
+    for describe in (_describe_growth, _describe_peak, _describe_losses, _describe_judging):
+        yield from (Line(f"  {text}", fit="wrap") for text in describe(sizing))
     for text in _list_warnings(sizing):
         yield Line(f"  ! {text}", "yellow", fit="wrap")
     if detail == "verbose":
         yield Line()
         yield Line("  Unit costs:")
-        for cost in sizing.unit_costs:
-            yield Line(f"    {_format_cost(cost)}", fit="wrap")
+        yield from (Line(f"    {_format_cost(cost)}", fit="wrap") for cost in sizing.unit_costs)
+
+
+def _list_resource_blocks(sizing: Sizing) -> Iterator[Block]:
+    if sizing.deployment.installations > 1:
+        has_limit = sizing.load.judge_calls_per_minute is not None
+        yield Line(f"  Each installation{' (judge calls: all together)' if has_limit else ''}:", fit="wrap")
+    yield Table(_RESOURCES, [_list_cells(each) for each in sizing.resources if each.needed])
 
 
 def _format_load(sizing: Sizing, signs: Signs) -> str:
