@@ -5,7 +5,7 @@ from tables import code, table
 
 from dokimos._sizing.load import PRESETS
 from dokimos._sizing.sizing import size_load
-from dokimos._sizing.sizing_view import format_deployment, format_disk, format_number
+from dokimos._sizing.sizing_view import format_deployment, format_disk, format_exactly, format_number
 from dokimos._sizing.unit_costs import UNIT_COSTS
 
 LOADS_MARK = "<!-- loads of the presets -->"
@@ -14,31 +14,31 @@ COSTS_MARK = "<!-- unit costs -->"
 
 
 def setup(app):
-    for mark, make in ((LOADS_MARK, loads), (SIZES_MARK, sizes), (COSTS_MARK, costs)):
+    for mark, make in ((LOADS_MARK, make_loads), (SIZES_MARK, make_sizes), (COSTS_MARK, make_costs)):
         add_part(app, mark, make)
     return {"version": "1", "parallel_read_safe": True}
 
 
-def loads():
+def make_loads():
     """Return a table of what comes in a day, and on what machines."""
     head = ["", "runs", "items", "judge calls", "spans", "peak", "a machine has"]
-    return table(head, [load_row(name, preset) for name, preset in PRESETS.items()])
+    return table(head, [make_load_row(name, preset) for name, preset in PRESETS.items()])
 
 
-def load_row(name, preset):
+def make_load_row(name, preset):
     load, machine = preset.load, preset.machine
     counts = [f"{count:,.0f}" for count in (load.runs, load.items, load.judge_calls, load.spans)]
     has = f"{machine.cores} cores, {machine.memory_gib:g} GiB, {machine.disk_gb:,.0f} GB"
     return [code(name), *counts, f"{load.peak:g} times the mean", has]
 
 
-def sizes():
+def make_sizes():
     """Return a table of what the presets take."""
     head = ["", "deployment", "machines", "disk", "runs out first", "then add"]
-    return table(head, [size_row(name, preset) for name, preset in PRESETS.items()])
+    return table(head, [make_size_row(name, preset) for name, preset in PRESETS.items()])
 
 
-def size_row(name, preset):
+def make_size_row(name, preset):
     sizing = size_load(preset.load, preset.machine)
     first = sizing.first
     return [
@@ -51,14 +51,20 @@ def size_row(name, preset):
     ]
 
 
-def costs():
+def make_costs():
     """Return a table of the unit costs, and where each is from."""
     rows = [
-        [code(each.name), f"{each.value:,g} {each.unit}", each.meaning, each.origin, source(each)]
+        [
+            code(each.name),
+            f"{format_exactly(each.value)} {each.unit}",
+            each.meaning,
+            each.origin,
+            find_source(each),
+        ]
         for each in UNIT_COSTS
     ]
     return table(["Name", "Value", "What it is", "", "From"], rows)
 
 
-def source(cost):
+def find_source(cost):
     return cost.command if cost.origin == "assumed" else code(cost.command)

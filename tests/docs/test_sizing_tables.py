@@ -13,7 +13,7 @@ def test_the_tables_of_the_page_are_made_from_the_code(docs_modules):
     text = PAGE.read_text(encoding="utf-8")
     with docs_modules("sizing_tables") as (module,):
         assert all(mark in text for mark in (module.LOADS_MARK, module.SIZES_MARK, module.COSTS_MARK))
-        loads, sizes, costs = module.loads(), module.sizes(), module.costs()
+        loads, sizes, costs = module.make_loads(), module.make_sizes(), module.make_costs()
 
     assert all(f"`{name}`" in loads and f"`{name}`" in sizes for name in PRESETS)
     assert all(f"`{each.name}`" in costs for each in UNIT_COSTS)

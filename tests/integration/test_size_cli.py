@@ -12,7 +12,7 @@ def test_a_preset_says_what_runs_out_first(capsys):
 
     out = capsys.readouterr().out
     assert "enough: one server on SQLite" in out
-    assert "Disk runs out first, at 2.09 times this load." in out
+    assert "SQLite file runs out first, at 2.09 times this load." in out
     assert "unpriced" in out
 
 
@@ -39,16 +39,48 @@ def test_what_is_there_and_not_enough_exits_with_1(capsys):
     assert run_command(["size", "company", "--servers", "1", "--spans", "1G"]) == 1
 
     out = capsys.readouterr().out
-    assert "not enough: 1 server on 1 PostgreSQL" in out
+    assert "not enough: 1 server on one PostgreSQL" in out
     assert "of the spans get 503" in out
+    assert "Nothing is refused" not in out
+
+
+def test_a_limit_of_the_provider_that_is_too_low_exits_with_1(capsys):
+    assert run_command(["size", "team", "--judge-calls-per-minute", "10"]) == 1
+    assert "Nothing is refused" not in capsys.readouterr().out
+
+
+def test_very_many_calls_of_judges_are_sized_at_once(capsys):
+    assert run_command(["size", "--judge-calls", "1000G"]) == 0
+    assert "95 % of them wait at most" in capsys.readouterr().out
+
+
+def test_numbers_are_written_as_they_were_entered(capsys):
+    command = "size --items 1 --runs 1 --peak 1 --peak-hours 24 --run-days 1 -v"
+    assert run_command(command.split()) == 0
+
+    out = capsys.readouterr().out
+    assert "1 run · 1 item a day" in out
+    assert "after 1 day of runs" in out
+    assert "2,048 MiB" in out
+    assert "measured-spans = 10,000,000 spans: the most" in out
+    assert "e+" not in out
+
+
+def test_a_narrow_terminal_keeps_names_whole(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run_command(["size", "company"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 60 for line in lines)
+    assert any(line.startswith("  comparison memory ") for line in lines)
 
 
 def test_a_unit_cost_can_be_given_and_is_listed_so(capsys):
     assert run_command(["size", "team", "--cost", "span-cpu-ms=0.05", "-v"]) == 0
 
     line = next(line for line in capsys.readouterr().out.splitlines() if "span-cpu-ms" in line)
-    assert "0.05 ms" in line
-    assert "given" in line
+    assert "span-cpu-ms = 0.05 ms: CPU of the server for a span" in line
+    assert "(given)" in line
 
 
 @pytest.mark.parametrize(
@@ -57,7 +89,15 @@ def test_a_unit_cost_can_be_given_and_is_listed_so(capsys):
         ([], "Name a load (laptop, team, company, internet)"),
         (["--items", "0"], "Name a load"),
         (["galaxy"], "'galaxy' is not one of"),
-        (["team", "--items", "many"], "'many' is not a number such as 5000, 250k, 1M or 10G."),
+        (["team", "--items", "many"], "'many' is not a number such as 5000, 5,000, 250k, 1M or 10G."),
+        (["team", "--items", "1,5"], "'1,5' is not a number"),
+        (["team", "--items", "9999999G"], "--items': '9999999G' is too large"),
+        (["team", "--span-bytes", "2G"], "--span-bytes': '2G' is too large"),
+        (["team", "--peak", "nan"], "--peak': 'nan' is not a number"),
+        (["team", "--disk-gb", "inf"], "--disk-gb': inf is not in the range"),
+        (["team", "--trace-days", "1e9"], "--trace-days': 1000000000.0 is not in the range"),
+        (["team", "--peak-hours", "8"], "peak (10) times peak_hours (8) must be at most 24"),
+        (["team", "--items", "0", "--runs", "0", "--judge-calls", "0", "--spans", "0"], "The load is empty"),
         (["team", "--items", "-5"], "'-5' is not a number"),
         (["team", "--judge-price", "1"], "'1' is not two prices such as 0.15,0.60"),
         (["team", "--judge-price", "1,nan"], "is not two prices"),

@@ -1,28 +1,21 @@
-"""How many servers, databases and installations carry a load, and what each of their resources has left."""
+"""How many servers, databases and installations carry a load."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+import math
+from dataclasses import dataclass
+from typing import Final
 
-from dokimos._sizing.load import SECONDS_PER_DAY, Load, Machine, Store
-from dokimos._sizing.queueing import GroupedService, Station, count_servers
+from dokimos._sizing.load import Load, Machine, Store
+from dokimos._sizing.queueing import count_needed
 from dokimos._sizing.unit_costs import UnitCosts
 
-CORES_OF_A_SERVER: Final = 2
-"""One that stores and answers, and one for the process that compares."""
-
-_CLIENTS: Final = 16
-"""Those of the benchmark that measured the unit costs of a request alone and at capacity."""
-
-ResourceName: TypeAlias = Literal[
-    "server CPU", "database CPU", "disk", "comparison CPU", "comparison memory", "CPU of runs", "judge calls"
-]
+_MIB_PER_GIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What a load takes on a kind of database, all installations together."""
+    """What a load takes on a kind of database."""
 
     item_cpu: float
     """Cores of servers that items take at the peak."""
@@ -34,13 +27,21 @@ class Demand:
     """Cores that runs take at the peak, beside the application."""
     compare_cpu: float
     """Cores that comparing each run with its baseline takes at the peak."""
+    compare_mib: float
+    """Memory of the process that compares, for a run of the mean size."""
+    server_gib: float
+    """Memory of a serving process and of the one that compares."""
+    server_cores: int
+    """One that stores and answers, and, where runs are compared, one for the process that compares."""
     database_factor: float
 
     @classmethod
-    def of(cls, load: Load, costs: UnitCosts, store: Store) -> Demand:
+    def of(cls, load: Load, costs: UnitCosts, machine: Machine, store: Store) -> Demand:
         item_cpu = costs["item-cpu-ms" if store == "sqlite" else "item-cpu-ms-postgresql"] / 1000
         run_cpu = load.items * costs["run-item-cpu-ms"] + load.judge_calls * costs["judge-call-cpu-ms"]
         compared = load.items if load.runs else 0.0
+        base = costs["comparing-process-mib"] if load.runs else 0.0
+        compare_mib = base + load.items_per_run * costs["compare-item-bytes"] / 2**20
         return cls(
             item_cpu=load.at_peak(load.items) * item_cpu,
             span_cpu=load.at_peak(load.spans) * costs["span-cpu-ms"] / 1000,
@@ -48,6 +49,11 @@ class Demand:
             span_gb=load.spans * load.trace_days * load.span_bytes * costs["span-disk-factor"] / 1e9,
             run_cpu=load.at_peak(run_cpu) / 1000,
             compare_cpu=load.at_peak(compared) * costs["compare-item-cpu-ms"] / 1000,
+            compare_mib=compare_mib,
+            # The server stops a comparison that takes more than the setting.
+            server_gib=(costs["server-memory-mib"] + min(compare_mib, machine.comparison_memory_mib))
+            / _MIB_PER_GIB,
+            server_cores=2 if compared else 1,
             database_factor=0.0 if store == "sqlite" else costs["database-cpu-factor"],
         )
 
@@ -63,30 +69,41 @@ class Demand:
     def gb(self) -> float:
         return self.item_gb + self.span_gb
 
+    def count_servers(self, costs: UnitCosts) -> int:
+        """Return how many serving processes it takes, each with one core for requests."""
+        return count_needed(max(self.server_cpu, self.compare_cpu), costs["full-cpu"])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What is installed."""
 
     store: Store
-    servers: int
-    """Serving processes of all installations."""
-    databases: int
-    """PostgreSQL machines of all installations; 0 with SQLite."""
     installations: int
-    """Independent servers with databases of their own, among which the projects are divided."""
+    """Independent servers with a database of their own, which divide the projects."""
+    servers: int
+    """Serving processes of each installation."""
+    disk_gb: float
+    """The disk of each database."""
 
     @property
-    def traces_apart(self) -> bool:
-        """Whether traces have a PostgreSQL of their own."""
-        return self.databases > self.installations
+    def all_servers(self) -> int:
+        return self.servers * self.installations
+
+    @property
+    def databases(self) -> int:
+        """PostgreSQL machines of all installations; 0 with SQLite."""
+        return 0 if self.store == "sqlite" else self.installations
+
+    def take_share(self, load: Load) -> Load:
+        """Return what comes to each installation."""
+        return load.multiply(1 / self.installations)
 
 
 def choose_store(load: Load, machine: Machine, costs: UnitCosts) -> Store:
     """Return SQLite where one process and one file are enough."""
-    demand = Demand.of(load, costs, "sqlite")
-    most_gb = min(costs["sqlite-disk-gb"], machine.disk_gb * costs["full-disk"])
-    is_enough = max(demand.server_cpu, demand.compare_cpu) <= costs["full-cpu"] and demand.gb <= most_gb
+    demand = Demand.of(load, costs, machine, "sqlite")
+    is_enough = demand.count_servers(costs) == 1 and demand.gb <= costs["sqlite-disk-gb"]
     return "sqlite" if is_enough else "postgresql"
 
 
@@ -95,95 +112,41 @@ def plan_deployment(
 ) -> Deployment:
     """Return the smallest deployment that carries a load.
 
+    A larger disk is preferred to another installation.
+
     Args:
-        store: The kind of database that there is to be; by default the simplest one that is enough.
-        servers: How many serving processes there are to be; by default as many as it takes.
+        store: The kind of database that there is.
+        servers: How many serving processes there are. With either, there is one installation, with the disk
+            of the machine.
     """
+    is_given = store is not None or servers is not None
     store = store or ("postgresql" if servers and servers > 1 else choose_store(load, machine, costs))
-    if store == "sqlite":
-        return Deployment(store=store, servers=1, databases=0, installations=1)
-    demand = Demand.of(load, costs, store)
-
-    def databases(cpu: float, gb: float) -> int:
-        cores = count_servers(cpu * demand.database_factor, 1 / machine.cores, utilisation=costs["full-cpu"])
-        return max(cores, count_servers(gb, 1 / machine.disk_gb, utilisation=costs["full-disk"]))
-
-    together = databases(demand.server_cpu, demand.gb)
-    apart = max(databases(demand.item_cpu, demand.item_gb), databases(demand.span_cpu, demand.span_gb))
-    # As few machines as possible; where it makes no difference, as few installations.
-    installations, of_each = (apart, 2) if 2 * apart <= together else (together, 1)
-    busy = max(demand.server_cpu, demand.compare_cpu)
-    of_one = count_servers(busy / installations, 1.0, utilisation=costs["full-cpu"])
-    servers = servers or installations * of_one
-    installations = min(installations, servers)
+    installations = 1 if is_given or store == "sqlite" else _count_installations(load, machine, costs)
+    demand = Demand.of(load.multiply(1 / installations), costs, machine, store)
     return Deployment(
-        store=store, servers=servers, databases=of_each * installations, installations=installations
+        store=store,
+        installations=installations,
+        servers=1 if store == "sqlite" else servers or demand.count_servers(costs),
+        disk_gb=machine.disk_gb if is_given else _choose_disk(demand, machine, costs),
     )
 
 
-def serving_station(load: Load, deployment: Deployment, costs: UnitCosts, *, peak: float) -> Station:
-    """Return the queue before one serving process, which takes batches of items and exports of spans.
-
-    One process does one thing at a time: it is a single server, however many cores the machine has. Requests
-    are divided evenly among the processes, each of which has a queue of its own.
-
-    Args:
-        peak: How many times the mean rate of the day comes.
-    """
-    name = "item-cpu-ms" if deployment.store == "sqlite" else "item-cpu-ms-postgresql"
-    kinds = (
-        (load.items, costs["items-per-request"], costs[name]),
-        (load.spans, costs["spans-per-export"], costs["span-cpu-ms"]),
-    )
-    share = peak / SECONDS_PER_DAY / deployment.servers
-    requests = [(count / batch * share, batch * cpu / 1000) for count, batch, cpu in kinds]
-    rate = sum(each for each, _ in requests)
-    if not rate:
-        return Station(rate=0.0, service=costs["items-per-request"] * costs[name] / 1000)
-    mean = sum(each * service for each, service in requests) / rate
-    if deployment.store == "sqlite":
-        # The unit costs are those of a busy server, in which requests share commits.
-        grouped = GroupedService.of_measured(
-            alone=mean * costs["lone-request-factor"], at_capacity=mean, clients=_CLIENTS
-        )
-        # One that cannot keep up has all of them waiting.
-        longer = grouped.time(rate) / mean
-        requests = [(each, service * longer) for each, service in requests]
-        mean *= longer
-    # The second moment of a mixture of two kinds of requests, each with the same variation around its mean.
-    square = sum(each * service**2 for each, service in requests) / rate * (1 + costs["service-variation"])
-    return Station(rate=rate, service=mean, service_variation=square / mean**2 - 1)
+def _count_installations(load: Load, machine: Machine, costs: UnitCosts) -> int:
+    demand = Demand.of(load, costs, machine, "postgresql")
+    by_cpu = count_needed(demand.database_cpu, machine.cores * costs["full-cpu"])
+    by_disk = count_needed(demand.gb, _find_largest_disk(machine, costs) * costs["full-disk"])
+    # A run is in one project, and a project in one installation.
+    most = math.inf if load.spans or not load.runs else max(1, int(load.runs))
+    return int(min(max(by_cpu, by_disk), most))
 
 
-def judge_station(load: Load) -> Station:
-    """Return the calls of judges at the peak: with so many at once that few wait for half a call."""
-    rate, service = load.at_peak(load.judge_calls), load.judge_seconds
-    station = Station(rate=rate, service=service, servers=int(rate * service) + 1)
-    while station.wait_quantile(0.95) > service / 2:
-        station = replace(station, servers=station.servers + 1)
-    return station
+def _find_largest_disk(machine: Machine, costs: UnitCosts) -> float:
+    return max(machine.disk_gb, costs["largest-disk-gb"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """One thing that can run out."""
-
-    name: ResourceName
-    needed: float
-    available: float
-    """What may be used of it: a core is full at 70 %, a disk at 80 %."""
-    unit: str
-    remedy: str
-    """What is added when it is used up."""
-    loss: str
-    """What happens where there is too little of it."""
-
-    @property
-    def used(self) -> float:
-        """The share that is used; above 1 it is not enough."""
-        return self.needed / self.available if self.needed else 0.0
-
-    @property
-    def growth(self) -> float | None:
-        """How many times the load fits; None where the load takes nothing of it."""
-        return 1 / self.used if self.used else None
+def _choose_disk(demand: Demand, machine: Machine, costs: UnitCosts) -> float:
+    """Return the disk of the machine, doubled until it is enough, and at most the largest one."""
+    disk, most = machine.disk_gb, _find_largest_disk(machine, costs)
+    while disk * costs["full-disk"] < demand.gb and disk < most:
+        disk = min(2 * disk, most)
+    return disk

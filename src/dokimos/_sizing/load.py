@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, TypeAlias
 
 from dokimos.errors import ConfigurationError
 
 Store: TypeAlias = Literal["sqlite", "postgresql"]
 SECONDS_PER_DAY: Final = 86_400
+HOURS_PER_DAY: Final = 24
+_MOST_COUNT: Final = 1e15
+_MOST_BYTES: Final = 1e9
+_MOST_DAYS: Final = 36_500
+_MOST_PRICE: Final = 1e6
+_MOST: Final = {
+    "peak": 1440, "peak_hours": HOURS_PER_DAY, "run_days": _MOST_DAYS, "trace_days": _MOST_DAYS,
+    "item_bytes": _MOST_BYTES, "span_bytes": _MOST_BYTES, "judge_seconds": SECONDS_PER_DAY,
+    "judge_usd_in": _MOST_PRICE, "judge_usd_out": _MOST_PRICE,
+}  # fmt: skip
+"""The largest values that are accepted; of counts it is `_MOST_COUNT`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +59,25 @@ class Load:
     """What the provider admits; None where that is not known."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise ConfigurationError(f"{each.name} must be a number of at least 0, not {value!r:.80}.")
+        _check_ranges({each.name: getattr(self, each.name) for each in fields(self)}, _MOST)
         if self.peak < 1:
             raise ConfigurationError(f"peak must be at least 1, the mean of the day, not {self.peak:g}.")
+        if self.judge_calls_per_minute == 0:
+            raise ConfigurationError("judge_calls_per_minute must be over 0.")
+        if self.peak * self.peak_hours > HOURS_PER_DAY:
+            raise ConfigurationError(
+                f"peak ({self.peak:g}) times peak_hours ({self.peak_hours:g}) must be at most 24: "
+                "no more can come at the peak than comes in the day."
+            )
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.runs or self.items or self.judge_calls or self.spans)
+
+    def multiply(self, factor: float) -> Load:
+        """Return a load of the same kind of which so many times as much comes."""
+        names = ("runs", "items", "judge_calls", "spans")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
 
     def at_peak(self, count: float) -> float:
         """Return how many of a day's come in a second of the peak."""
@@ -83,6 +108,19 @@ class Machine:
     usd_per_hour: float | None = None
     comparison_memory_mib: float = 2048.0
     """The setting `DOKIMOS_COMPARISON_MEMORY_MIB` of the server."""
+
+    def __post_init__(self) -> None:
+        _check_ranges({each.name: getattr(self, each.name) for each in fields(self)}, {})
+        for name in ("cores", "memory_gib", "disk_gb", "comparison_memory_mib"):
+            if not getattr(self, name):
+                raise ConfigurationError(f"{name} must be over 0.")
+
+
+def _check_ranges(values: Mapping[str, float | None], most: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        high = most.get(name, _MOST_COUNT)
+        if value is not None and not (math.isfinite(value) and 0 <= value <= high):
+            raise ConfigurationError(f"{name} must be a number from 0 to {high:,.15g}, not {value!r:.80}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""A queue simulated request by request, which checks the formulas of `queueing.py`."""
+"""Queues simulated request by request: the answer times of a server, and a check of the formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
@@ -14,8 +14,6 @@ class SimulatedQueue:
 
     waits: tuple[float, ...]
     """The seconds that each request waited, in the order of arrival, without those that were refused."""
-    responses: tuple[float, ...]
-    """The same with its service."""
     refused: int
 
     @property
@@ -30,7 +28,7 @@ def simulate_queue(
     requests: int,
     random: Random,
     servers: int = 1,
-    room: int | None = None,
+    places: int | None = None,
 ) -> SimulatedQueue:
     """Let requests come as a Poisson process, and serve them in the order in which they came.
 
@@ -40,16 +38,16 @@ def simulate_queue(
         requests: How many come.
         random: Where all chance is from.
         servers: How many requests are served at once.
-        room: Requests that wait or are served at most; those that come beyond it are refused.
+        places: Requests that wait or are served at most; those that come beyond it are refused.
     """
     free_at = [0.0] * servers
     leave_at: list[float] = []  # of those in the queue or in service, as a heap
-    waits, responses, refused, now = [], [], 0, 0.0
+    waits, refused, now = [], 0, 0.0
     for _ in range(requests):
         now += random.expovariate(rate)
         while leave_at and leave_at[0] <= now:
             heappop(leave_at)
-        if room is not None and len(leave_at) >= room:
+        if places is not None and len(leave_at) >= places:
             refused += 1
             continue
         start = max(now, heappop(free_at))
@@ -57,49 +55,46 @@ def simulate_queue(
         heappush(free_at, end)
         heappush(leave_at, end)
         waits.append(start - now)
-        responses.append(end - now)
-    return SimulatedQueue(tuple(waits), tuple(responses), refused)
+    return SimulatedQueue(tuple(waits), refused)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedGroups:
-    """What became of the requests of a server that takes them in groups."""
-
-    responses: tuple[float, ...]
-    """The seconds from the arrival of each request to the end of its group."""
-    groups: int
-
-    @property
-    def mean_size(self) -> float:
-        return len(self.responses) / self.groups
-
-
-def simulate_groups(
+def simulate_answers(
     *,
     rate: float,
-    draw_service: Callable[[Random, int], float],
+    draw_service: Callable[[Random], float],
     requests: int,
     random: Random,
-    most: int = 64,
-) -> SimulatedGroups:
-    """Let requests come as a Poisson process, and serve those that wait together, all at once.
+    group_seconds: float = 0.0,
+    largest_group: int = 1,
+) -> list[float]:
+    """Return how long each request takes, from its arrival to its answer.
+
+    Requests come as a Poisson process at one server, which takes those that wait as one group (a group
+    commit) and answers all of them at its end: the queue with bulk service of N. T. J. Bailey, "On queueing
+    processes with bulk service", 1954.
 
     Args:
         rate: Arrivals in a second.
-        draw_service: Draws the service time of a group of so many requests, in seconds.
+        draw_service: Draws what a request adds to the time of its group, in seconds.
         requests: How many come.
         random: Where all chance is from.
-        most: Requests that a group may have.
+        group_seconds: What each group takes, however small it is.
+        largest_group: Requests that a group may have.
     """
     now = 0.0
     arrivals = [now := now + random.expovariate(rate) for _ in range(requests)]
-    responses: list[float] = []
-    free_at, groups = 0.0, 0
-    while len(responses) < requests:
-        start = max(free_at, arrivals[len(responses)])
-        first = len(responses)
-        size = sum(each <= start for each in arrivals[first : first + most])
-        free_at = start + draw_service(random, size)
-        groups += 1
-        responses.extend(free_at - each for each in arrivals[first : first + size])
-    return SimulatedGroups(tuple(responses), groups)
+    answers: list[float] = []
+    free_at, first = 0.0, 0
+    while first < requests:
+        start, last = max(free_at, arrivals[first]), first + 1
+        while last < min(requests, first + largest_group) and arrivals[last] <= start:
+            last += 1
+        free_at = start + group_seconds + sum(draw_service(random) for _ in range(first, last))
+        answers.extend(free_at - each for each in arrivals[first:last])
+        first = last
+    return answers
+
+
+def find_quantile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of the values stays within."""
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)]

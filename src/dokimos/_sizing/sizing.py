@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dokimos._core.printable import Printable
-from dokimos._sizing.deployment import (
-    CORES_OF_A_SERVER,
-    Demand,
-    Deployment,
-    Resource,
-    judge_station,
-    plan_deployment,
-)
-from dokimos._sizing.load import Load, Machine, Store
+from dokimos._sizing.deployment import Demand, Deployment, plan_deployment
+from dokimos._sizing.load import HOURS_PER_DAY, Load, Machine, Store
 from dokimos._sizing.losses import PeakOutcome, find_peak_outcome
-from dokimos._sizing.queueing import count_servers
-from dokimos._sizing.resources import list_resources
+from dokimos._sizing.queueing import count_needed, find_call_queue
+from dokimos._sizing.resources import Resource, list_resources
 from dokimos._sizing.unit_costs import UnitCost, UnitCosts
+from dokimos.errors import ConfigurationError
 
-_MIB_PER_GIB: Final = 1024
-_HOURS: Final = 24
-_ROUNDING: Final = 1e-9
 _GROWTH: Final = 10
+_SHARE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +27,23 @@ class Judging:
     """Calls under way on average."""
     at_once: int
     """The sum of `parallelism` over all runs with which calls do not queue for long."""
-    p95_wait_seconds: float | None
-    """How long a call then waits for its turn."""
+    p95_wait_seconds: float
+    """How long 95 % of the calls then wait for their turn at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """The machines of a deployment."""
+    """The machines of all installations."""
 
     total: int
     for_servers_and_runs: int
     for_databases: int
     cores: int
-    """Cores that servers, databases and runs take at the peak, each rounded up."""
+    """Cores of servers, databases and runs, each rounded up."""
     memory_gib: float
-    """Memory of the serving processes; a PostgreSQL takes what it is given."""
+    """Memory of the serving and comparing processes; a PostgreSQL takes what it is given."""
     disk_gb: float
-    """Disk when the retention has filled it, all databases together."""
+    """Disk when the retention has filled it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -64,6 +55,7 @@ class Sizing(Printable):
     name: str
     """The preset; empty where there is none."""
     load: Load
+    machine: Machine
     deployment: Deployment
     machines: Machines
     judge_usd_per_day: float | None
@@ -76,8 +68,6 @@ class Sizing(Printable):
     """None where no judge is called."""
     days_until_disk_full: float | None
     """Where the disk is too small for what is to be kept."""
-    disk_gb_for_one: float | None
-    """The disk with which one database would do, where only their disks make it several."""
     at_ten_times: Deployment | None
     """What ten times the load takes; None where the deployment is a given one."""
     spans_beyond_measured: float
@@ -88,12 +78,12 @@ class Sizing(Printable):
     @property
     def is_enough(self) -> bool:
         """Whether nothing runs out."""
-        return all(each.used <= 1 + _ROUNDING for each in self.resources)
+        return all(each.is_enough for each in self.resources)
 
     @property
     def first(self) -> Resource | None:
-        """What runs out first; None where nothing comes."""
-        return next((each for each in self.resources if each.growth is not None), None)
+        """What is too little, or runs out first; None where nothing does."""
+        return next((each for each in self.resources if each.growth or not each.is_enough), None)
 
 
 def size_load(
@@ -110,91 +100,98 @@ def size_load(
     Args:
         load: What comes in a day.
         machine: The kind of machine that there is.
-        name: What the load is called.
+        name: Of the load.
         costs: The unit costs, where some are others than `UNIT_COSTS`.
-        store: A kind of database, and
-        servers: a number of serving processes that there are; by default as many as it takes. What is lost
-            where they are too few is in `peak`.
+        store: A kind of database that there is, and
+        servers: a number of serving processes that there are: one installation. By default it is planned.
+
+    Raises:
+        ConfigurationError: for a load of nothing.
 
     Example:
         >>> size_load(Load(items=10_000, runs=50, spans=1e6)).deployment.store
         'sqlite'
     """
+    if load.is_empty:
+        raise ConfigurationError("The load is empty: give runs, items, judge_calls or spans of a day.")
     machine, costs = machine or Machine(), costs or UnitCosts()
     deployment = plan_deployment(load, machine, costs, store=store, servers=servers)
-    demand = Demand.of(load, costs, deployment.store)
-    machines, run_cores = _count_machines(demand, deployment, machine, costs)
-    resources = list_resources(load, deployment, machine, costs, run_cores=run_cores)
-    price, installations = machine.usd_per_hour, deployment.installations
+    share, price = deployment.take_share(load), machine.usd_per_hour
+    machines = _count_machines(Demand.of(share, costs, machine, deployment.store), deployment, machine, costs)
     return Sizing(
         name=name,
         load=load,
+        machine=machine,
         deployment=deployment,
         machines=machines,
         judge_usd_per_day=load.judge_usd,
-        machine_usd_per_day=None if price is None else machines.total * price * _HOURS,
-        resources=tuple(resources),
+        machine_usd_per_day=None if price is None else machines.total * price * HOURS_PER_DAY,
+        resources=tuple(list_resources(load, deployment, machine, costs)),
         peak=find_peak_outcome(load, deployment, costs),
-        judging=_judging(load),
-        days_until_disk_full=_days_until_disk_full(demand, load, resources),
-        disk_gb_for_one=_disk_gb_for_one(demand, deployment, machine, costs),
-        at_ten_times=_grow(load, machine, costs) if store is None and servers is None else None,
-        spans_beyond_measured=load.spans * load.trace_days / installations / costs["measured-spans"],
-        items_beyond_measured=load.items * load.run_days / installations / costs["measured-items"],
+        judging=_size_judging(load),
+        days_until_disk_full=_find_full_day(share, deployment.disk_gb, costs),
+        at_ten_times=_plan_growth(load, machine, costs) if store is None and servers is None else None,
+        spans_beyond_measured=share.spans * load.trace_days / costs["measured-spans"],
+        items_beyond_measured=share.items * load.run_days / costs["measured-items"],
         unit_costs=costs.figures,
     )
 
 
-def _count_machines(
-    demand: Demand, deployment: Deployment, machine: Machine, costs: UnitCosts
-) -> tuple[Machines, int]:
-    """Return the machines, and the cores that runs have."""
-    full = costs["full-cpu"]
-    run_cores = count_servers(demand.run_cpu, 1.0, utilisation=full) if demand.run_cpu else 0
-    server_cores = deployment.servers * CORES_OF_A_SERVER
-    memory = deployment.servers * costs["server-memory-mib"] / _MIB_PER_GIB
-    by_cores = math.ceil((server_cores + run_cores) / machine.cores)
-    shared = max(by_cores, math.ceil(memory / machine.memory_gib), deployment.installations)
-    database_cores = 0
-    if deployment.databases:
-        needed = count_servers(demand.database_cpu, 1.0, utilisation=full)
-        database_cores = max(deployment.databases, needed)
+def _count_machines(demand: Demand, deployment: Deployment, machine: Machine, costs: UnitCosts) -> Machines:
+    """Count machines of which servers, also those of several installations, and runs share the cores.
+
+    A server is on one machine; each PostgreSQL has a machine of its own.
+
+    Args:
+        demand: That of one installation.
+    """
+    servers, installations, full = deployment.all_servers, deployment.installations, costs["full-cpu"]
+    run_cpu = demand.run_cpu * installations
+    run_cores = count_needed(run_cpu, full) if run_cpu else 0
+    server_cores = servers * demand.server_cores
+    # At least one, even where a server does not fit: `list_resources` says that.
+    on_one = max(1, min(machine.cores // demand.server_cores, int(machine.memory_gib / demand.server_gib)))
+    shared = max(math.ceil(servers / on_one), math.ceil((server_cores + run_cores) / machine.cores))
+    database_cores = deployment.databases * count_needed(demand.database_cpu, full)
     return Machines(
         total=shared + deployment.databases,
         for_servers_and_runs=shared,
         for_databases=deployment.databases,
         cores=server_cores + run_cores + database_cores,
-        memory_gib=memory,
-        disk_gb=demand.gb,
-    ), run_cores
-
-
-def _judging(load: Load) -> Judging | None:
-    if not load.judge_calls:
-        return None
-    station = judge_station(load)
-    return Judging(
-        in_flight=station.load, at_once=station.servers, p95_wait_seconds=station.wait_quantile(0.95)
+        memory_gib=servers * demand.server_gib,
+        disk_gb=demand.gb * installations,
     )
 
 
-def _days_until_disk_full(demand: Demand, load: Load, resources: Sequence[Resource]) -> float | None:
-    disk = next(each for each in resources if each.name == "disk")
-    if disk.used <= 1 + _ROUNDING:
+def _size_judging(load: Load) -> Judging | None:
+    """Return how many calls are to be at once so that 95 % of them wait for at most half a call."""
+    if not load.judge_calls or not load.judge_seconds:
         return None
-    kinds = ((demand.item_gb, load.run_days), (demand.span_gb, load.trace_days))
-    daily = sum(gb / days for gb, days in kinds if days)
-    return disk.available / daily
+    rate, wait = load.at_peak(load.judge_calls), load.judge_seconds / 2
+    queue = find_call_queue(rate, load.judge_seconds, share=_SHARE, wait=wait)
+    return Judging(
+        in_flight=queue.offered, at_once=queue.servers, p95_wait_seconds=queue.wait_quantile(_SHARE)
+    )
 
 
-def _disk_gb_for_one(
-    demand: Demand, deployment: Deployment, machine: Machine, costs: UnitCosts
-) -> float | None:
-    is_cpu_enough = demand.database_cpu <= machine.cores * costs["full-cpu"]
-    return demand.gb / costs["full-disk"] if deployment.databases > 1 and is_cpu_enough else None
+def _find_full_day(load: Load, disk_gb: float, costs: UnitCosts) -> float | None:
+    """Return the day on which a disk is full; None where it holds all that is kept.
+
+    Runs and traces grow each day until their retention removes as much as comes.
+    """
+    item_gb = load.items * (costs["item-disk-bytes"] + load.item_bytes) / 1e9
+    span_gb = load.spans * load.span_bytes * costs["span-disk-factor"] / 1e9
+    (first, first_gb), (last, last_gb) = sorted(((load.run_days, item_gb), (load.trace_days, span_gb)))
+    if first * first_gb + last * last_gb <= disk_gb:
+        return None
+    day = disk_gb / (first_gb + last_gb)
+    return day if day <= first else (disk_gb - first * first_gb) / last_gb
 
 
-def _grow(load: Load, machine: Machine, costs: UnitCosts) -> Deployment:
-    names = ("runs", "items", "judge_calls", "spans")
-    grown = replace(load, **{name: _GROWTH * getattr(load, name) for name in names})
+def _plan_growth(load: Load, machine: Machine, costs: UnitCosts) -> Deployment | None:
+    """Return what ten times the load takes; None where no such load is accepted."""
+    try:
+        grown = load.multiply(_GROWTH)
+    except ConfigurationError:
+        return None
     return plan_deployment(grown, machine, costs, store=None, servers=None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from dokimos._core.number_format import UNKNOWN, duration, percent
-from dokimos._core.text import pluralize
-from dokimos._sizing.deployment import Deployment, Resource
+from dokimos._core.number_format import UNKNOWN, percent
+from dokimos._sizing.deployment import Deployment
+from dokimos._sizing.resources import Resource
 from dokimos._sizing.sizing import Sizing
+from dokimos._sizing.unit_costs import UnitCost
 from dokimos.reporting._blocks import Block, Detail, Line, View, blocks_html, print_blocks
 from dokimos.reporting._console import Signs, signs_for
 from dokimos.reporting._tables import Column, Table
@@ -17,164 +18,182 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _RESOURCES: Final = (
-    Column("resource", left=True),
+    Column("resource", left=True, whole=True),
     Column("takes"),
     Column("usable"),
     Column("used"),
     Column("full at"),
 )
-_COSTS: Final = (
-    Column("unit cost", left=True, whole=True),
-    Column("value"),
-    Column("is"),
-    Column("from", left=True, rest=True),
-)
 _MANY_TIMES: Final = 10
+_TENTH: Final = 0.001
 _LEAST: Final = 0.01
 _TOO_MANY: Final = 1.05
 """How far beyond what was measured is told."""
 
 
-def sizing_blocks(sizing: Sizing, detail: Detail, signs: Signs) -> Iterator[Block]:
+def list_blocks(sizing: Sizing, detail: Detail, signs: Signs) -> Iterator[Block]:
     """Yield the lines and tables of a size."""
-    yield Line(_load(sizing, signs), fit="wrap")
+    yield Line(_format_load(sizing, signs), fit="wrap")
     yield Line()
     sign, word, style = (
         (signs.passed, "enough", "blue") if sizing.is_enough else (signs.failed, "not enough", "dark_orange")
     )
     yield Line(f"  {sign} {word}: {format_deployment(sizing.deployment)}", f"bold {style}", fit="wrap")
-    for text in _takes(sizing):
+    for text in _describe_needs(sizing):
         yield Line(f"    {text}", fit="wrap")
     yield Line()
-    yield Table(_RESOURCES, [_resource_row(each) for each in sizing.resources if each.growth is not None])
+    yield from _list_resource_blocks(sizing)
     yield Line()
-    for text in (*_growth(sizing), *_peak(sizing), *_describe_losses(sizing), *_judging(sizing)):
-        yield Line(f"  {text}", fit="wrap")
-    for text in _warnings(sizing):
+    for describe in (_describe_growth, _describe_peak, _describe_losses, _describe_judging):
+        yield from (Line(f"  {text}", fit="wrap") for text in describe(sizing))
+    for text in _list_warnings(sizing):
         yield Line(f"  ! {text}", "yellow", fit="wrap")
     if detail == "verbose":
         yield Line()
-        yield Table(_COSTS, _cost_rows(sizing))
+        yield Line("  Unit costs:")
+        yield from (Line(f"    {_format_cost(cost)}", fit="wrap") for cost in sizing.unit_costs)
 
 
-def _load(sizing: Sizing, signs: Signs) -> str:
+def _list_resource_blocks(sizing: Sizing) -> Iterator[Block]:
+    if sizing.deployment.installations > 1:
+        has_limit = sizing.load.judge_calls_per_minute is not None
+        yield Line(f"  Each installation{' (judge calls: all together)' if has_limit else ''}:", fit="wrap")
+    yield Table(_RESOURCES, [_list_cells(each) for each in sizing.resources if each.needed])
+
+
+def _format_load(sizing: Sizing, signs: Signs) -> str:
     load = sizing.load
     counts = (
-        (load.runs, "runs"),
-        (load.items, "items"),
-        (load.judge_calls, "judge calls"),
-        (load.spans, "spans"),
+        (load.runs, "run"),
+        (load.items, "item"),
+        (load.judge_calls, "judge call"),
+        (load.spans, "span"),
     )
-    parts = [f"{count:,.0f} {noun}" for count, noun in counts if count]
+    parts = [format_count(count, noun) for count, noun in counts if count]
     parts = [*([sizing.name] if sizing.name else []), *parts]
-    return f" {signs.dot} ".join([*parts[:-1], f"{parts[-1]} a day", f"peak {load.peak:g} times the mean"])
+    peak = f"peak {format_exactly(load.peak)} times the mean for {format_exactly(load.peak_hours)} h"
+    return f" {signs.dot} ".join([*parts[:-1], f"{parts[-1]} a day", peak])
 
 
 def format_deployment(made: Deployment) -> str:
     if made.store == "sqlite":
         return "one server on SQLite"
-    databases = pluralize(made.databases, "PostgreSQL", "PostgreSQL machines")
-    apart = ", one for traces alone" if made.databases == 2 and made.traces_apart else ""
-    many = (
-        ""
-        if made.installations == 1
-        else f", in {made.installations:,} installations that share the projects"
-    )
-    return f"{pluralize(made.servers, 'server')} on {databases}{apart}{many}"
+    servers = format_count(made.servers, "server")
+    if made.installations == 1:
+        return f"{servers} on one PostgreSQL"
+    divided = f"{made.installations:,} installations that divide the projects"
+    return f"{divided}, each with {servers} on one PostgreSQL"
 
 
-def _takes(sizing: Sizing) -> Iterator[str]:
+def _describe_needs(sizing: Sizing) -> Iterator[str]:
     made, load = sizing.machines, sizing.load
     apart = f" ({made.for_servers_and_runs:,} for servers and runs, {made.for_databases:,} for databases)"
     yield f"machines  {made.total:,}{apart if made.for_databases else ''}"
-    yield f"cores     {made.cores:,} at the peak"
-    yield f"memory    {format_number(made.memory_gib)} GiB for the serving processes"
+    yield f"cores     {made.cores:,} to provide, those of runs included"
+    yield f"memory    {format_number(made.memory_gib)} GiB for servers, without PostgreSQL and runs"
     yield (
-        f"disk      {format_disk(made.disk_gb)} once it holds {load.run_days:g} days of runs "
-        f"and {load.trace_days:g} days of traces"
+        f"disk      {format_disk(made.disk_gb)} after {format_count(load.run_days, 'day')} of runs "
+        f"and {format_count(load.trace_days, 'day')} of traces"
     )
-    judges, machines = _money(sizing.judge_usd_per_day), _money(sizing.machine_usd_per_day)
-    yield f"money     {judges} for judges, {machines} for machines, a day"
+    if sizing.deployment.disk_gb > sizing.machine.disk_gb:
+        planned, has = format_disk(sizing.deployment.disk_gb), format_disk(sizing.machine.disk_gb)
+        yield f"          so a database has a disk of {planned}; that of a machine (--disk-gb) is {has}"
+    judges = _format_money(sizing.judge_usd_per_day, "judges", "--judge-price")
+    yield f"money     {judges}, {_format_money(sizing.machine_usd_per_day, 'machines', '--usd-per-hour')}"
 
 
-def _resource_row(resource: Resource) -> list[str]:
-    growth = UNKNOWN if resource.growth is None else f"{format_number(resource.growth)} times"
+def _list_cells(resource: Resource) -> list[str]:
+    growth = UNKNOWN if resource.growth is None else f"{format_number(resource.growth)}x"
     if resource.unit == "GB":
-        takes, usable = format_disk(resource.needed), format_disk(resource.available)
+        takes, usable = format_disk(resource.needed), format_disk(resource.usable)
     else:
         takes = f"{format_number(resource.needed)} {resource.unit}"
-        usable = f"{format_number(resource.available)} {resource.unit}"
-    return [resource.name, takes, usable, _used(resource.used), growth]
+        usable = f"{format_exactly(resource.usable)} {resource.unit}"
+    return [resource.name, takes, usable, _format_used(resource.used), growth]
 
 
-def _title(resource: Resource) -> str:
-    return resource.name[0].upper() + resource.name[1:]
-
-
-def _used(share: float) -> str:
+def _format_used(share: float) -> str:
     return percent(share) if share < _MANY_TIMES else f"{format_number(share)} times"
 
 
-def _growth(sizing: Sizing) -> Iterator[str]:
+def _capitalize(name: str) -> str:
+    return name[0].upper() + name[1:]
+
+
+def _describe_growth(sizing: Sizing) -> Iterator[str]:
     first = sizing.first
-    if first is None or first.growth is None:
-        return
-    if first.used > 1:
-        yield f"{_title(first)} is too little: it takes {format_number(first.used)} times what is usable."
-    else:
-        yield f"{_title(first)} runs out first, at {format_number(first.growth)} times this load."
-    yield f"Then add: {first.remedy}."
-    if sizing.disk_gb_for_one is not None:
-        yield f"With a disk of {format_disk(sizing.disk_gb_for_one)}, one database would do."
-    if sizing.at_ten_times is not None:
-        yield f"Ten times this load takes {format_deployment(sizing.at_ten_times)}."
-
-
-def _peak(sizing: Sizing) -> Iterator[str]:
-    peak = sizing.peak
-    if peak.p95_wait_seconds is not None and peak.mean_wait_seconds is not None:
-        mean, p95 = _wait(peak.mean_wait_seconds), _wait(peak.p95_wait_seconds)
-        most = f"for at most {p95}" if peak.p95_wait_seconds else "not at all"
-        yield f"At the peak, a request waits {mean} on average, and 95 % of them {most}. Nothing is refused."
-        return
-    yield (
-        f"At the peak, {format_number(peak.utilisation)} times as much comes as a server can take. "
-        f"Items wait in their runs, or in spool files: after {sizing.load.peak_hours:g} h they are "
-        f"{duration(peak.delay_seconds * 1000)} behind, {_describe_recovery(sizing)}. None is lost."
-    )
-    if sizing.load.spans and peak.seconds_until_refused is not None:
+    if first is not None and not first.is_enough:
+        yield f"{_capitalize(first.name)}: {format_number(first.used)} times what is usable is needed."
+    elif first is not None and first.growth is not None:
+        yield f"{_capitalize(first.name)} runs out first, at {format_number(first.growth)} times this load."
+    if first is not None:
+        yield f"Then add: {first.remedy}."
+    if sizing.deployment.installations > 1:
         yield (
-            f"After {duration(peak.seconds_until_refused * 1000)} of it, {percent(peak.refused_share)} of "
+            "An installation has whole projects. Larger disks (--disk-gb) or a shorter retention "
+            "(--trace-days, --run-days) may take fewer installations."
+        )
+    if sizing.at_ten_times is not None:
+        ten = sizing.at_ten_times
+        yield f"Ten times this load takes {format_deployment(ten)}, with {format_disk(ten.disk_gb)} of disk."
+
+
+def _describe_peak(sizing: Sizing) -> Iterator[str]:
+    peak, load = sizing.peak, sizing.load
+    if peak.utilisation < 1:
+        if peak.p95_answer_seconds is not None:
+            p95 = _format_roughly(peak.p95_answer_seconds)
+            yield f"At the peak, 95 % of the requests take about {p95} of waiting and CPU at the server."
+        if peak.refused_share:
+            share = percent(peak.refused_share) if peak.refused_share >= _TENTH else "Less than 0.1 %"
+            yield f"{share} of the exports of spans get 503, and are sent again."
+        elif sizing.is_enough:
+            yield "Nothing is refused."
+        return
+    yield f"At the peak, {format_number(peak.utilisation)} times as much comes as a server can do."
+    if load.items:
+        hours, delay = format_exactly(load.peak_hours), _format_roughly(peak.delay_seconds)
+        yield (
+            "Items wait in their runs, or in spool files, and none is lost: at the end of the peak "
+            f"({hours} h) they are about {delay} behind."
+        )
+    if peak.seconds_until_refused is not None:
+        yield (
+            f"After about {_format_roughly(peak.seconds_until_refused)}, {percent(peak.refused_share)} of "
             "the spans get 503. Exporters send them again, and lose what their own queues cannot hold."
         )
+    if peak.seconds_until_drained is None:
+        yield "The mean of the day is too much as well: it does not end with the peak."
+    else:
+        yield f"What waits is stored about {_format_roughly(peak.seconds_until_drained)} after the peak."
 
 
 def _describe_losses(sizing: Sizing) -> Iterator[str]:
-    """Say what happens where another resource than the servers is too little; `_peak` has these."""
+    """Say what happens where something is too little; what overloaded servers do is in `_describe_peak`."""
     for each in sizing.resources:
-        if each.used > 1 and not sizing.is_enough and each.name != "server CPU":
-            yield f"Too little {each.name}: {each.loss}."
+        if each.is_enough:
+            continue
+        name = _capitalize(each.name)
+        if each.needed <= each.whole:
+            reserve = percent(1 - each.usable / each.whole)
+            yield f"{name}: this takes part of its reserve ({reserve}), and nothing stops yet."
+        elif each.name != "server CPU":
+            yield f"{name}, not enough: {each.loss}."
     if sizing.days_until_disk_full is not None:
-        yield f"The disk is full after {format_number(sizing.days_until_disk_full)} days."
+        yield f"The disk is full after about {format_number(sizing.days_until_disk_full)} days."
 
 
-def _describe_recovery(sizing: Sizing) -> str:
-    seconds = sizing.peak.seconds_until_drained
-    if seconds is None:
-        return "and never up to date again: the mean of the day is too much as well"
-    return f"and up to date {duration(seconds * 1000)} later"
-
-
-def _judging(sizing: Sizing) -> Iterator[str]:
+def _describe_judging(sizing: Sizing) -> Iterator[str]:
     judging = sizing.judging
     if judging is not None:
         yield (
-            f"Judges: {format_number(judging.in_flight)} calls in flight at the peak; with "
-            f"{judging.at_once:,} at once (parallelism, over all runs) few of them wait for their turn."
+            f"Judges: {_format_calls(judging.in_flight)} in flight at the peak. With "
+            f"{judging.at_once:,} at once (parallelism, over all runs), 95 % of them wait at most "
+            f"{_format_roughly(judging.p95_wait_seconds)} for their turn."
         )
 
 
-def _warnings(sizing: Sizing) -> Iterator[str]:
+def _list_warnings(sizing: Sizing) -> Iterator[str]:
     kinds = (
         (sizing.spans_beyond_measured, "spans", "lists and searches of traces"),
         (sizing.items_beyond_measured, "items", "pages of runs"),
@@ -185,24 +204,31 @@ def _warnings(sizing: Sizing) -> Iterator[str]:
                 f"A database holds {format_number(times)} times as many {noun} as {pages} were measured "
                 "with: how quick they are then is not known."
             )
-    if sizing.judge_usd_per_day is None:
-        yield "The judges are unpriced: give --judge-price IN,OUT (US dollars for a million tokens)."
 
 
-def _cost_rows(sizing: Sizing) -> list[list[str]]:
-    return [
-        [each.name, f"{each.value:,g} {each.unit}".strip(), each.origin, each.command or each.meaning]
-        for each in sizing.unit_costs
-    ]
+def _format_cost(cost: UnitCost) -> str:
+    origin = f"{cost.origin}: {cost.command}" if cost.command else cost.origin
+    return f"{cost.name} = {format_exactly(cost.value)} {cost.unit}".rstrip() + f": {cost.meaning} ({origin})"
 
 
 def format_number(value: float) -> str:
     """Write about three digits of a number."""
+    if not value:
+        return "0"
     if value >= 100:
         return f"{float(f'{value:.3g}'):,.0f}"
     if 0 < value < _LEAST:
         return f"<{_LEAST}"
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def format_exactly(value: float) -> str:
+    """Write a number as it was entered: 2,048 and 0.7."""
+    return f"{value:,.12g}"
+
+
+def format_count(count: float, noun: str) -> str:
+    return f"{format_exactly(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def format_disk(gigabytes: float) -> str:
@@ -211,20 +237,36 @@ def format_disk(gigabytes: float) -> str:
     return f"{format_number(gigabytes)} GB"
 
 
-def _wait(seconds: float) -> str:
-    return "less than 0.01 ms" if seconds * 1000 < _LEAST else duration(seconds * 1000)
+def _format_calls(count: float) -> str:
+    return (
+        f"about {count:,.0f} call{'' if round(count) == 1 else 's'}" if count >= 1 else "less than one call"
+    )
 
 
-def _money(usd: float | None) -> str:
-    return "unpriced" if usd is None else f"${usd:,.2f}"
+def _format_roughly(seconds: float) -> str:
+    """Write a time with two digits, which is what a model is good for."""
+    milliseconds = float(f"{seconds * 1000:.2g}")
+    if not milliseconds:
+        return "0 ms"
+    for limit, unit, factor in ((1e3, "ms", 1.0), (6e4, "s", 1e3), (3.6e6, "min", 6e4)):
+        if milliseconds < limit:
+            return f"{float(f'{seconds * 1000 / factor:.2g}'):g} {unit}"
+    hours = seconds / 3600
+    return f"{float(f'{hours:.2g}'):,g} h" if hours < 48 else f"{float(f'{hours / 24:.2g}'):,.0f} days"
 
 
-def _headline(sizing: Sizing) -> str:
+def _format_money(usd: float | None, what: str, option: str) -> str:
+    return f"{what} unpriced ({option})" if usd is None else f"${usd:,.2f} a day for {what}"
+
+
+def _format_headline(sizing: Sizing) -> str:
     return f"{'enough' if sizing.is_enough else 'not enough'}: {format_deployment(sizing.deployment)}"
 
 
 def _print_on(sizing: Sizing, console: Console, detail: Detail) -> None:
-    print_blocks(sizing_blocks(sizing, detail, signs_for(console)), console)
+    print_blocks(list_blocks(sizing, detail, signs_for(console)), console)
 
 
-VIEW: Final = View(_headline, _print_on, lambda sizing: blocks_html(sizing_blocks(sizing, "full", Signs())))
+VIEW: Final = View(
+    _format_headline, _print_on, lambda sizing: blocks_html(list_blocks(sizing, "full", Signs()))
+)
