@@ -7,6 +7,12 @@ import pytest
 from dokimos._cli.main import run_command
 
 
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch):
+    """Keep sentences on one line, whatever the terminal of the tests is."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def test_a_preset_says_what_runs_out_first(capsys):
     assert run_command(["size", "team"]) == 0
 

@@ -22,6 +22,12 @@ SPANS_OF_ONE_CORE = 86_400 / 0.000104
 MACHINE = Machine(cores=4, memory_gib=16, disk_gb=100_000)
 
 
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch):
+    """Keep sentences on one line, whatever the terminal of the tests is."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def resource(sizing, name):
     return next(each for each in sizing.resources if each.name == name)
 
