@@ -237,6 +237,7 @@ def test_a_search_finds_attributes_of_all_spans_and_keys_lead_from_hit_to_hit(vi
     page.wait_for_url(f"**at={2_200:016x}**")
     page.reload()
     page.locator(".span-row.on").get_by_role("button", name="step 2200").wait_for()
+    page.get_by_text(f"2 · 2 of {WIDE:,} spans").wait_for()  # until then, there is no hit to go to
 
     page.locator(".span-row.on .open").focus()
     page.keyboard.press("Enter")
