@@ -135,6 +135,7 @@ def test_a_session_that_ends_while_an_alert_is_typed_loses_nothing(visit, server
     page.get_by_role("button", name="Save again").click()
 
     page.get_by_role("heading", name="late").wait_for()
+    assert "alert=" in page.url, "it has been created, so that its page is shown"
 
 
 def test_an_alert_that_is_saved_meanwhile_does_not_call_back_who_went_elsewhere(visit, server):

@@ -308,6 +308,7 @@ def test_home_leads_to_the_alert_that_fires(visit, server, add_alert):
 
     page.get_by_role("heading", name="loud").wait_for()
     page.get_by_role("button", name="Edit").wait_for()
+    assert f"alert={alert['id']}" in page.url
 
 
 def test_who_may_only_look_is_told_so_and_offered_no_change(chromium, start_server, find_barriers):

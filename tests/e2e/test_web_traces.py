@@ -254,6 +254,7 @@ def test_ids_in_capital_letters_lead_to_the_same_trace_and_span(visit):
     page = visit(f"/traces/{'A' * 32}?span={2:016X}&at={3:016X}")
     page.locator(".drawer").get_by_role("heading", name="get_order").wait_for()
     page.get_by_text("4 spans").first.wait_for()
+    assert page.locator(".span-row").count() == 4
 
 
 def test_a_search_that_stops_half_way_says_so_and_goes_on(visit):
@@ -268,6 +269,7 @@ def test_a_search_that_stops_half_way_says_so_and_goes_on(visit):
     problem.get_by_role("button", name="Try again").click()
     page.get_by_text("1 of 4 spans").wait_for()
     page.get_by_role("button", name="search_help").wait_for()
+    assert problem.count() == 0
     page.complaints[:] = [text for text in page.complaints if "status of 500" not in text]
 
 

@@ -460,19 +460,19 @@ def start(*arguments):
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_run_that_is_ended_leaves_no_worker_and_is_resumed(app, wait_until, number, status):
-    def kept():
+    def count_kept_items():
         journals = Path(".dokimos/runs").glob("*/journal.jsonl")
         return sum('"t":"item"' in line for path in journals for line in path.read_text().splitlines())
 
     process = start("-m", "dokimos", "run", "app.py:stuck", "--processes", "2")
-    wait_until(lambda: Path("stuck").exists() and kept() == len(app.QUESTIONS) - 1)
+    wait_until(lambda: Path("stuck").exists() and count_kept_items() == len(app.QUESTIONS) - 1)
     worker = int(Path("pid").read_text())
     os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == status, printed
     assert "Traceback" not in printed
     wait_until(lambda: not is_alive(worker))
-    assert kept() == len(app.QUESTIONS) - 1
+    assert count_kept_items() == len(app.QUESTIONS) - 1
     resumed = start("-m", "dokimos", "resume", "latest")
     printed, _ = resumed.communicate(timeout=60)
     assert "100.0 % passed (12/12)" in printed

@@ -28,7 +28,7 @@ def run():
 
 
 def _import_server():
-    from dokimos.server import _serve  # noqa: F401
+    from dokimos.server import _serve  # noqa: F401 (imported once, for all that are forked)
     from dokimos.server._app import _include_routers
 
     for route in _include_routers():

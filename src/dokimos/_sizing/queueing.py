@@ -75,15 +75,15 @@ class CallQueue:
     servers: int
 
     @property
-    def offered(self) -> float:
+    def offered_load(self) -> float:
         """The calls that are under way on average, if enough may be."""
         return self.rate * self.service
 
     def wait_quantile(self, share: float) -> float:
         """Return the wait, in seconds, that this share of the calls stays within."""
-        if self.offered >= self.servers:
+        if self.offered_load >= self.servers:
             return math.inf
-        waiting = erlang_c(self.servers, self.offered)
+        waiting = erlang_c(self.servers, self.offered_load)
         if waiting <= 1 - share:
             return 0.0
         # The waits of those that wait are exponential.

@@ -170,7 +170,7 @@ def _size_judging(load: Load) -> Judging | None:
     rate, wait = load.at_peak(load.judge_calls), load.judge_seconds / 2
     queue = find_call_queue(rate, load.judge_seconds, share=_SHARE, wait=wait)
     return Judging(
-        in_flight=queue.offered, at_once=queue.servers, p95_wait_seconds=queue.wait_quantile(_SHARE)
+        in_flight=queue.offered_load, at_once=queue.servers, p95_wait_seconds=queue.wait_quantile(_SHARE)
     )
 
 

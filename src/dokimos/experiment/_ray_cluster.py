@@ -47,7 +47,7 @@ def load_ray() -> Any:
         else:
             os.environ[_AUTO_CONNECT] = earlier
     # It reads the variable when it is imported, which the program may have done.
-    setattr(sys.modules["ray._private.auto_init_hook"], "enable_auto_connect", False)  # noqa: B010
+    setattr(sys.modules["ray._private.auto_init_hook"], "enable_auto_connect", False)  # noqa: B010 (mypy knows no such attribute)
     return ray
 
 

@@ -162,7 +162,7 @@ class RayHandle(WorkerHandle):
         while True:
             batch = [self._outbox.get()]
             if batch[0] is not None:
-                time.sleep(GATHER_SECONDS)
+                time.sleep(GATHER_SECONDS)  # a call costs as much as many messages do
             with contextlib.suppress(queue.Empty):
                 while batch[-1] is not None:
                     batch.append(self._outbox.get_nowait())
@@ -245,7 +245,7 @@ class RayHandle(WorkerHandle):
             except ConfigurationError:
                 raise
             except (errors.ActorUnavailableError, errors.ObjectLostError, errors.NodeDiedError):
-                time.sleep(_RETRY_SECONDS)
+                time.sleep(_RETRY_SECONDS)  # a connection that comes back takes a while
             except Exception as error:  # the actor is dead, or there is no cluster any more
                 self._note_end(error)
                 raise _EndedError from error

@@ -28,7 +28,7 @@ def worker():
     made._inbox.put(encode(NO_JOB, (END,)))
 
 
-def prepared(worker):
+def prepare(worker):
     setup = WorkerSetup(task=None, evaluators=(ExactMatch(),), options=RunOptions(), jobs_at_once=1)
     worker.put(0, [encode(NO_JOB, (False,)), setup.encode()])
     return worker.take(0)
@@ -52,7 +52,7 @@ def test_a_message_after_one_that_is_missing_waits_to_be_sent_again(worker):
 
 
 def test_what_goes_out_is_kept_until_it_has_arrived(worker):
-    [ready] = prepared(worker)
+    [ready] = prepare(worker)
     assert worker.take(0) == [ready], "the answer was lost, so it is asked for again"
     worker.send_bytes(b"second")
     assert worker.take(1) == [b"second"]
@@ -63,7 +63,7 @@ def test_what_goes_out_is_kept_until_it_has_arrived(worker):
 
 
 def test_one_that_waits_gets_what_comes(worker):
-    prepared(worker)
+    prepare(worker)
     received = []
     waiting = threading.Thread(target=lambda: received.extend(worker.take(1)))
     waiting.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row
 
@@ -15,6 +15,9 @@ from dokimos.server._services.trace_alerts.alert_progress import make_watch
 from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
 from dokimos.server._services.trace_alerts.firing_facts import describe_evidence, describe_reason
 from dokimos.server._services.trace_alerts.watched_rules import Problem
+
+_FIGURES: Final = ("learnedCount", "evidence", "needed", "mean", "meanSinceFiring", "value")
+"""What its watch says of it, where it knows that."""
 
 
 def answer_alert(
@@ -37,7 +40,6 @@ def answer_alert(
     known = make_watch(config, row.state, share or 1.0).describe()
     if share is None:
         known |= {"evidence": None, "needed": None}
-    figures = ("learnedCount", "evidence", "needed", "mean", "meanSinceFiring", "value")
     return {
         "id": row.id,
         "projectId": row.project_id,
@@ -65,7 +67,7 @@ def answer_alert(
         "falseAlarmsPerYear": share,
         "observationCount": row.observation_count,
         "observedUntil": format_time(row.observed_until),
-        **{name: known.get(name) for name in figures},
+        **{name: known.get(name) for name in _FIGURES},
         "firing": None if firing is None else answer_firing(firing, config, names),
     }
 
