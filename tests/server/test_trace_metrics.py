@@ -44,7 +44,9 @@ def test_refused_exports_and_removed_traces_are_counted(serve):
             return asyncio.run(_refuse(queue))
 
     assert export_while_another_waits() == "refused"
-    api.portal.call(api.app.state.trace_sweeper.sweep)
+    sweep = api.app.state.trace_sweeper.sweep
+    # A sweep leaves out what another worker of the server locks at that moment.
+    assert any(api.portal.call(sweep) for _ in range(100))
     samples = read(api)
     assert value(samples, "dokimos_trace_exports_refused_total") == 1
     assert value(samples, "dokimos_traces_removed_total") == 1

@@ -70,6 +70,19 @@ async def test_each_batch_of_a_trace_sets_its_stamp_anew(server, clock):
     assert await server.sweeper.sweep() == 1
 
 
+async def test_a_sweep_waits_for_what_removes_deleted_traces_at_that_moment(server, clock):
+    await server.send(span(1, 1))
+    clock.step(31)
+    async with server.traces.claim("removing traces"):
+        sweep = asyncio.create_task(server.sweeper.sweep())
+        while "sweeping traces" not in server.traces._claims._held:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        assert await server.sweeper.sweep() == 0  # one at a time
+        assert not sweep.done()
+    assert await sweep == 1
+
+
 @pytest.mark.parametrize(("days", "left"), [(0, 0), (2, 1), (-1, 1)])
 async def test_a_project_sets_how_long_its_traces_stay(server, clock, days, left):
     await keep(server, "chat", days)

@@ -53,10 +53,23 @@ class LocalClaims:
             self._held.discard(name)
 
 
-async def wait_until_free(claims: Claims, name: str) -> None:
-    """Wait until nobody claims a piece of work, because it is done, or because that server is gone."""
+@asynccontextmanager
+async def wait_for_claim(claims: Claims, name: str) -> AsyncIterator[None]:
+    """Claim a piece of work until the context ends, as soon as nobody else claims it.
+
+    Example:
+        >>> async with wait_for_claim(database, "removing deleted rows"):  # doctest: +SKIP
+        ...     await remove_rows()
+    """
     while True:
-        async with claims.claim(name) as is_free:
-            if is_free:
+        async with claims.claim(name) as is_ours:
+            if is_ours:
+                yield
                 return
         await asyncio.sleep(_POLL_SECONDS)
+
+
+async def wait_until_free(claims: Claims, name: str) -> None:
+    """Wait until nobody claims a piece of work, because it is done, or because that server is gone."""
+    async with wait_for_claim(claims, name):
+        pass

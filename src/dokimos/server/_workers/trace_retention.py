@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from dokimos.server._db.claims import wait_for_claim
 from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, Lane
 from dokimos.server._services.metrics import Metrics
@@ -44,7 +45,9 @@ from dokimos.server._workers.periodic import PAUSE_SECONDS, repeat_until_done, r
 from dokimos.server._workers.row_ages import AgeClock
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
-_CLAIM: Final = "removing traces"
+_SWEEP_CLAIM: Final = "sweeping traces"
+_REMOVAL_CLAIM: Final = "removing traces"
+"""Also of a sweep: two that remove the same traces would wait for each other's rows."""
 _LONGEST_DELAY_SECONDS: Final = 600.0
 """After the start: a clock that is wrong when a machine boots has been set by then."""
 _WISH_SECONDS: Final = 30.0
@@ -84,29 +87,37 @@ class TraceSweeper:
         self._removed = metrics.counter("dokimos_traces_removed_total", "Traces that were removed.")
 
     async def sweep(self) -> int:
-        """Remove what has expired or was deleted; return how many traces. One server at a time does that."""
-        async with self._traces.claim(_CLAIM) as is_ours:
+        """Remove what has expired or was deleted; return how many traces.
+
+        One server at a time does that. It waits for what removes deleted traces at this moment, here or in
+        another server: a sweep left out would leave what has expired until the next one.
+        """
+        async with self._traces.claim(_SWEEP_CLAIM) as is_ours:
             if not is_ours:
                 return 0
-            moment = self._clock.now()
-            await self._repeat(partial(expire_traces, moment=moment))
-            await self._mark_removed_projects()
-            removed = await self._remove_marked(moment)
-            await self._drop_unused_days()
-            await self._repeat(partial(remove_lone_logs, moment=moment))
-            await self._repeat(remove_unused_sources)
-            await self._give_space_back()
+            async with wait_for_claim(self._traces, _REMOVAL_CLAIM):
+                removed = await self._sweep(self._clock.now())
         if removed:
             _LOGGER.info("%d traces that had expired or were deleted are removed.", removed)
         return removed
 
     async def remove_deleted(self) -> int:
-        """Remove what people have deleted; return how many traces. Other servers may do the same."""
-        async with self._traces.claim(_CLAIM) as is_ours:
+        """Remove what people have deleted; return how many traces, 0 also where a sweep is doing it."""
+        async with self._traces.claim(_REMOVAL_CLAIM) as is_ours:
             if not is_ours:
                 return 0
             await self._mark_removed_projects()
             return await self._remove_marked(self._clock.now())
+
+    async def _sweep(self, moment: int) -> int:
+        await self._repeat(partial(expire_traces, moment=moment))
+        await self._mark_removed_projects()
+        removed = await self._remove_marked(moment)
+        await self._drop_unused_days()
+        await self._repeat(partial(remove_lone_logs, moment=moment))
+        await self._repeat(remove_unused_sources)
+        await self._give_space_back()
+        return removed
 
     async def _mark_removed_projects(self) -> None:
         """Mark the traces of deleted projects, also those that came later, or whose server was killed."""
