@@ -14,7 +14,7 @@ PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --di
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo demo-server pictures ui test test-long test-local-model test-frameworks test-ray coverage check format lint types layers sizes docs bench bench-server soak validity budget clean
+.PHONY: help demo demo-server pictures ui test test-long test-local-model test-frameworks test-ray test-clickhouse coverage check format lint types layers sizes docs bench bench-server soak validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-frameworks: $(VENV)/.python  ## Test the integrations with the real framewo
 
 test-ray: $(VENV)/.python  ## Test runs on a real Ray cluster of several nodes, in an environment of its own.
 	@$(BIN)/python tools/test_frameworks.py ray
+
+test-clickhouse: $(VENV)/.dev  ## Test traces on ClickHouse: embedded, or that of DOKIMOS_TEST_CLICKHOUSE_URL.
+	@$(BIN)/python tools/test_clickhouse.py $(PYTEST_ARGS)
 
 coverage: $(VENV)/.dev  ## Run the tests, and print the lines that none of them reaches.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --cov=dokimos --cov-report=term-missing:skip-covered

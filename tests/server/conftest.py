@@ -17,14 +17,17 @@ pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
 import asyncpg
 from starlette.testclient import TestClient
+from tests.server.clickhouse import MISSING, new_clickhouse_database, start_clickhouse
 from tests.server.db_command import fill, open_server
 from tests.server.server_process import PATIENT, Process
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._db.database import open_database, open_trace_database
 from dokimos.server._serve import Server, configure_uvicorn, listen
+from dokimos.server._trace_settings import TraceSettings
 
 POSTGRES_URL = "DOKIMOS_TEST_POSTGRES_URL"
+TRACE_STORE = "DOKIMOS_TEST_TRACE_STORE"
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +53,33 @@ def postgres_database(postgres):
     """The address of a database without tables."""
     with _new_database(postgres) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def clickhouse():
+    """The address of a ClickHouse for tests to create databases in."""
+    with start_clickhouse() as address:
+        if address is None:
+            pytest.skip(MISSING)
+        yield address
+
+
+@pytest.fixture
+def clickhouse_database(clickhouse):
+    """The address of a database without tables."""
+    with new_clickhouse_database(clickhouse) as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def trace_store(request, monkeypatch):
+    """Let all tests keep their spans in ClickHouse, where a variable says so (`make test-clickhouse`)."""
+    if os.environ.get(TRACE_STORE) != "clickhouse":
+        return
+    url = request.getfixturevalue("clickhouse_database")
+    defaults = {**TraceSettings.__init__.__kwdefaults__, "clickhouse_url": url}
+    monkeypatch.setattr(TraceSettings.__init__, "__kwdefaults__", defaults)
+    monkeypatch.setenv("DOKIMOS_TRACE_DATABASE_URL", url)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from sqlalchemy import select
-from tests.server.trace_server import export, log, log_export, resource, span
+from tests.server.trace_server import export, log, log_export, resource, run, span
 
 from dokimos.server import ServerSettings
 from dokimos.server._db.trace_tables import SPAN_LOGS, SPANS, TRACE_REDACTIONS, TRACE_SOURCES, TRACES
@@ -34,13 +34,13 @@ def stored(api):
         values = []
         for table in (TRACES, SPANS, SPAN_LOGS, TRACE_SOURCES):
             columns = [column for column in table.c if column.name != "row"]  # SQLite alone has that
-            values += [str(value) for row in connection.execute(select(*columns)) for value in row]
+            values += [str(value) for row in run(connection, select(*columns)) for value in row]
         return "\n".join(values)
 
-    async def run():
+    async def read_rows():
         return await api.app.state.traces.read(read)
 
-    return api.portal.call(run)
+    return api.portal.call(read_rows)
 
 
 def hostile_span():
@@ -109,12 +109,10 @@ def test_what_no_rule_names_is_kept_as_it_was_sent(project):
     sent = {**hostile_span(), "newField": {"note": SECRET, "count": 3}}
     project.post("/v1/traces", json=export(sent, project="chat"))
 
-    async def run():
-        return await project.app.state.traces.read(
-            lambda c: bytes(c.execute(select(SPANS.c.body)).scalar_one())
-        )
+    async def read_rows():
+        return await project.app.state.traces.read(lambda c: bytes(run(c, select(SPANS.c.body)).scalar_one()))
 
-    kept = json.loads(project.portal.call(run))
+    kept = json.loads(project.portal.call(read_rows))
     text = json.dumps(sent).replace(SECRET, "[email]")
     expected = json.loads(text)
     values = {each["key"]: each for each in expected["attributes"]}
@@ -272,7 +270,7 @@ def test_redaction_keeps_the_link_to_the_project(project):
     assert project.put(RULES, json={"rules": rules}).status_code == 200
     project.post("/v1/traces", json=export(span(1, 1), project="chat"))
 
-    async def run():
+    async def read_rows():
         return await project.app.state.traces.read(
             lambda c: (
                 c.execute(select(TRACES.c.project_id)).scalar_one(),
@@ -280,6 +278,6 @@ def test_redaction_keeps_the_link_to_the_project(project):
             )
         )
 
-    project_id, _ = project.portal.call(run)
+    project_id, _ = project.portal.call(read_rows)
     assert project_id is not None
     assert resource("chat") != resource(None)

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import func, select
 from tests.server.server_process import wait_until
-from tests.server.trace_server import export, open_traces, span
+from tests.server.trace_server import export, open_traces, run, span
 
 from dokimos.server._db.trace_tables import REMOVED_PROJECTS, SPANS, TRACES
 from dokimos.server._services.accounts.principal import SYSTEM
@@ -16,10 +16,10 @@ ADMIN = {"Authorization": "Bearer secret"}
 def read(api, query, database="traces"):
     """The rows of a query on the traces of a server."""
 
-    async def run():
-        return await getattr(api.app.state, database).read(lambda c: c.execute(query).all())
+    async def read_rows():
+        return await getattr(api.app.state, database).read(lambda c: run(c, query).all())
 
-    return api.portal.call(run)
+    return api.portal.call(read_rows)
 
 
 def count(api, table):

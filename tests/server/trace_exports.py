@@ -8,7 +8,9 @@ from pathlib import Path
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sqlalchemy import delete, select
+from tests.server.trace_server import find_spans, run
 
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import (
     SPANS,
     TRACE_HOURS,
@@ -124,6 +126,9 @@ def clear(api):
     def remove(connection):
         for table in TRACE_METADATA.tables.values():
             connection.execute(delete(table))
+        storage = find_storage(connection)
+        for day in [] if storage is None else storage.list_days(connection):
+            storage.drop_day(connection, day)
         if connection.dialect.name == "sqlite":
             names = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
             for (name,) in connection.exec_driver_sql(names).all():
@@ -165,7 +170,7 @@ def _without(row, names):
 def read_spans(api):
     """The rows of all spans."""
     columns = [column for column in SPANS.c if column.name != "row"]  # which PostgreSQL has not
-    return read(api, lambda connection: [dict(row._mapping) for row in connection.execute(select(*columns))])
+    return read(api, lambda connection: [dict(row._mapping) for row in run(connection, select(*columns))])
 
 
 def _sum_up(counts, *key):
@@ -186,6 +191,8 @@ def search(api, word=None, attribute=None):
     number = None if attribute is None else hash_attribute(*attribute)
 
     def find(connection):
+        if find_storage(connection) is not None:
+            return find_spans(connection, word, number)
         if connection.dialect.name == "postgresql":
             where, parameter = (
                 ("search @@ plainto_tsquery('simple', $1)", word)

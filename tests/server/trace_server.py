@@ -4,11 +4,15 @@ import importlib
 import json
 from contextlib import asynccontextmanager
 
+from sqlalchemy import Text, func, literal_column, select
+
 from dokimos.server import ServerSettings
 from dokimos.server._db.clock import DAY, now
 from dokimos.server._db.database import open_database, open_trace_database
+from dokimos.server._db.trace_tables import SPANS
 from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.metrics import Metrics
+from dokimos.server._services.traces.span_queries import run_on_spans
 from dokimos.server._services.traces.trace_ingestion import TraceIngestion
 from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._workers.trace_retention import TraceSweeper
@@ -77,6 +81,23 @@ def export(*spans, project=None):
     return {"resourceSpans": [{"resource": resource(project), "scopeSpans": [{"spans": list(spans)}]}]}
 
 
+def run(connection, query):
+    """The result of a query of a test, wherever the spans are."""
+    if query.get_final_froms() == [SPANS]:
+        return run_on_spans(connection, query)
+    return connection.execute(query)
+
+
+def find_spans(connection, word=None, number=None):
+    """The ids of spans that a store of their own finds by words or by the number of an attribute."""
+    query = select(SPANS.c.span_id).order_by(SPANS.c.span_id)
+    for each in [] if word is None else word.lower().split():
+        query = query.where(literal_column("search", Text).like(f"% {each}%"))
+    if number is not None:
+        query = query.where(func.has(literal_column("attribute_hashes"), number))
+    return list(run_on_spans(connection, query).scalars())
+
+
 class TraceServer:
     """What takes traces in and removes them, on open databases."""
 
@@ -100,7 +121,7 @@ class TraceServer:
 
     async def read(self, query):
         """The rows of a query on the database of traces."""
-        return await self.traces.read(lambda connection: connection.execute(query).all())
+        return await self.traces.read(lambda connection: run(connection, query).all())
 
 
 @asynccontextmanager

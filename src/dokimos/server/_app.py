@@ -73,7 +73,7 @@ from dokimos.server._api.traces import (
 from dokimos.server._api.traces.exports_endpoint import ExportsMiddleware
 from dokimos.server._api.traces.otlp_errors import OtlpErrorMiddleware
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import open_database, open_trace_database
+from dokimos.server._db.database import Lane, open_database, open_trace_database
 from dokimos.server._oidc.provider import Provider
 from dokimos.server._services.alerts.alert_outbox import AlertsQueued
 from dokimos.server._services.audit.audit_trail import AuditTrail
@@ -88,6 +88,7 @@ from dokimos.server._services.metrics import Metrics
 from dokimos.server._services.models.model_check import ModelChecks
 from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.start_warnings import warn_of_access, warn_of_ignored_variables
+from dokimos.server._services.traces.stored_apart import lacks_spans
 from dokimos.server._services.traces.trace_ingestion import TraceIngestion
 from dokimos.server._services.traces.trace_projects import TraceProjects
 from dokimos.server._settings import ServerSettings
@@ -283,6 +284,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await state.database.open()
     try:
         await state.traces.open()
+        if await state.traces.read(lacks_spans, Lane.WORK):
+            _LOGGER.warning(
+                "There are traces without spans: these are in the ClickHouse that DOKIMOS_TRACE_DATABASE_URL "
+                "named before. Name it again, or move them with 'dokimos db backup --with-traces'."
+            )
         await state.keys.reload()
         for warning in warn_of_access(state.settings, is_keyed=state.keys.is_keyed):
             _LOGGER.warning("%s", warning)

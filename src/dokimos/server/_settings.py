@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from dokimos._http.address_policy import ALLOWED_HOSTS, AddressPolicy
 from dokimos.errors import ConfigurationError
+from dokimos.server._clickhouse_address import is_clickhouse_url, parse_clickhouse_url
 from dokimos.server._environment import Variables
 from dokimos.server._judge_settings import JudgeSettings, read_judge_settings
 from dokimos.server._online_settings import OnlineSettings, read_online_settings
@@ -200,7 +201,7 @@ class ServerSettings:
             encryption_keys=_encryption_keys(variables),
             alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever="for ever"),
             judging=read_judge_settings(variables),
-            traces=read_trace_settings(variables, _trace_database_url(variables)),
+            traces=read_trace_settings(variables, *_trace_database_urls(variables)),
             online=read_online_settings(variables),
             log_level=variables.level("LOG_LEVEL", "INFO"),
             sql_log_level=variables.level("SQL_LOG_LEVEL", "WARNING"),
@@ -275,10 +276,19 @@ def _database_url(variables: Variables) -> str | None:
     return f"postgresql://{_credentials(variables)}@{host}:{port}/{name}"
 
 
-def _trace_database_url(variables: Variables) -> str | None:
+def _trace_database_urls(variables: Variables) -> tuple[str | None, str | None]:
+    """The address of a PostgreSQL for traces alone, and that of a ClickHouse for their spans."""
     name = "DOKIMOS_TRACE_DATABASE_URL"
     url = variables.text(name)
-    return None if url is None else _postgresql_url(url, name, variables)
+    if url is None:
+        return None, None
+    if not is_clickhouse_url(url):
+        return _postgresql_url(url, name, variables), None
+    try:
+        parse_clickhouse_url(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} {error}.", setting=name) from None
+    return None, url
 
 
 def _postgresql_url(url: str, variable: str, variables: Variables) -> str:

@@ -23,6 +23,9 @@ class TraceSettings:
 
     database_url: str | None = field(default=None, repr=False)
     """A PostgreSQL for traces alone; None keeps them with everything else, on SQLite in `traces.db`."""
+    clickhouse_url: str | None = field(default=None, repr=False)
+    """A ClickHouse for the spans of traces, such as `clickhouse://user:password@host:8123/database`; the rest
+    of them is where `database_url` says."""
     pool_size: int = 5
     """Connections to PostgreSQL at most, beside those for everything else."""
     max_export_bytes: int = 64 * _MEBIBYTE
@@ -39,17 +42,22 @@ class TraceSettings:
     """What is replaced in all spans before they are stored, before the rules of their project."""
 
 
-def read_trace_settings(variables: Variables, database_url: str | None) -> TraceSettings:
+def read_trace_settings(
+    variables: Variables, database_url: str | None, clickhouse_url: str | None = None
+) -> TraceSettings:
     """Read the settings from environment variables.
 
     Args:
-        database_url: What the variable of the database of traces says, checked.
+        variables: Those of the environment.
+        database_url: What the variable of the database of traces says, checked, where that is PostgreSQL.
+        clickhouse_url: The same where it is ClickHouse.
 
     Raises:
         ConfigurationError: A value cannot be used; the message names the variable.
     """
     return TraceSettings(
         database_url=database_url,
+        clickhouse_url=clickhouse_url,
         pool_size=variables.integer("DOKIMOS_TRACE_POOL_SIZE", 5, low=1, high=1000),
         max_export_bytes=variables.integer("DOKIMOS_MAX_TRACE_EXPORT_MIB", 64, low=1, high=1024) * _MEBIBYTE,
         max_waiting_bytes=variables.integer("DOKIMOS_MAX_WAITING_TRACES_MIB", 128, low=1) * _MEBIBYTE,

@@ -36,9 +36,10 @@ from dokimos.server._admin.trace_database import (
     write_traces_within,
 )
 from dokimos.server._db.data_folder import RESTORING_SUFFIX
-from dokimos.server._db.database import DatabaseUnavailable
+from dokimos.server._db.database import DatabaseUnavailable, open_spans
 from dokimos.server._db.migrate import TRACE_MIGRATIONS, migrate
 from dokimos.server._db.schema import METADATA
+from dokimos.server._db.span_storage import SpanStorage, attach_storage
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
@@ -76,9 +77,9 @@ def restore_archive(
             )
         check_schema(archive)
         check_traces(archive)
-        with hold_database(settings, "A restore"):
+        with hold_database(settings, "A restore"), _open_spans(settings, archive) as spans:
             _check_traces_may_go(settings, archive, replaces)
-            restore = _Restore(settings, archive, progress)
+            restore = _Restore(settings, archive, progress, spans)
             try:
                 if settings.database_url is not None:
                     return _restore_postgres(restore, replaces)
@@ -96,6 +97,8 @@ class _Restore:
     settings: ServerSettings
     archive: Archive
     progress: Progress
+    spans: SpanStorage | None = None
+    """Where spans go, None for beside their traces."""
     has_replaced_traces: bool = False
     """Whether the traces are those of the backup already, while the rest is not."""
 
@@ -103,6 +106,21 @@ class _Restore:
     def has_traces_apart(self) -> bool:
         """Whether the backup has traces, and they go into another database than the rest."""
         return self.archive.manifest.with_traces and not _go_together(self.settings)
+
+
+@contextlib.contextmanager
+def _open_spans(settings: ServerSettings, archive: Archive) -> Iterator[SpanStorage | None]:
+    """The place that the spans of an archive go to, ready to take them."""
+    with contextlib.ExitStack() as stack:
+        try:
+            spans = (
+                stack.enter_context(open_spans(settings, prepares=True))
+                if archive.manifest.with_traces
+                else None
+            )
+        except DatabaseUnavailable as error:
+            raise ConfigurationError(f"The database of traces cannot be used: {error}") from error
+        yield spans
 
 
 def _describe_half(settings: ServerSettings, path: Path, error: Exception) -> str:
@@ -136,6 +154,7 @@ def _check_traces_may_go(settings: ServerSettings, archive: Archive, replaces: b
 
 def _replace_traces(connection: Connection, restore: _Restore) -> dict[str, int]:
     """Make the traces of a PostgreSQL what a backup has."""
+    attach_storage(connection, restore.spans)
     migrate(connection, TRACE_MIGRATIONS)
     empty_traces(connection)
     return load_traces(connection, restore.archive, restore.progress)
@@ -179,6 +198,7 @@ def _load_apart_within(connection: Connection, restore: _Restore) -> dict[str, i
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def load(traces: Connection) -> dict[str, int]:
+        attach_storage(traces, restore.spans)
         traces.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
         empty_traces(traces)
         counts = load_traces(traces, restore.archive, restore.progress)
@@ -207,6 +227,7 @@ def _restore_sqlite(restore: _Restore, replaces: bool) -> LoadReport:
         return report
 
     def load_their_traces(connection: Connection) -> dict[str, int]:
+        attach_storage(connection, restore.spans)
         migrate(connection, TRACE_MIGRATIONS)
         return load_traces(connection, archive, restore.progress)
 

@@ -5,7 +5,7 @@ What searches use is not in it. It is made anew from the spans: each database ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,7 +17,8 @@ from dokimos.server._admin.row_text import InvalidRow, Row, RowText
 from dokimos.server._admin.trace_database import describe_traces
 from dokimos.server._db.bulk_rows import RowsRefused, insert_in_bulk, stream_rows
 from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, read_version
-from dokimos.server._db.trace_tables import SPANS, TRACE_EVAL_JOBS, TRACE_METADATA
+from dokimos.server._db.span_storage import find_storage
+from dokimos.server._db.trace_tables import SPANS, TRACE_EVAL_JOBS, TRACE_METADATA, TRACES
 from dokimos.server._services.traces.restored_spans import RestoredSpans
 from dokimos.server._settings import ServerSettings
 
@@ -64,13 +65,25 @@ def write_traces(
 def _read(
     connection: Connection, table: Table, columns: Sequence[Column[Any]], progress: Progress
 ) -> Iterator[tuple[bytes, int]]:
-    text = RowText(columns, connection.dialect.name)
+    storage = find_storage(connection) if table is SPANS else None
+    text = RowText(columns, connection.dialect.name if storage is None else "postgresql")
+    parts: Iterable[Sequence[Sequence[Any]]]
+    if storage is None:
+        parts = stream_rows(connection, select(*columns), _ROWS)
+    else:
+        # Those of the traces that are in this snapshot: others may have been stored since.
+        parts = storage.iterate(connection, columns, _list_traces(connection))
     done = 0
     progress(table.name, done)
-    for rows in stream_rows(connection, select(*columns), _ROWS):
+    for rows in parts:
         yield text.format(rows), len(rows)
         done += len(rows)
         progress(table.name, done)
+
+
+def _list_traces(connection: Connection) -> list[tuple[int, str]]:
+    """Return the days and ids of all traces."""
+    return [(row.day, row.id) for row in connection.execute(select(TRACES.c.day, TRACES.c.id))]
 
 
 def check_traces(archive: Archive) -> None:
@@ -118,7 +131,14 @@ def load_traces(connection: Connection, archive: Archive, progress: Progress) ->
 
     Raises:
         ArchiveError: The archive is damaged.
+        ConfigurationError: Spans go into a store of their own, and there are some.
     """
+    storage = find_storage(connection)
+    if storage is not None and storage.list_days(connection):
+        raise ConfigurationError(
+            "The ClickHouse that DOKIMOS_TRACE_DATABASE_URL names has spans, perhaps of a restore that was "
+            "not finished; a restore needs a database without any. To remove them: TRUNCATE TABLE spans."
+        )
     spans = RestoredSpans(connection)
     counts = {}
     for entry in archive.manifest.trace_tables:
@@ -138,6 +158,7 @@ def load_traces(connection: Connection, archive: Archive, progress: Progress) ->
             done += len(lines)
             progress(entry.name, done)
         counts[entry.name] = done
+    spans.flush()
     _free_jobs(connection)
     return counts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,12 @@ from dokimos._core.text import format_size
 from dokimos.errors import ArchiveError, ConfigurationError
 from dokimos.server._admin.checking import CheckOutcome, CheckReport, Finding
 from dokimos.server._admin.databases import hold_database
+from dokimos.server._clickhouse_address import parse_clickhouse_url
 from dokimos.server._db.database import DatabaseUnavailable, read_traces_once, write_traces_once
 from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, migrate, read_version
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
+from dokimos.server._services.traces.span_queries import run_on_spans
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
@@ -33,6 +37,12 @@ def has_traces(settings: ServerSettings) -> bool:
 
 def describe_traces(settings: ServerSettings) -> str:
     """Return which database has the traces, without its password."""
+    place = _describe_rows(settings)
+    url = settings.traces.clickhouse_url
+    return place if url is None else f"{place} (spans: {parse_clickhouse_url(url)})"
+
+
+def _describe_rows(settings: ServerSettings) -> str:
     url = settings.traces.database_url or settings.database_url
     if url is None:
         return str(settings.sqlite_trace_path)
@@ -126,6 +136,11 @@ def copy_traces(settings: ServerSettings, path: Path, *, replaces: bool) -> int:
             f"The traces are in {describe_traces(settings)}: copy them with pg_dump. --traces copies the "
             "file of SQLite."
         )
+    if settings.traces.clickhouse_url is not None:
+        raise ConfigurationError(
+            f"The traces are in {describe_traces(settings)}: 'dokimos db backup --with-traces' copies all of "
+            "it. --traces copies the file of SQLite, which is without their spans."
+        )
     if not has_traces(settings):
         raise ConfigurationError(f"There are no traces at {settings.sqlite_trace_path}.")
     if path.exists() and not replaces:
@@ -199,6 +214,9 @@ def _count_newest(connection: Connection) -> list[str]:
         .limit(_CHECKED)
         .subquery()
     )
+    storage = find_storage(connection)
+    if storage is not None:
+        return _count_apart(connection)
     query = (
         select(newest.c.trace_id, newest.c.span_count, func.count(TRACE_SOURCES.c.id))
         .outerjoin(SPANS, SPANS.c.trace == newest.c.id)
@@ -209,4 +227,26 @@ def _count_newest(connection: Connection) -> list[str]:
         f"the trace {trace_id} should have {expected} spans, and {found} can be read"
         for trace_id, expected, found in connection.execute(query)
         if expected != found
+    ]
+
+
+def _count_apart(connection: Connection) -> list[str]:
+    """Return which of the newest traces lack spans, or sources, where spans are in a store of their own.
+
+    It may have more spans than their trace counts: those whose transaction was undone.
+    """
+    columns = (TRACES.c.id, TRACES.c.day, TRACES.c.trace_id, TRACES.c.span_count)
+    query = select(*columns).where(TRACES.c.deleted_at.is_(None)).order_by(TRACES.c.id.desc())
+    traces = connection.execute(query.limit(_CHECKED)).all()
+    days = {trace.day for trace in traces}
+    is_asked = (SPANS.c.day.in_(days), SPANS.c.trace.in_([trace.id for trace in traces]))
+    counted = select(SPANS.c.trace, SPANS.c.source, func.count().label("spans")).where(*is_asked)
+    known = set(connection.execute(select(TRACE_SOURCES.c.id)).scalars())
+    found: Counter[str] = Counter()
+    for row in run_on_spans(connection, counted.group_by(SPANS.c.trace, SPANS.c.source)):
+        found[row.trace] += row.spans if row.source in known else 0
+    return [
+        f"the trace {trace.trace_id} should have {trace.span_count} spans, and {found[trace.id]} can be read"
+        for trace in traces
+        if found[trace.id] < trace.span_count
     ]

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from dokimos._version import __version__
 from dokimos.server._api.http.access import Access, access
 from dokimos.server._db.database import Database, DatabaseUnavailable
+from dokimos.server._db.span_storage import find_storage
 
 ROUTER = APIRouter(prefix="/actuator", tags=["Health"])
 _PATIENCE_SECONDS: Final = 30.0
@@ -95,3 +96,6 @@ def _describe(database: Database, away: float) -> dict[str, object]:
 
 def _ping(connection: Connection) -> None:
     connection.execute(text("SELECT 1"))
+    storage = find_storage(connection)
+    if storage is not None:
+        storage.ping(connection)

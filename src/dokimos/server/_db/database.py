@@ -7,16 +7,19 @@ on PostgreSQL, and never awaits. One function is one transaction: what `write` r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from dokimos.server._clickhouse_address import parse_clickhouse_url
 from dokimos.server._db.claims import Claims
 from dokimos.server._db.migrate import TRACE_MIGRATIONS
 from dokimos.server._db.outbox import Deliver
+from dokimos.server._db.span_storage import SpanStorage, with_storage
 from dokimos.server._settings import ServerSettings
 
 T = TypeVar("T")
@@ -139,6 +142,16 @@ def open_database(settings: ServerSettings) -> Database:
 
 def open_trace_database(settings: ServerSettings) -> Database:
     """Return the database of the traces, not yet open: a file, a pool and a writer of its own."""
+    database = _open_trace_rows(settings)
+    if settings.traces.clickhouse_url is None:
+        return database
+    from dokimos.server._db.clickhouse_spans import ClickHouseSpanLayer
+
+    address = parse_clickhouse_url(settings.traces.clickhouse_url)
+    return ClickHouseSpanLayer(database, address, settings.read_timeout)
+
+
+def _open_trace_rows(settings: ServerSettings) -> Database:
     url = settings.traces.database_url or settings.database_url
     if url is not None:
         from dokimos.server._db.postgres_database import PostgresDatabase
@@ -167,6 +180,11 @@ def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
 
 def read_traces_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
     """Run a query on one snapshot of the traces, likewise."""
+    with open_spans(settings) as spans:
+        return _read_trace_rows_once(settings, with_storage(query, spans))
+
+
+def _read_trace_rows_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:
     url = settings.traces.database_url or settings.database_url
     if url is not None:
         return read_once(replace(settings, database_url=url), query)
@@ -177,6 +195,32 @@ def read_traces_once(settings: ServerSettings, query: Callable[[Connection], T])
 
 def write_traces_once(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
     """Run a change of the traces as one transaction, likewise."""
+    with open_spans(settings, prepares=True) as spans:
+        return _write_trace_rows_once(settings, with_storage(change, spans))
+
+
+@contextmanager
+def open_spans(settings: ServerSettings, *, prepares: bool = False) -> Iterator[SpanStorage | None]:
+    """Yield the place of the spans, for a process of its own; None where they are beside their traces.
+
+    Args:
+        settings: Of the server.
+        prepares: Whether its tables are created, or brought up to date.
+
+    Raises:
+        DatabaseUnavailable: It cannot be reached.
+    """
+    if settings.traces.clickhouse_url is None:
+        yield None
+        return
+    from dokimos.server._db.clickhouse_spans import open_clickhouse
+
+    address = parse_clickhouse_url(settings.traces.clickhouse_url)
+    with open_clickhouse(address, prepares=prepares) as spans:
+        yield spans
+
+
+def _write_trace_rows_once(settings: ServerSettings, change: Callable[[Connection], T]) -> T:
     url = settings.traces.database_url or settings.database_url
     if url is not None:
         return write_once(replace(settings, database_url=url), change)

@@ -145,17 +145,21 @@ class TraceSweeper:
         return sum([await self._remove_of_day(day, moment) for day in days])
 
     async def _remove_of_day(self, day: int, moment: int) -> int:
-        if self._traces.dialect == "postgresql":
-            state = await self._traces.read(partial(read_day, day=day), Lane.WORK)
+        state = await self._traces.read(partial(read_day, day=day), Lane.WORK)
+        is_dropped = False
+        if state.goes_at_once:
             if state.waits(moment):
                 return 0
-            if state.is_closed and not state.has_traces and not await self._drop(day):
-                return 0  # at the next sweep: to remove its spans one by one would take far longer
+            if state.is_closed and not state.has_traces:
+                is_dropped = await self._drop(day)
+                if not is_dropped:
+                    return 0  # at the next sweep: to remove its spans one by one would take far longer
+        purge = partial(purge_traces, day=day, is_dropped=is_dropped)
         total = 0
         while ids := await self._traces.read(partial(choose_marked, day=day), Lane.WORK):
             for forget in self.before_removal:
                 await forget(ids)
-            removed, rows = await self._traces.write(partial(purge_traces, day=day, ids=ids), background=True)
+            removed, rows = await self._traces.write(partial(purge, ids=ids), background=True)
             if not rows:
                 break
             total += removed

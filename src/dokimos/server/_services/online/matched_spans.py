@@ -10,16 +10,17 @@ from sqlalchemy import Connection, Row, select
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
-from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
+from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.online.rule_conditions import SpanFacts
 from dokimos.server._services.traces.span_logs import StoredLog, add_logs, load_logs
+from dokimos.server._services.traces.span_queries import run_with_sources
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_sources import load_origin
+from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
 from dokimos.traces._span import Span
 
 _EVALUATION_KEYS: Final = ("dokimos.evaluation", "gen_ai.evaluation.name")
 _EVALUATION_SCOPE: Final = "dokimos"
-_SOURCE_COLUMNS: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
 _FACT_COLUMNS: Final = tuple(
     SPANS.c[name]
     for name in (
@@ -97,7 +98,7 @@ def read_spans(
     query = _select_spans(trace).where(SPANS.c.span_id > after).order_by(SPANS.c.span_id).limit(most)
     if since is not None:
         query = query.where(SPANS.c.received_at >= since)
-    return [_read(row) for row in connection.execute(query)]
+    return [_read(row) for row in run_with_sources(connection, query)]
 
 
 def find_spans(connection: Connection, trace: Row[Any], span_ids: Iterable[str]) -> dict[str, StoredSpan]:
@@ -105,7 +106,7 @@ def find_spans(connection: Connection, trace: Row[Any], span_ids: Iterable[str])
     return {
         row.span_id: _read(row)
         for batch in in_batches(sorted(set(span_ids)))
-        for row in connection.execute(_select_spans(trace).where(SPANS.c.span_id.in_(batch)))
+        for row in run_with_sources(connection, _select_spans(trace).where(SPANS.c.span_id.in_(batch)))
     }
 
 
@@ -114,7 +115,7 @@ def find_root(connection: Connection, trace: Row[Any]) -> StoredSpan | None:
     query = _select_spans(trace).order_by(
         SPANS.c.parent_id.is_not(None), SPANS.c.start_ns.is_(None), SPANS.c.start_ns, SPANS.c.span_id
     )
-    row = connection.execute(query.limit(1)).first()
+    row = run_with_sources(connection, query.limit(1)).first()
     return None if row is None else _read(row)
 
 
@@ -125,20 +126,16 @@ def load_spans(connection: Connection, trace: Row[Any], most: int, span_id: str 
         query = query.where(SPANS.c.span_id == span_id)
     key = (trace.tenant_key, trace.trace_id)
     logs = load_logs(connection, [key])
-    return [_parse(row, logs.get((*key, row.span_id), ())) for row in connection.execute(query)]
+    return [_parse(row, logs.get((*key, row.span_id), ())) for row in run_with_sources(connection, query)]
 
 
 def _select_spans(trace: Row[Any]) -> Any:
-    return (
-        select(*_FACT_COLUMNS, *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in _SOURCE_COLUMNS))
-        .join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
-        .where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
-    )
+    return select(*_FACT_COLUMNS).where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
 
 
 def _parse(row: Row[Any], logs: Sequence[StoredLog] = ()) -> Span:
     """Return a span, with the log records that name it as its events."""
-    origin = load_origin(*(getattr(row, f"source_{name}") for name in _SOURCE_COLUMNS))
+    origin = load_origin(*(getattr(row, f"source_{name}") for name in SOURCE_COLUMNS))
     return add_logs(read_record(bytes(row.body), origin), logs).span
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from dokimos.server._db.driver_statements import repeat_statement
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._services.traces.row_ranges import range_table
 from dokimos.server._services.traces.trace_partitions import partition_name
 from dokimos.server._services.traces.trace_retention import is_unused, read_day
@@ -32,6 +33,9 @@ _TEXT_TABLES: Final = (
 
 def list_stored_days(connection: Connection) -> list[int]:
     """Return the days that have a partition, or an index of texts."""
+    storage = find_storage(connection)
+    if storage is not None:
+        return storage.list_days(connection)
     query = _PARTITIONS if connection.dialect.name == "postgresql" else _TEXT_TABLES
     names = connection.exec_driver_sql(query).scalars()
     return sorted(int(number[0]) for name in names if (number := re.search(r"\d+$", name)))
@@ -46,6 +50,13 @@ def drop_day(connection: Connection, day: int) -> bool:
     Raises:
         sqlalchemy.exc.DBAPIError: Somebody has been reading or storing spans all the time (55P03).
     """
+    storage = find_storage(connection)
+    if storage is not None:
+        state = read_day(connection, day)
+        if not state.is_closed or state.has_traces:
+            return False
+        storage.drop_day(connection, day)
+        return True
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
         state = read_day(connection, day)

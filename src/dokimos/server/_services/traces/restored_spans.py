@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -10,11 +10,13 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.bulk_rows import RowsRefused
+from dokimos.server._db.bulk_rows import PART_BYTES, RowsRefused
 from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import execute_many
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import TRACE_SOURCES, TRACES
 from dokimos.server._services.traces.attribute_hashes import MAX_HASHED, hash_attributes
+from dokimos.server._services.traces.stored_apart import write_search
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_partitions import prepare_day
 from dokimos.server._services.traces.trace_sources import load_origin
@@ -30,6 +32,7 @@ from dokimos.server._services.traces.trace_texts import (
 from dokimos.traces._otlp_records import RecordOrigin
 
 _MAX_ORIGINS: Final = 1000
+_ROWS_APART: Final = 5000
 _SQLITE_COLUMNS: Final = (*SPAN_COLUMNS, "row")
 _INSERT_SQLITE: Final = "INSERT INTO spans ({}) VALUES ({})".format(
     ", ".join(f'"{name}"' for name in _SQLITE_COLUMNS), ", ".join("?" * len(_SQLITE_COLUMNS))
@@ -48,16 +51,21 @@ class RestoredSpans:
         self._days: set[int] = set()
         self._rows = count(1)
         self._origins: dict[int, RecordOrigin] = {}
+        self._waiting: list[dict[str, Any]] = []
+        self._waiting_bytes = 0
 
     def insert(self, spans: Sequence[Mapping[str, Any]]) -> None:
-        """Insert spans, each with the values of its columns as the driver takes them.
+        """Insert spans, each with the values of its columns as the driver takes them; `flush` is the end.
 
         Raises:
             RowsRefused: The database does not take them.
             ValueError: One of them is not a span, or its source is missing.
         """
+        storage = find_storage(self._connection)
         try:
-            if self._connection.dialect.name == "postgresql":
+            if storage is not None:
+                self._insert_apart(spans)
+            elif self._connection.dialect.name == "postgresql":
                 self._insert_into_postgresql(spans)
             else:
                 self._insert_into_sqlite(spans)
@@ -65,6 +73,32 @@ class RestoredSpans:
             raise  # such as a full disk
         except (DBAPIError, OverflowError) as error:
             raise RowsRefused(str(getattr(error, "orig", None) or error)) from error
+
+    def flush(self) -> None:
+        """Insert what waits for more: a store of its own makes a file of each insert."""
+        storage = find_storage(self._connection)
+        if storage is not None and self._waiting:
+            storage.insert(self._connection, self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+
+    def _insert_apart(self, spans: Sequence[Mapping[str, Any]]) -> None:
+        self._waiting += self._make_rows_apart(spans)
+        self._waiting_bytes += sum(len(span["body"]) for span in spans)
+        if len(self._waiting) >= _ROWS_APART or self._waiting_bytes >= PART_BYTES:
+            self.flush()
+
+    def _make_rows_apart(self, spans: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield spans as a store of their own takes them."""
+        for span, hashes in zip(spans, self._hash(spans), strict=True):
+            project = span["project_id"]
+            yield {
+                **span,
+                "trace": Id.from_driver(span["trace"]),
+                "project_id": None if project is None else Id.from_driver(project),
+                "version": span["received_at"],
+                "search": write_search(_text_of(span)),
+                "attribute_hashes": hashes,
+            }
 
     def _insert_into_postgresql(self, spans: Sequence[Mapping[str, Any]]) -> None:
         for day in sorted({span["day"] for span in spans}):

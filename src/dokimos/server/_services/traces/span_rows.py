@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection
 
 from dokimos.server._db.driver_statements import driver_id, execute_each, execute_many, first_row
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.open_traces import OpenTrace
 from dokimos.server._services.traces.placements import Placement
+from dokimos.server._services.traces.stored_apart import insert_apart
 from dokimos.server._services.traces.trace_statements import (
     ENCODING_NUMBERS,
     INSERT_POSTGRESQL,
@@ -42,7 +44,10 @@ def insert_spans(
         moment: At which they came.
         known_days: Days whose index of texts is known to be there.
     """
-    if connection.dialect.name == "postgresql":
+    storage = find_storage(connection)
+    if storage is not None:
+        insert_apart(connection, storage, traces, moment)
+    elif connection.dialect.name == "postgresql":
         _insert_into_postgresql(connection, traces, moment)
     else:
         _insert_into_sqlite(connection, traces, moment, known_days)

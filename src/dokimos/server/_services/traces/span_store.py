@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, delete, select, tuple_
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY, now
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import SPANS
 from dokimos.server._services.traces.new_spans import (
     Completeness,
@@ -33,7 +34,9 @@ from dokimos.server._services.traces.span_logs import (
     lock_logs,
 )
 from dokimos.server._services.traces.span_origins import origin_id
+from dokimos.server._services.traces.span_queries import run_on_spans, run_with_sources
 from dokimos.server._services.traces.span_rows import insert_spans
+from dokimos.server._services.traces.stored_apart import find_uncounted
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_partitions import prepare_day
 from dokimos.server._services.traces.trace_rows import end_of_retention, store_traces
@@ -42,6 +45,9 @@ from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS, WHO
 from dokimos.server._services.traces.trace_summary import TraceSummary
 from dokimos.traces._otlp_records import RecordOrigin
 
+_PRESENT: Final = select(
+    SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body, SPANS.c.source, SPANS.c.received_at
+)
 _SHARDS: Final = 16
 _FOREVER: Final = -1
 
@@ -115,7 +121,9 @@ class _Transaction:
         traces = find_traces(self._connection, by_trace, self._moment)
         self._take_new(traces, by_trace)
         self._add_logs(traces)
-        return self._store_changes([trace for trace in traces.values() if trace.added or trace.is_new])
+        return self._store_changes(
+            [trace for trace in traces.values() if trace.added or trace.is_new or trace.has_replaced]
+        )
 
     def store_logs(self, logs: Sequence[PlacedLog]) -> StoredSpans:
         keys = sorted({each.key[:2] for each in logs})
@@ -158,6 +166,7 @@ class _Transaction:
         present = self._read_present(
             [(trace.id, list(by_trace[key])) for key, trace in traces.items() if not trace.is_new]
         )
+        self._forget_uncounted(traces.values(), present)
         replaced: list[tuple[OpenTrace, str]] = []
         for key, trace in traces.items():
             of_trace = by_trace[key]
@@ -216,9 +225,8 @@ class _Transaction:
     def _read_whole(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Row[Any]]:
         """Yield spans by the ids of the rows of their traces and their own, with their sources."""
         for batch in in_batches(pairs):
-            yield from self._connection.execute(
-                WHOLE_SPANS.where(tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch))
-            ).all()
+            is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
+            yield from run_with_sources(self._connection, WHOLE_SPANS.where(is_asked)).all()
 
     @staticmethod
     def _origin_of(row: Row[Any]) -> RecordOrigin:
@@ -229,13 +237,27 @@ class _Transaction:
         rows: dict[tuple[str, str], Row[Any]] = {}
         for batch in in_batches(pairs):
             is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
-            query = select(
-                SPANS.c.trace, SPANS.c.span_id, SPANS.c.end_ns, SPANS.c.body, SPANS.c.source
-            ).where(is_asked)
-            rows |= {(row.trace, row.span_id): row for row in self._connection.execute(query)}
+            query = _PRESENT.where(is_asked)
+            rows |= {(row.trace, row.span_id): row for row in run_on_spans(self._connection, query)}
         return rows
 
+    def _forget_uncounted(
+        self, traces: Iterable[OpenTrace], present: dict[tuple[str, str], Row[Any]]
+    ) -> None:
+        """Take spans for new that were stored apart by a transaction that was undone."""
+        storage = find_storage(self._connection)
+        if storage is None:
+            return
+        changed_at = find_uncounted(self._connection, storage, traces)
+        for trace in traces:
+            trace.has_replaced |= trace.id in changed_at
+        for key, row in list(present.items()):
+            if row.received_at > changed_at.get(row.trace, row.received_at):
+                del present[key]
+
     def _remove_spans(self, replaced: Sequence[tuple[OpenTrace, str]]) -> None:
+        if find_storage(self._connection) is not None:
+            return  # there, a later version takes the place of the earlier one
         pairs = [(trace.id, span_id) for trace, span_id in replaced]
         for batch in in_batches(pairs):
             is_replaced = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
@@ -263,7 +285,7 @@ class _Transaction:
         key = (trace.tenant_key, trace.trace_id)
         logs = load_logs(self._connection, [key])
         summary, cache = TraceSummary(), DigestCache()
-        for row in self._connection.execute(query):
+        for row in run_with_sources(self._connection, query):
             record = read_record(bytes(row.body), self._origin_of(row))
             of_span = logs.get((*key, row.span_id))
             whole = record if of_span is None else add_logs(record, of_span)

@@ -11,13 +11,15 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, liter
 
 from dokimos.server._db.clock import DAY
 from dokimos.server._db.columns import LONG
-from dokimos.server._db.trace_tables import SPAN_START, SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
+from dokimos.server._db.trace_tables import SPAN_START, SPANS, TRACE_DAYS, TRACES
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import InvalidRequestError, NotFoundError
 from dokimos.server._services.traces.span_logs import add_logs, load_logs
+from dokimos.server._services.traces.span_queries import run_on_spans, run_with_sources
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_lists import visible_keys
 from dokimos.server._services.traces.trace_sources import load_origin
+from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
 from dokimos.traces._otlp_records import SpanRecord
 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "dokimos:spans")
@@ -35,14 +37,12 @@ _CUT: Final = tuple(
     func.substr(SPANS.c[name], 1, SHOWN_TEXT + 1).label(name)
     for name in ("input_text", "output_text", "error")
 )
-_SOURCE: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
 _BODY: Final = (
     SPANS.c.input_text,
     SPANS.c.output_text,
     SPANS.c.error,
     SPANS.c.received_at,
     SPANS.c.body,
-    *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in _SOURCE),
 )
 _ROWS_AT_ONCE: Final = 200
 
@@ -101,12 +101,13 @@ def list_spans(
     query = _sort(select(*_LIGHT, *_CUT).where(*_is_of(trace)))
     if after is not None:
         query = query.where(_is_behind(connection, trace, after))
-    rows = connection.execute(query.limit(limit + 1)).all()
+    rows = run_on_spans(connection, query.limit(limit + 1)).all()
     return rows[:limit], len(rows) > limit
 
 
 def _is_behind(connection: Connection, trace: Row[Any], after: str) -> ColumnElement[bool]:
-    place = connection.execute(select(_START).where(*_is_of(trace), SPANS.c.span_id == after)).scalar()
+    query = select(_START).where(*_is_of(trace), SPANS.c.span_id == after)
+    place = run_on_spans(connection, query).scalar()
     if place is None:
         raise InvalidRequestError("is not the id of a span of this trace", field="after")
     # In these words the index of starts is read from there on.
@@ -120,12 +121,12 @@ def find_span(connection: Connection, trace: Row[Any], span_id: str) -> StoredSp
         NotFoundError: The trace has none of that id.
     """
     query = _with_body().where(*_is_of(trace))
-    row = connection.execute(query.where(SPANS.c.span_id == span_id)).first()
+    row = run_with_sources(connection, query.where(SPANS.c.span_id == span_id)).first()
     if row is None and len(span_id) == len(str(_NAMESPACE)):
-        ids = connection.execute(select(SPANS.c.span_id).where(*_is_of(trace))).scalars()
+        ids = run_on_spans(connection, select(SPANS.c.span_id).where(*_is_of(trace))).scalars()
         named = next((each for each in ids if span_key(trace.trace_id, each) == span_id.lower()), None)
         if named is not None:
-            row = connection.execute(query.where(SPANS.c.span_id == named)).first()
+            row = run_with_sources(connection, query.where(SPANS.c.span_id == named)).first()
     if row is None:
         raise NotFoundError(f"Span not found: {span_id}")
     return next(_with_logs(connection, trace, [_load(row)]))
@@ -188,7 +189,7 @@ def read_spans_by_id(
     query = _with_body().where(*_is_of(trace)).order_by(SPANS.c.span_id).limit(limit)
     if after is not None:
         query = query.where(SPANS.c.span_id > after)
-    return [_load(row) for row in connection.execute(query)]
+    return [_load(row) for row in run_with_sources(connection, query)]
 
 
 def _choose_ids(
@@ -198,7 +199,7 @@ def _choose_ids(
     chosen = _sort(select(SPANS.c.span_id, func.length(SPANS.c.body).label("size")).where(*conditions))
     ids: list[str] = []
     size = 0
-    for row in connection.execute(chosen.limit(most + 1)):
+    for row in run_on_spans(connection, chosen.limit(most + 1)):
         size += row.size
         if ids and (len(ids) == most or size > most_bytes):
             return ids, False
@@ -210,7 +211,7 @@ def _read_by_id(connection: Connection, trace: Row[Any], ids: Sequence[str]) -> 
     for start in range(0, len(ids), _ROWS_AT_ONCE):
         part = ids[start : start + _ROWS_AT_ONCE]
         query = _with_body().where(*_is_of(trace), SPANS.c.span_id.in_(part))
-        rows = {row.span_id: row for row in connection.execute(query)}
+        rows = {row.span_id: row for row in run_with_sources(connection, query)}
         yield from (_load(rows[each]) for each in part)
 
 
@@ -232,9 +233,9 @@ def _sort(query: Select[Any]) -> Select[Any]:
 
 
 def _with_body() -> Select[Any]:
-    return select(*_LIGHT, *_BODY).join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
+    return select(*_LIGHT, *_BODY)
 
 
 def _load(row: Row[Any]) -> StoredSpan:
-    origin = load_origin(*(getattr(row, f"source_{name}") for name in _SOURCE))
+    origin = load_origin(*(getattr(row, f"source_{name}") for name in SOURCE_COLUMNS))
     return StoredSpan(row, read_record(bytes(row.body), origin))

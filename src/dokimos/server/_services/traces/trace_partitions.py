@@ -6,6 +6,8 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from dokimos.server._db.span_storage import find_storage
+
 _LOCK: Final = 0x646F6B70  # any number that is ours: one server makes partitions at a time
 
 
@@ -17,6 +19,8 @@ def partition_name(day: int) -> str:
 def prepare_day(connection: Connection, day: int, known_days: set[int]) -> None:
     """Make the partition of a day, unless it is known to be there."""
     if connection.dialect.name != "postgresql" or day in known_days:
+        return
+    if find_storage(connection) is not None:
         return
     if connection.exec_driver_sql(f"SELECT to_regclass('{partition_name(day)}')").scalar() is not None:
         return

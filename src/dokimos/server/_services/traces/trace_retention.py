@@ -15,6 +15,7 @@ from sqlalchemy import Connection, and_, delete, exists, func, or_, select, tupl
 
 from dokimos.server._db.clock import DAY, now
 from dokimos.server._db.inserts import INSERTS
+from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import SPAN_LOGS, SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
 
 _MARKED_AT_ONCE: Final = 500
@@ -22,6 +23,8 @@ _MARKED_AT_ONCE: Final = 500
 TRACES_AT_ONCE: Final = 500
 SPANS_AT_ONCE: Final = 500
 """Spans that one transaction removes at most: others wait no longer than that takes."""
+_SPANS_APART: Final = 100_000
+"""Those where spans are in a store of their own, which removes them outside the transaction."""
 _DAYS_OPEN: Final = 2
 """The last days are never removed as a whole: clocks of servers differ, and a day may be about to end."""
 
@@ -39,6 +42,8 @@ class DayState:
     """When the last of them expires, None where one is kept for ever, or there is none."""
     has_wishes: bool
     """Whether one was removed before its time, as somebody wished."""
+    goes_at_once: bool = True
+    """Whether its spans can be removed at once, without a look at each of them."""
 
     def waits(self, moment: int) -> bool:
         """Whether the rest of the day expires so soon that all of its spans are better removed at once."""
@@ -92,6 +97,7 @@ def read_day(connection: Connection, day: int) -> DayState:
         has_traces=has_traces,
         next_end=connection.execute(ends).scalar() if has_end else None,
         has_wishes=connection.execute(wishes).first() is not None,
+        goes_at_once=connection.dialect.name == "postgresql" or find_storage(connection) is not None,
     )
 
 
@@ -110,28 +116,38 @@ def choose_marked(connection: Connection, day: int) -> list[str]:
     """Return some of the traces of a day that are to be removed, by the ids of their rows."""
     is_marked = (TRACES.c.day == day, TRACES.c.deleted_at.is_not(None))
     query = select(TRACES.c.id, TRACES.c.span_count).where(*is_marked).order_by(TRACES.c.id)
+    # In a store of their own spans keep nobody waiting, and each removal of some rewrites the marks of many.
+    most = SPANS_AT_ONCE if find_storage(connection) is None else _SPANS_APART
     chosen: list[str] = []
     spans = 0
     for row in connection.execute(query.limit(TRACES_AT_ONCE)):
         spans += row.span_count
-        if chosen and spans > SPANS_AT_ONCE:
+        if chosen and spans > most:
             break
         chosen.append(row.id)
     return chosen
 
 
-def purge_traces(connection: Connection, day: int, ids: Sequence[str]) -> tuple[int, int]:
+def purge_traces(
+    connection: Connection, day: int, ids: Sequence[str], *, is_dropped: bool = False
+) -> tuple[int, int]:
     """Remove traces that are marked, with their spans and logs: all of it, or a part of a large one.
+
+    Args:
+        connection: In a transaction.
+        day: Of the traces.
+        ids: Of their rows.
+        is_dropped: Whether the spans of the whole day are gone already.
 
     Returns:
         How many traces and how many rows were removed.
     """
-    # Of one trace there may be more spans than a transaction should remove.
-    chosen = select(SPANS.c.span_id).where(SPANS.c.day == day, SPANS.c.trace.in_(ids)).limit(SPANS_AT_ONCE)
-    is_chosen = SPANS.c.span_id.in_(chosen) if len(ids) == 1 else SPANS.c.trace.in_(ids)
-    removed = connection.execute(
-        delete(SPANS).where(SPANS.c.day == day, SPANS.c.trace.in_(ids), is_chosen)
-    ).rowcount
+    storage = find_storage(connection)
+    removed = 0
+    if storage is None:
+        removed = _remove_spans(connection, day, ids)
+    elif not is_dropped:
+        storage.remove(connection, day, ids)
     if len(ids) == 1 and removed >= SPANS_AT_ONCE:
         return 0, removed
     columns = (TRACES.c.tenant_key, TRACES.c.trace_id, TRACES.c.project_id, TRACES.c.span_count)
@@ -140,6 +156,15 @@ def purge_traces(connection: Connection, day: int, ids: Sequence[str]) -> tuple[
     removed += _remove_logs(connection, [(row.tenant_key, row.trace_id) for row in gone])
     _count_removed(connection, day, gone)
     return len(gone), len(gone) + removed
+
+
+def _remove_spans(connection: Connection, day: int, ids: Sequence[str]) -> int:
+    # Of one trace there may be more spans than a transaction should remove.
+    chosen = select(SPANS.c.span_id).where(SPANS.c.day == day, SPANS.c.trace.in_(ids)).limit(SPANS_AT_ONCE)
+    is_chosen = SPANS.c.span_id.in_(chosen) if len(ids) == 1 else SPANS.c.trace.in_(ids)
+    return connection.execute(
+        delete(SPANS).where(SPANS.c.day == day, SPANS.c.trace.in_(ids), is_chosen)
+    ).rowcount
 
 
 def _remove_logs(connection: Connection, keys: Sequence[tuple[str, str]]) -> int:

@@ -24,11 +24,17 @@ from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY
 from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import all_rows, driver_id
+from dokimos.server._db.span_storage import SpanSearch, SpanStorage, find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
 from dokimos.server._services.traces.row_ranges import find_traces_of_rows, has_table
-from dokimos.server._services.traces.trace_texts import has_full_text_search, match_expression, text_table
+from dokimos.server._services.traces.trace_texts import (
+    has_full_text_search,
+    match_expression,
+    split_words,
+    text_table,
+)
 from dokimos.server._services.traces.word_matches import WordMatches
 
 _RARE: Final = 10_000
@@ -109,6 +115,13 @@ def find_candidates(
         InvalidRequestError: This SQLite cannot search for texts.
     """
     hashes = [hash_attribute(key, value) for key, value in attributes]
+    storage = find_storage(connection)
+    if storage is not None:
+        words = split_words(" ".join(words))
+        for day in _days(connection, scope):
+            query = SpanSearch(day, words, hashes, scope.is_descending)
+            yield from _search_storage(connection, storage, query, scope)
+        return
     if connection.dialect.name == "postgresql":
         search = _postgres_condition(words, hashes)
         for day in _days(connection, scope):
@@ -256,6 +269,19 @@ def _choose_matching(connection: Connection, matches: WordMatches, traces: Seque
     matches.read_up_to((min if matches.is_descending else max)(spans)[0])
     found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in matches}}
     return [each for each in traces if each in found]
+
+
+def _search_storage(
+    connection: Connection, storage: SpanStorage, search: SpanSearch, scope: TraceScope
+) -> Iterator[Candidates]:
+    place, size = scope.after, min(scope.wanted_count, _BATCH)
+    while True:
+        traces, end = storage.search(connection, search, after=place, limit=size)
+        if traces or end is not None:
+            yield Candidates(traces, end or traces[-1], size)
+        if end is None:
+            return
+        place, size = end, _BATCH
 
 
 def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnElement[bool]:

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, update
 
 from dokimos.server._db.driver_statements import DriverStatement
 from dokimos.server._db.inserts import INSERTS
-from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
+from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.traces.new_spans import ENCODINGS
 
 SOURCE_COLUMNS: Final = ("encoding", "resource", "resource_schema_url", "scope", "schema_url")
@@ -97,9 +97,8 @@ WHOLE_SPANS: Final = select(
     SPANS.c.project_id,
     SPANS.c.encoding,
     SPANS.c.body,
-    *(TRACE_SOURCES.c[name].label(f"source_{name}") for name in SOURCE_COLUMNS),
-).join(TRACE_SOURCES, TRACE_SOURCES.c.id == SPANS.c.source)
-"""Spans with their sources: all that is needed to read them."""
+)
+"""Spans: with their sources (`run_with_sources`), all that is needed to read them."""
 SPAN_COLUMNS: Final = tuple(column.name for column in SPANS.c if column.name != "row")
 _SHARED: Final = ("day", "received_at", "trace", "project_id", "source", "encoding", "body", '"row"')
 
