@@ -17,7 +17,7 @@ from dokimos.errors import ArchiveError, ConfigurationError
 from dokimos.server._admin.checking import CheckOutcome, CheckReport, Finding
 from dokimos.server._admin.databases import hold_database
 from dokimos.server._clickhouse_address import parse_clickhouse_url
-from dokimos.server._db.database import DatabaseUnavailable, read_traces_once, write_traces_once
+from dokimos.server._db.database import DatabaseUnavailable, open_spans, read_traces_once, write_traces_once
 from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, migrate, read_version
 from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES, TRACES
@@ -117,11 +117,22 @@ def upgrade_traces(settings: ServerSettings, *, only_check: bool) -> tuple[str |
     if not has_traces(settings):
         return None, False  # the server makes the file, with a setting that comes before its first table
     version = read_traces(settings, _read_version)
+    if not only_check:
+        _prepare_spans(settings)
     is_old = version is None or (version.isdecimal() and version < TRACE_HEAD)
     if is_old and not only_check:
         with hold_database(settings, "An upgrade"):
             write_traces(settings, lambda connection: migrate(connection, TRACE_MIGRATIONS))
     return version, is_old
+
+
+def _prepare_spans(settings: ServerSettings) -> None:
+    """Bring the tables of a store of their own up to date, where spans are in one."""
+    try:
+        with open_spans(settings, prepares=True):
+            pass
+    except DatabaseUnavailable as error:
+        raise _cannot_be_used(settings, error) from error
 
 
 def copy_traces(settings: ServerSettings, path: Path, *, replaces: bool) -> int:

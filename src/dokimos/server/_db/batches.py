@@ -9,11 +9,11 @@ T = TypeVar("T")
 _BATCH_SIZE: Final = 1000
 
 
-def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Return the values a thousand at a time.
+def in_batches(values: Sequence[T], size: int = _BATCH_SIZE) -> Iterator[Sequence[T]]:
+    """Return the values some at a time, by default a thousand.
 
     `IN` with many more does not fit into a statement: PostgreSQL takes 32,767 parameters, and pairs nest too
     deeply for its parser well before.
     """
-    for start in range(0, len(values), _BATCH_SIZE):
-        yield values[start : start + _BATCH_SIZE]
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

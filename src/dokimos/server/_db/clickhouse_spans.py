@@ -25,8 +25,10 @@ from dokimos.server._db.trace_tables import SPANS
 
 T = TypeVar("T")
 _WRITE_SECONDS: Final = 30.0
+_WORK_SECONDS: Final = 50.0
+"""For what nobody waits for: PostgreSQL ends a transaction that waits for a minute."""
 _LONG_SECONDS: Final = 600.0
-"""For what nobody waits for: removals, and the server's own reads."""
+"""In a process of its own, whose transactions may wait."""
 _INSERT: Final = f"INSERT INTO spans ({', '.join(COLUMN_TYPES)}) FORMAT RowBinary"
 _OF_TRACES: Final = "day = {day:Int32} AND trace IN {traces:Array(String)}"
 _TRACES_AT_ONCE: Final = 200
@@ -93,12 +95,12 @@ class ClickHouseSpans:
     def remove(self, connection: Connection, day: int, traces: Collection[str]) -> None:
         statement = _of_traces(f"DELETE FROM spans WHERE {_OF_TRACES}", day, traces)
         settings = {"lightweight_deletes_sync": "2"}
-        self._wait(connection, self.client.execute(statement, settings=settings, seconds=_LONG_SECONDS))
+        self._wait(connection, self.client.execute(statement, settings=settings, seconds=self.seconds))
 
     def drop_day(self, connection: Connection, day: int) -> None:
         statement = Statement(f"ALTER TABLE spans DROP PARTITION ID '{int(day)}'")
         settings = {"max_partition_size_to_drop": "0"}  # which is 50 GB by default
-        self._wait(connection, self.client.execute(statement, settings=settings, seconds=_LONG_SECONDS))
+        self._wait(connection, self.client.execute(statement, settings=settings, seconds=self.seconds))
 
     def list_days(self, connection: Connection) -> list[int]:
         text = "SELECT day FROM spans GROUP BY day ORDER BY day SETTINGS final = 0"
@@ -159,7 +161,7 @@ class ClickHouseSpanLayer(DatabaseLayer):
     def __init__(self, database: Database, address: ClickHouseAddress, read_timeout: float) -> None:
         super().__init__(database)
         self._client = ClickHouseClient(address)
-        self._read_seconds = read_timeout or _LONG_SECONDS
+        self._read_seconds = read_timeout or _WORK_SECONDS
 
     async def open(self) -> None:
         await super().open()
@@ -180,12 +182,12 @@ class ClickHouseSpanLayer(DatabaseLayer):
         await asyncio.get_running_loop().run_in_executor(None, self._client.close)
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
-        seconds = _LONG_SECONDS if lane is Lane.WORK else self._read_seconds
+        seconds = _WORK_SECONDS if lane is Lane.WORK else self._read_seconds
         spans = ClickHouseSpans(self._client, seconds, lane)
         return await super().read(with_storage(query, spans), lane)
 
     async def write(self, change: Callable[[Connection], T], *, background: bool = False) -> T:
-        spans = ClickHouseSpans(self._client, _LONG_SECONDS if background else _WRITE_SECONDS)
+        spans = ClickHouseSpans(self._client, _WORK_SECONDS if background else _WRITE_SECONDS)
         return await super().write(with_storage(change, spans), background=background)
 
 

@@ -19,6 +19,8 @@ from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
 from dokimos.traces._span import Span
 
+_NAMED: Final = 300
+"""Spans that one query names, whose ids clients choose."""
 _EVALUATION_KEYS: Final = ("dokimos.evaluation", "gen_ai.evaluation.name")
 _EVALUATION_SCOPE: Final = "dokimos"
 _FACT_COLUMNS: Final = tuple(
@@ -105,7 +107,7 @@ def find_spans(connection: Connection, trace: Row[Any], span_ids: Iterable[str])
     """Return spans of a trace by their ids, those that are there."""
     return {
         row.span_id: _read(row)
-        for batch in in_batches(sorted(set(span_ids)))
+        for batch in in_batches(sorted(set(span_ids)), _NAMED)
         for row in run_with_sources(connection, _select_spans(trace).where(SPANS.c.span_id.in_(batch)))
     }
 

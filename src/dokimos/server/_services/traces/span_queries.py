@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Result, Row, Select, select
+from sqlalchemy import ColumnElement, Connection, Result, Row, Select, and_, select, tuple_
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 
 from dokimos.server._db.batches import in_batches
@@ -13,7 +13,28 @@ from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACE_SOURCES
 from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
 
+_NAMED: Final = 1000
+"""Spans that one query names."""
+_NAMED_APART: Final = 300
+"""The same for ClickHouse, which takes 128 KiB of ids: clients choose those of spans."""
 _SOURCE: Final = tuple(TRACE_SOURCES.c[name].label(f"source_{name}") for name in SOURCE_COLUMNS)
+
+
+def choose_spans(
+    connection: Connection, pairs: Sequence[tuple[str, str]], days: Iterable[int]
+) -> Iterator[ColumnElement[bool]]:
+    """Yield conditions that a span is one of some, each for a part of them.
+
+    Args:
+        connection: Of the traces.
+        pairs: The ids of the rows of traces, and those of spans.
+        days: Of the traces.
+    """
+    storage = find_storage(connection)
+    for batch in in_batches(pairs, _NAMED if storage is None else _NAMED_APART):
+        is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
+        # The other databases have an index of traces over all days.
+        yield is_asked if storage is None else and_(is_asked, SPANS.c.day.in_(sorted(days)))
 
 
 def run_on_spans(connection: Connection, query: Select[Any]) -> Result[Any]:

@@ -34,7 +34,7 @@ from dokimos.server._services.traces.span_logs import (
     lock_logs,
 )
 from dokimos.server._services.traces.span_origins import origin_id
-from dokimos.server._services.traces.span_queries import run_on_spans, run_with_sources
+from dokimos.server._services.traces.span_queries import choose_spans, run_on_spans, run_with_sources
 from dokimos.server._services.traces.span_rows import insert_spans
 from dokimos.server._services.traces.stored_apart import find_uncounted
 from dokimos.server._services.traces.stored_spans import read_record
@@ -164,7 +164,8 @@ class _Transaction:
     ) -> None:
         """Decide which spans of the batch are stored: those that are not there, or not so complete."""
         present = self._read_present(
-            [(trace.id, list(by_trace[key])) for key, trace in traces.items() if not trace.is_new]
+            [(trace.id, list(by_trace[key])) for key, trace in traces.items() if not trace.is_new],
+            {trace.day for trace in traces.values()},
         )
         self._forget_uncounted(traces.values(), present)
         replaced: list[tuple[OpenTrace, str]] = []
@@ -206,7 +207,7 @@ class _Transaction:
         pairs = [(traces[key[:2]].id, key[2]) for key in sorted(named) if key[:2] in traces]
         replaced: list[tuple[OpenTrace, str]] = []
         met: list[SpanKey] = []
-        for row in self._read_whole(pairs):
+        for row in self._read_whole(pairs, {trace.day for trace in traces.values()}):
             trace_key, trace = by_id[row.trace]
             key: SpanKey = (*trace_key, row.span_id)
             met.append(key)
@@ -222,21 +223,21 @@ class _Transaction:
         keep_with_trace(self._connection, met)
         self._remove_spans(replaced)
 
-    def _read_whole(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Row[Any]]:
+    def _read_whole(self, pairs: Sequence[tuple[str, str]], days: Iterable[int]) -> Iterator[Row[Any]]:
         """Yield spans by the ids of the rows of their traces and their own, with their sources."""
-        for batch in in_batches(pairs):
-            is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
+        for is_asked in choose_spans(self._connection, pairs, days):
             yield from run_with_sources(self._connection, WHOLE_SPANS.where(is_asked)).all()
 
     @staticmethod
     def _origin_of(row: Row[Any]) -> RecordOrigin:
         return load_origin(*(getattr(row, f"source_{name}") for name in SOURCE_COLUMNS))
 
-    def _read_present(self, traces: Sequence[tuple[str, list[str]]]) -> dict[tuple[str, str], Row[Any]]:
+    def _read_present(
+        self, traces: Sequence[tuple[str, list[str]]], days: Iterable[int]
+    ) -> dict[tuple[str, str], Row[Any]]:
         pairs = [(trace, span_id) for trace, span_ids in traces for span_id in span_ids]
         rows: dict[tuple[str, str], Row[Any]] = {}
-        for batch in in_batches(pairs):
-            is_asked = tuple_(SPANS.c.trace, SPANS.c.span_id).in_(batch)
+        for is_asked in choose_spans(self._connection, pairs, days):
             query = _PRESENT.where(is_asked)
             rows |= {(row.trace, row.span_id): row for row in run_on_spans(self._connection, query)}
         return rows
