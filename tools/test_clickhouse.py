@@ -4,7 +4,8 @@
 
 Uses the ClickHouse that DOKIMOS_TEST_CLICKHOUSE_URL names (such as clickhouse://user:password@host:8123,
 whose user may create databases). Without one, it builds `tests/frameworks/.venv/clickhouse` with the engine
-that the package `chdb-core-lite` embeds, which runs in a process of its own. Arguments go to pytest.
+that the package `chdb-core-lite` embeds, which runs in a process of its own; DOKIMOS_TEST_CHDB_PYTHON names
+an interpreter that has it already. Arguments go to pytest.
 """
 
 import os
@@ -18,6 +19,7 @@ ENVIRONMENT = ROOT / "tests" / "frameworks" / ".venv" / "clickhouse"
 ENGINE = "chdb-core-lite==26.5.0"
 TESTS = (
     "test_clickhouse.py",
+    "test_clickhouse_backup.py",
     "test_deleted_trace_rules.py",
     "test_online_evaluation.py",
     "test_promotion.py",
@@ -55,8 +57,8 @@ NOT_OF_CLICKHOUSE = (
 def main(arguments):
     """Run the tests and exit as they do; with 1 where there is no ClickHouse."""
     variables = {**os.environ, "DOKIMOS_TEST_TRACE_STORE": "clickhouse"}
-    if not variables.get("DOKIMOS_TEST_CLICKHOUSE_URL"):
-        variables.setdefault("DOKIMOS_TEST_CHDB_PYTHON", build_engine())
+    if not (variables.get("DOKIMOS_TEST_CLICKHOUSE_URL") or variables.get("DOKIMOS_TEST_CHDB_PYTHON")):
+        variables["DOKIMOS_TEST_CHDB_PYTHON"] = build_engine()
     paths = [f"tests/server/{name}" for name in TESTS]
     skipped = [f"--deselect=tests/server/{name}" for name in NOT_OF_CLICKHOUSE]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *skipped, *paths, *arguments]

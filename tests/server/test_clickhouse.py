@@ -8,6 +8,7 @@ from tests.server.clickhouse import read_clickhouse, run_on_clickhouse
 from tests.server.trace_server import TraceClock, export, open_traces, span
 
 from dokimos.server import ServerSettings
+from dokimos.server._db.clickhouse_client import ClickHouseClient
 from dokimos.server._db.clickhouse_schema import CLICKHOUSE_HEAD
 from dokimos.server._db.database import DatabaseUnavailable, open_trace_database
 from dokimos.server._db.span_storage import SpanSearch, find_storage
@@ -189,4 +190,25 @@ def test_pages_do_not_know_where_spans_are(serve, traces):
     assert api.post("/v1/traces", json=export(span(1, 1), span(1, 2, parent=1))).status_code == 200
     [trace] = api.get("/api/v1/traces").json()["content"]
     assert trace["spanCount"] == 2
+    assert api.get("/actuator/health").json()["components"]["traces"]["status"] == "UP"
+
+
+def test_what_needs_no_spans_goes_on_while_clickhouse_is_away(serve, traces, monkeypatch):
+    api = serve(traces=traces)
+    assert api.post("/v1/traces", json=export(span(1, 1))).status_code == 200
+    [trace] = api.get("/api/v1/traces").json()["content"]
+
+    async def fail(*_, **__):
+        raise DatabaseUnavailable("ClickHouse does not answer.")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(ClickHouseClient, "_send", fail)
+        assert api.post("/v1/traces", json=export(span(1, 2))).status_code == 503
+        assert api.get(f"/api/v1/traces/{trace['id']}").status_code == 503
+        assert api.get("/api/v1/traces", params={"search": "question"}).status_code == 503
+        assert len(api.get("/api/v1/traces").json()["content"]) == 1
+        assert api.get("/actuator/health").json()["components"]["traces"]["status"] == "DOWN"
+    assert api.post("/v1/traces", json=export(span(1, 2))).status_code == 200
+    spans = api.get(f"/api/v1/traces/{trace['id']}").json()["spans"]
+    assert [each["name"] for each in spans] == ["step 1", "step 2"]
     assert api.get("/actuator/health").json()["components"]["traces"]["status"] == "UP"

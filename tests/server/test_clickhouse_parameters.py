@@ -1,5 +1,9 @@
 """Queries of spans as ClickHouse takes them: no value is ever in their text."""
 
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 from sqlalchemy import and_, func, literal_column, or_, select, tuple_
 
@@ -83,3 +87,14 @@ def test_the_variable_of_traces_may_name_a_clickhouse():
     settings = ServerSettings.from_environment({"DOKIMOS_TRACE_DATABASE_URL": url})
     assert (settings.traces.clickhouse_url, settings.traces.database_url) == (url, None)
     assert url not in repr(settings)
+
+
+def test_the_settings_of_the_page_end_or_limit_each_log():
+    page = Path(__file__).parents[2] / "docs" / "guide" / "server-clickhouse.md"
+    [text] = re.findall(r"```xml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    logs = {each.tag: each for each in ElementTree.fromstring(text)}
+    assert {"query_log", "text_log", "trace_log", "metric_log", "part_log"} <= logs.keys()
+    for name, log in logs.items():
+        is_kept = log.get("replace") == "1" and "3 DAY" in log.findtext("ttl", "")
+        assert name.endswith("_log")
+        assert is_kept or log.get("remove") == "1", name

@@ -62,7 +62,9 @@ _MIGRATIONS: Final = (
         + ", INDEX ix_attributes attribute_hashes TYPE bloom_filter(0.01) GRANULARITY 1"
         + ") ENGINE = ReplacingMergeTree(version) PARTITION BY day ORDER BY (trace, span_id)"
         # Rows with bodies are large: fewer of them are read for one trace.
-        + " SETTINGS index_granularity = 1024, index_granularity_bytes = 1048576",
+        + " SETTINGS index_granularity = 1024, index_granularity_bytes = 1048576"
+        # What was acknowledged survives a power cut.
+        + ", fsync_after_insert = 1, fsync_part_directory = 1",
     ),
 )
 """Each a tuple of statements that may be run again; a released one is never changed."""
