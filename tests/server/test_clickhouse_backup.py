@@ -5,6 +5,9 @@ from tests.server.clickhouse import read_clickhouse, run_on_clickhouse
 from tests.server.db_command import Command, open_server
 from tests.server.test_trace_backup import fill, read_answers
 
+from dokimos.server._admin import trace_archive
+from dokimos.server._db import clickhouse_spans
+from dokimos.server._services.traces import restored_spans
 from dokimos.server._trace_settings import TraceSettings
 
 COUNT = "SELECT count() FROM spans"
@@ -20,6 +23,15 @@ def db(monkeypatch, capsys):
         return command(settings, *arguments)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    monkeypatch.setattr(trace_archive, "_ROWS", 3)
+    monkeypatch.setattr(trace_archive, "_TRACES", 2)
+    monkeypatch.setattr(clickhouse_spans, "_TRACES_AT_ONCE", 2)
+    monkeypatch.setattr(clickhouse_spans, "_SPANS_AT_ONCE", 3)
+    monkeypatch.setattr(restored_spans, "_ROWS_APART", 4)
 
 
 @pytest.fixture
@@ -93,3 +105,9 @@ def test_a_server_without_its_clickhouse_says_so(new_database, clickhouse_databa
     with serve(source, None):
         pass
     assert "traces without spans" in caplog.text
+
+
+def test_an_upgrade_makes_the_tables(new_database, db, clickhouse_database):
+    target = new_database("postgresql")
+    assert db(target, clickhouse_database, "upgrade")[0] == 0
+    assert read_clickhouse(clickhouse_database, COUNT) == [(0,)]

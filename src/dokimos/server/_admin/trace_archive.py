@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Table, func, inspect, select, update
+from sqlalchemy import Column, Connection, Table, and_, func, inspect, or_, select, update
 
 from dokimos.errors import ArchiveError, ConfigurationError
 from dokimos.server._admin.archive import Archive, ArchiveWriter, Manifest, Progress, TableEntry
@@ -24,6 +24,8 @@ from dokimos.server._settings import ServerSettings
 
 _ROWS: Final = 50
 """Rows in memory at a time, fewer where they are large."""
+_TRACES: Final = 1000
+"""Traces whose spans are asked for, in memory at a time."""
 _ROW: Final = "row"
 """The column of spans that SQLite alone has, by which its index of texts names them."""
 # Spans come last: what is said of them beside their rows is there by then.
@@ -81,9 +83,16 @@ def _read(
         progress(table.name, done)
 
 
-def _list_traces(connection: Connection) -> list[tuple[int, str]]:
-    """Return the days and ids of all traces."""
-    return [(row.day, row.id) for row in connection.execute(select(TRACES.c.day, TRACES.c.id))]
+def _list_traces(connection: Connection) -> Iterator[tuple[int, str]]:
+    """Yield the days and ids of all traces, in their order."""
+    day, identifier = TRACES.c.day, TRACES.c.id
+    query = select(day, identifier).order_by(day, identifier).limit(_TRACES)
+    rows = connection.execute(query).all()
+    while rows:
+        yield from ((row.day, row.id) for row in rows)
+        last = rows[-1]
+        is_behind = or_(day > last.day, and_(day == last.day, identifier > last.id))
+        rows = connection.execute(query.where(is_behind)).all()
 
 
 def check_traces(archive: Archive) -> None:

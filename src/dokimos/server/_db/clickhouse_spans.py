@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Column, Connection, LargeBinary, Result, Select, select
@@ -65,7 +66,7 @@ class ClickHouseSpans:
     def find_newest(self, connection: Connection, traces: Sequence[tuple[int, str]]) -> dict[str, Newest]:
         newest: dict[str, Newest] = {}
         what = "SELECT trace, max(version), max(received_at) FROM spans"
-        for day, ids in _group_by_day(traces):
+        for day, ids in _group_by_day(sorted(traces)):
             text = f"{what} WHERE {_OF_TRACES} GROUP BY trace SETTINGS final = 0"
             rows = self._read(connection, _of_traces(text, day, ids))
             newest |= {trace.decode(): Newest(version, at) for trace, version, at in rows}
@@ -217,11 +218,11 @@ def _of_traces(text: str, day: int, traces: Collection[str]) -> Statement:
 
 
 def _group_by_day(traces: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the ids of traces by their days, some at a time."""
-    for day, group in groupby(sorted(traces), key=lambda each: each[0]):
-        ids = [each[1] for each in group]
-        for start in range(0, len(ids), _TRACES_AT_ONCE):
-            yield day, ids[start : start + _TRACES_AT_ONCE]
+    """Yield the ids of traces that follow each other and have one day, some at a time."""
+    for day, group in groupby(traces, key=itemgetter(0)):
+        ids = map(itemgetter(1), group)
+        while part := list(islice(ids, _TRACES_AT_ONCE)):
+            yield day, part
 
 
 def _condition_of(search: SpanSearch) -> tuple[str, dict[str, str]]:

@@ -90,7 +90,7 @@ class SpanStorage(Protocol):
     ) -> Iterable[Sequence[tuple[Any, ...]]]:
         """Yield the spans of traces, some at a time: for a backup, which reads all of them.
 
-        Ids are texts, as the driver of PostgreSQL has them.
+        The traces are those of one day after the other. Ids are texts, as the driver of PostgreSQL has them.
         """
         ...
 
