@@ -57,7 +57,7 @@ _MIGRATIONS: Final = (
             f"{name} {kind}{' CODEC(ZSTD(3))' if name in _LARGE else ''}"
             for name, kind in COLUMN_TYPES.items()
         )
-        + f", {START_COLUMN} Int64 MATERIALIZED coalesce(start_ns, 9223372036854775807)"
+        + f", {START_COLUMN} Int64 MATERIALIZED coalesce(start_ns, toInt64(9223372036854775807))"
         + ", INDEX ix_search search TYPE ngrambf_v1(4, 65536, 3, 0) GRANULARITY 1"
         + ", INDEX ix_attributes attribute_hashes TYPE bloom_filter(0.01) GRANULARITY 1"
         + ") ENGINE = ReplacingMergeTree(version) PARTITION BY day ORDER BY (trace, span_id)"
