@@ -111,3 +111,17 @@ def test_an_upgrade_makes_the_tables(new_database, db, clickhouse_database):
     target = new_database("postgresql")
     assert db(target, clickhouse_database, "upgrade")[0] == 0
     assert read_clickhouse(clickhouse_database, COUNT) == [(0,)]
+
+
+def test_a_span_that_comes_with_a_new_source_during_a_backup_does_not_spoil_it(
+    new_database, db, archive, clickhouse_database
+):
+    source, target = new_database("sqlite"), new_database("sqlite")
+    with serve(source, clickhouse_database) as api:
+        fill(api)
+    columns = "day, trace, name, role, encoding, body, received_at, version"
+    late = f"INSERT INTO spans ({columns}, span_id, source) SELECT {columns}, 'late', 1 FROM spans LIMIT 1"
+    run_on_clickhouse(clickhouse_database, late)
+    assert db(source, clickhouse_database, "backup", archive, "--with-traces")[0] == 0
+    code, printed = db(target, None, "restore", archive)
+    assert (code, "11 spans" in printed) == (0, True), printed

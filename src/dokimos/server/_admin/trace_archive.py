@@ -17,8 +17,8 @@ from dokimos.server._admin.row_text import InvalidRow, Row, RowText
 from dokimos.server._admin.trace_database import describe_traces
 from dokimos.server._db.bulk_rows import RowsRefused, insert_in_bulk, stream_rows
 from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, read_version
-from dokimos.server._db.span_storage import find_storage
-from dokimos.server._db.trace_tables import SPANS, TRACE_EVAL_JOBS, TRACE_METADATA, TRACES
+from dokimos.server._db.span_storage import SpanStorage, find_storage
+from dokimos.server._db.trace_tables import SPANS, TRACE_EVAL_JOBS, TRACE_METADATA, TRACE_SOURCES, TRACES
 from dokimos.server._services.traces.restored_spans import RestoredSpans
 from dokimos.server._settings import ServerSettings
 
@@ -73,14 +73,26 @@ def _read(
     if storage is None:
         parts = stream_rows(connection, select(*columns), _ROWS)
     else:
-        # Those of the traces that are in this snapshot: others may have been stored since.
-        parts = storage.iterate(connection, columns, _list_traces(connection))
+        parts = _read_apart(connection, storage, columns)
     done = 0
     progress(table.name, done)
     for rows in parts:
         yield text.format(rows), len(rows)
         done += len(rows)
         progress(table.name, done)
+
+
+def _read_apart(
+    connection: Connection, storage: SpanStorage, columns: Sequence[Column[Any]]
+) -> Iterator[Sequence[Sequence[Any]]]:
+    """Yield the spans of the traces that are in this snapshot.
+
+    Of those that were stored since, some have a source that the snapshot lacks: these could not be restored.
+    """
+    place = next(place for place, column in enumerate(columns) if column.name == SPANS.c.source.name)
+    sources = set(connection.execute(select(TRACE_SOURCES.c.id)).scalars())
+    for rows in storage.iterate(connection, columns, _list_traces(connection)):
+        yield [row for row in rows if row[place] in sources]
 
 
 def _list_traces(connection: Connection) -> Iterator[tuple[int, str]]:
