@@ -1,6 +1,7 @@
 """Spans in ClickHouse, beside traces in SQLite or PostgreSQL."""
 
 import asyncio
+import os
 
 import pytest
 from sqlalchemy import select
@@ -164,6 +165,16 @@ async def test_a_server_refuses_traces_whose_spans_are_beside_them(database_sett
         await server.send(span())
     with pytest.raises(DatabaseUnavailable, match="dokimos db restore"):
         await open_trace_database(ServerSettings(traces=traces, **database_settings)).open()
+
+
+@pytest.mark.skipif("DOKIMOS_TEST_TRACE_STORE" in os.environ, reason="where any test may share a ClickHouse")
+async def test_a_server_refuses_the_spans_of_another_one(server, database_settings, new_database, traces):
+    await server.send(span())
+    async with open_traces(traces=traces, **database_settings) as again:
+        assert len(await again.read(select(SPANS.c.name))) == 1
+    other = ServerSettings(traces=traces, **new_database("sqlite"))
+    with pytest.raises(DatabaseUnavailable, match="has spans of another server"):
+        await open_trace_database(other).open()
 
 
 async def test_a_schema_of_a_newer_server_is_used_as_it_is(server, database_settings, traces, caplog):

@@ -22,7 +22,7 @@ from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, Rea
 from dokimos.server._db.database_layer import DatabaseLayer
 from dokimos.server._db.row_binary import write_rows
 from dokimos.server._db.span_storage import Newest, SpanSearch, with_storage
-from dokimos.server._db.trace_tables import SPANS
+from dokimos.server._db.trace_tables import SPANS, TRACE_HOURS
 
 T = TypeVar("T")
 _WRITE_SECONDS: Final = 30.0
@@ -31,6 +31,7 @@ _WORK_SECONDS: Final = 50.0
 _LONG_SECONDS: Final = 600.0
 """In a process of its own, whose transactions may wait."""
 _INSERT: Final = f"INSERT INTO spans ({', '.join(COLUMN_TYPES)}) FORMAT RowBinary"
+_ANY_SPAN: Final = "SELECT 1 FROM spans LIMIT 1 SETTINGS final = 0"
 _OF_TRACES: Final = "day = {day:Int32} AND trace IN {traces:Array(String)}"
 _TRACES_AT_ONCE: Final = 200
 _SPANS_AT_ONCE: Final = 500
@@ -168,15 +169,29 @@ class ClickHouseSpanLayer(DatabaseLayer):
         await super().open()
         try:
             await asyncio.wrap_future(self._client.submit(prepare_schema(self._client)))
-            if await super().read(_has_spans, Lane.WORK):
-                raise DatabaseUnavailable(
-                    f"There are spans beside their traces, which nobody sees with {self._client.address}."
-                    " Move them: without it, 'dokimos db backup --with-traces FILE'; with it and an empty "
-                    "database, 'dokimos db restore FILE'."
-                )
+            await self._check_belong_together()
         except BaseException:
             await self.close()
             raise
+
+    async def _check_belong_together(self) -> None:
+        """Raise `DatabaseUnavailable` where the traces here are not those of the spans there."""
+        if await super().read(_has_spans, Lane.WORK):
+            raise DatabaseUnavailable(
+                f"There are spans beside their traces, which nobody sees with {self._client.address}. "
+                "Move them: without it, 'dokimos db backup --with-traces FILE'; with it and an empty "
+                "database, 'dokimos db restore FILE'."
+            )
+        if await super().read(_has_had_traces, Lane.WORK):
+            return
+        # Days of which a server has no trace are dropped: those of another one must not be there.
+        anything = self._client.read(Statement(_ANY_SPAN), seconds=_WORK_SECONDS)
+        if await asyncio.wrap_future(self._client.submit(anything)):
+            raise DatabaseUnavailable(
+                f"{self._client.address} has spans of another server, or of traces whose database is lost; "
+                "this server has none yet, and would remove them. Name another database; or, if nobody needs "
+                "them, empty it with TRUNCATE TABLE spans."
+            )
 
     async def close(self) -> None:
         await super().close()
@@ -211,6 +226,11 @@ def open_clickhouse(address: ClickHouseAddress, *, prepares: bool) -> Iterator[C
 def _has_spans(connection: Connection) -> bool:
     """Whether spans are in the database of their traces."""
     return connection.execute(select(SPANS.c.trace).limit(1)).first() is not None
+
+
+def _has_had_traces(connection: Connection) -> bool:
+    """Whether there ever was a trace: the hours in which they came are kept when they are removed."""
+    return connection.execute(select(TRACE_HOURS.c.hour).limit(1)).first() is not None
 
 
 def _of_traces(text: str, day: int, traces: Collection[str]) -> Statement:
