@@ -73,7 +73,7 @@ from dokimos.server._api.traces import (
 from dokimos.server._api.traces.exports_endpoint import ExportsMiddleware
 from dokimos.server._api.traces.otlp_errors import OtlpErrorMiddleware
 from dokimos.server._db.clock import now
-from dokimos.server._db.database import Lane, open_database, open_trace_database
+from dokimos.server._db.database import Database, Lane, open_database, open_trace_database
 from dokimos.server._oidc.provider import Provider
 from dokimos.server._services.alerts.alert_outbox import AlertsQueued
 from dokimos.server._services.audit.audit_trail import AuditTrail
@@ -284,11 +284,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await state.database.open()
     try:
         await state.traces.open()
-        if await state.traces.read(lacks_spans, Lane.WORK):
-            _LOGGER.warning(
-                "There are traces without spans: these are in the ClickHouse that DOKIMOS_TRACE_DATABASE_URL "
-                "named before. Name it again, or move them with 'dokimos db backup --with-traces'."
-            )
+        await _warn_of_missing_spans(state.traces)
         await state.keys.reload()
         for warning in warn_of_access(state.settings, is_keyed=state.keys.is_keyed):
             _LOGGER.warning("%s", warning)
@@ -332,6 +328,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.trace_ingestion.close()
         await state.traces.close()
         await state.database.close()
+
+
+async def _warn_of_missing_spans(traces: Database) -> None:
+    if await traces.read(lacks_spans, Lane.WORK):
+        _LOGGER.warning(
+            "There are traces without spans: these are in the ClickHouse that DOKIMOS_TRACE_DATABASE_URL "
+            "named before. Name it again, or move them with 'dokimos db backup --with-traces'."
+        )
 
 
 # A function of the module: the framework keeps functions in its caches, and so the application that
