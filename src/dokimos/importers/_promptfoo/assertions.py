@@ -50,14 +50,17 @@ class Case:
     def has_truth(self) -> bool:
         return self.truth is not _MISSING
 
-    def expects(self, value: object, kind: str) -> bool:
-        """Take a value for the ground truth; a case has only one."""
-        if value is None or (self.has_truth and self.truth != value):
-            what = "has no value" if value is None else "expects another text than an assertion before it"
-            self.notes.lose(f"{kind}: it {what}")
-            return False
-        self.truth = value
-        return True
+    def expect(self, value: object, kind: str) -> Block | None:
+        """Return what a metric says of the value that it expects; None, with a note, where there is none.
+
+        The first one of a case is its ground truth, which metrics expect without saying so.
+        """
+        if value is None:
+            self.notes.lose(f"{kind}: it has no value")
+            return None
+        if not self.has_truth:
+            self.truth = value
+        return {} if self.truth == value else {"ground_truth": value}
 
 
 def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
@@ -160,17 +163,10 @@ def _equals(assertion: _Assertion) -> Block | None:
     if isinstance(assertion.value, Mapping | list):
         if assertion.negated:
             return assertion.lose("there is no negated form for structures")
-        return (
-            _standard("structural_match") if assertion.case.expects(assertion.value, assertion.kind) else None
-        )
-    if (
-        assertion.negated
-        or (assertion.case.has_truth and assertion.case.truth != assertion.text)
-        or not assertion.text.strip()
-    ):
-        # Where `equality` cannot be used: negated, beside another ground truth, or for a blank text.
+        return _expecting(assertion, _standard("structural_match"))
+    if assertion.negated or not assertion.text.strip():  # where `equality` cannot be used
         return _regex(assertion, re.escape(unescape(assertion.text)), full_match=True)
-    return _standard("equality") if assertion.case.expects(assertion.text, assertion.kind) else None
+    return _standard("equality", **(assertion.case.expect(assertion.text, assertion.kind) or {}))
 
 
 def _contains(assertion: _Assertion) -> Block | None:
@@ -268,56 +264,57 @@ def _rubric(assertion: _Assertion) -> Block | None:
     })  # fmt: skip
 
 
+def _expecting(assertion: _Assertion, block: Block) -> Block | None:
+    """Give a metric what it expects; one without a value is lost."""
+    expected = assertion.case.expect(assertion.value, assertion.kind)
+    return None if expected is None else {**block, **expected}
+
+
 def _factuality(assertion: _Assertion) -> Block | None:
-    if not assertion.case.expects(assertion.value, assertion.kind):
-        return None
-    return _with_judge(
-        assertion, {"type": "evaluator", "name": "correctness", "threshold": assertion.threshold(_HALF)}
-    )
+    block = {"type": "evaluator", "name": "correctness", "threshold": assertion.threshold(_HALF)}
+    judged = _with_judge(assertion, block)
+    return None if judged is None else _expecting(assertion, judged)
 
 
 def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Assertion], Block | None]:
     def convert(assertion: _Assertion) -> Block | None:
-        if expects and not assertion.case.expects(assertion.value, assertion.kind):
-            return None
         if metric != "answer_relevancy" and assertion.case.context is None:
             return assertion.lose("the test has no variable called context")
-        return _with_judge(
-            assertion, {"type": "rag", "metric_type": metric, "threshold": assertion.threshold(usual)}
-        )
+        block: Block = {"type": "rag", "metric_type": metric, "threshold": assertion.threshold(usual)}
+        judged = _with_judge(assertion, block)
+        return _expecting(assertion, judged) if judged is not None and expects else judged
 
     return convert
 
 
 def _similar(assertion: _Assertion) -> Block | None:
-    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
-        return assertion.lose("there is no negated form") if assertion.negated else None
+    if assertion.negated:
+        return assertion.lose("there is no negated form")
     provider = assertion.raw.get("provider") or "openai:embedding:text-embedding-3-large"
     model = build_model_block(provider, assertion.case.notes)
     if model is None:
         return None
-    return _standard("embedding_similarity", threshold=assertion.threshold(0.75), model=model)
+    block = _standard("embedding_similarity", threshold=assertion.threshold(0.75), model=model)
+    return _expecting(assertion, block)
 
 
 def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[_Assertion], Block | None]:
     def convert(assertion: _Assertion) -> Block | None:
         if assertion.negated:
             return assertion.lose("there is no negated form")
-        if not assertion.case.expects(assertion.value, assertion.kind):
-            return None
-        return _standard(metric, threshold=assertion.threshold(usual), **parameters)
+        return _expecting(assertion, _standard(metric, threshold=assertion.threshold(usual), **parameters))
 
     return convert
 
 
 def _levenshtein(assertion: _Assertion) -> Block | None:
-    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
-        return assertion.lose("there is no negated form") if assertion.negated else None
+    if assertion.negated:
+        return assertion.lose("there is no negated form")
     most = assertion.threshold(5)
     length = max(len(unescape(assertion.text)), 1)
     share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
     assertion.case.notes.change("levenshtein: the distance allowed is now a share of the length")
-    return _standard("levenshtein", threshold=share)
+    return _expecting(assertion, _standard("levenshtein", threshold=share))
 
 
 def _limit(metric: str, parameter: str) -> Callable[[_Assertion], Block | None]:
