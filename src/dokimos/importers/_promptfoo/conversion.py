@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.importers._promptfoo.assertions import Case, metrics_of
+from dokimos.importers._promptfoo.assertions import CORRECTNESS, metrics_of
 from dokimos.importers._promptfoo.config_reader import Prompt, Reader
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.converted_case import Case
 from dokimos.importers._promptfoo.nunjucks.values import (
     FileMap,
     TemplateRefused,
@@ -42,7 +43,16 @@ _TEST_LOSSES: Final = {
 }
 _CUT: Final = re.compile(r"(?<!\$)\$\{[^}]*\Z")
 _OPTIONS: Final = frozenset(
-    {"prefix", "suffix", "provider", "disableDefaultAsserts", "disableVarExpansion", "rubricPrompt"}
+    {
+        "prefix",
+        "suffix",
+        "provider",
+        "disableDefaultAsserts",
+        "disableVarExpansion",
+        "rubricPrompt",
+        "transform",
+        "postprocess",
+    }
 )
 
 
@@ -75,7 +85,7 @@ class _Conversion:
         cases = [case for test in tests if (case := self._convert_test(test)) is not None]
         suite: dict[str, Any] = {
             "name": name,
-            **{key: self.target[key] for key in ("agent", "model") if key in self.target},
+            **{key: self.target[key] for key in ("agent", "model", "response_format") if key in self.target},
         }
         if "model" in suite:
             suite["instructions"] = {"inline": self.instructions}
@@ -84,14 +94,15 @@ class _Conversion:
                     "the prompt is the input; a declared agent needs instructions, so it has neutral ones"
                 )
         shared = _extract_shared_metrics(cases)
-        if shared or (self.needs_judge and "model" not in suite):
-            evaluations: dict[str, Any] = {}
-            if self.needs_judge and "model" not in suite:
-                evaluations["model"] = FALLBACK_JUDGE
-                self.notes.change(
-                    f"no judge was named: it is {FALLBACK_JUDGE['name']}, change evaluations.model"
-                )
-            suite["evaluations"] = {**evaluations, "metrics": shared or _first_metrics(cases)}
+        needs_judge = self.needs_judge and "model" not in suite
+        if needs_judge:
+            where = "evaluations.model" if shared else "the model of the metrics"
+            self.notes.change(f"no judge was named: it is {FALLBACK_JUDGE['name']}, change {where}")
+        if shared:
+            judge = {"model": FALLBACK_JUDGE} if needs_judge else {}
+            suite["evaluations"] = {**judge, "metrics": shared}
+        elif needs_judge:  # metrics of the suite would hold for cases that have none
+            _name_judge(cases, FALLBACK_JUDGE)
         if execution := self._execution():
             suite["execution"] = execution
         return {**suite, "test_cases": cases}
@@ -111,7 +122,11 @@ class _Conversion:
     def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
         options, variables = test.get("options") or {}, resolve_nested(test["vars"])
         self._note_losses(test, options)
+        if options.get("transformVars"):
+            raise TemplateRefused("its transformVars is a program, which decides what the prompt says")
         state = Case(variables, self.notes, self.programs, self.reader.folder, judge=self._judge(options))
+        state.transforms = (*self.target.get("transforms", ()), *_transforms_of(options))
+        state.reads_json = "response_format" in self.target
         state.context = _context(variables)
         metrics = metrics_of(test.get("assert") or [], state)
         self.needs_judge = self.needs_judge or state.needs_judge
@@ -215,7 +230,7 @@ def convert(path: Path, *, stem: str = "agent") -> Converted:
             notes.lose(f"the block {key}")
     programs = Programs(re.sub(r"\W", "_", f"{stem}_programs"))
     prompts, tests = reader.prompts(), reader.tests()
-    targets = [convert_provider(one, notes, programs) for one in reader.providers()]
+    targets = [convert_provider(one, notes, programs, reader.folder) for one in reader.providers()]
     pairs = [(prompt, target) for prompt in prompts for target in targets]
     suites: dict[str, dict[str, Any]] = {}
     for prompt, target in pairs:
@@ -262,8 +277,12 @@ def _extract_shared_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]
     return shared
 
 
-def _first_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return next((case["evaluations"] for case in cases if case["evaluations"]), [])
+def _name_judge(cases: list[dict[str, Any]], judge: Mapping[str, Any]) -> None:
+    """Give the judged metrics of cases their judge."""
+    for case in cases:
+        for metric in case["evaluations"]:
+            if metric["type"] in ("geval", "rag") or metric.get("name") == CORRECTNESS:
+                metric.setdefault("model", dict(judge))
 
 
 def _context(variables: Mapping[str, Any]) -> list[str] | None:
@@ -278,6 +297,11 @@ def _as_text(value: object) -> str:
     data = from_data(value)
     plain = isinstance(data, dict) and not isinstance(data, FileMap)
     return to_json(data) if plain else to_text(data)
+
+
+def _transforms_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    transform = options.get("transform") or options.get("postprocess")
+    return (transform,) if isinstance(transform, str) and transform.strip() else ()
 
 
 def _file(path: str) -> dict[str, str]:

@@ -4,9 +4,10 @@ import pytest
 
 from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators.registry import build
-from dokimos.importers._promptfoo.assertions import KNOWN, Case, metrics_of
+from dokimos.importers._promptfoo.assertions import KNOWN, metrics_of
 from dokimos.importers._promptfoo.config_reader import parse_assertion
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.converted_case import Case
 from dokimos.importers._promptfoo.programs import Programs
 
 
