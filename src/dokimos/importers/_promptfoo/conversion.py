@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.importers._promptfoo.assertions import CORRECTNESS, metrics_of
 from dokimos.importers._promptfoo.config_reader import Prompt, Reader
 from dokimos.importers._promptfoo.conversion_notes import Notes
@@ -22,6 +23,7 @@ from dokimos.importers._promptfoo.nunjucks.values import (
 )
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block, convert_provider
+from dokimos.importers._promptfoo.reply_transforms import transform_variables
 from dokimos.importers._promptfoo.templates import (
     escape,
     join_texts,
@@ -51,6 +53,7 @@ _OPTIONS: Final = frozenset(
         "disableVarExpansion",
         "rubricPrompt",
         "transform",
+        "transformVars",
         "postprocess",
     }
 )
@@ -77,6 +80,7 @@ class _Conversion:
     notes: Notes
     prompt: Prompt
     target: dict[str, Any]
+    runs_programs: bool
     instructions: str = NEUTRAL
     needs_judge: bool = field(default=False)
 
@@ -120,10 +124,9 @@ class _Conversion:
             return None
 
     def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
-        options, variables = test.get("options") or {}, resolve_nested(test["vars"])
+        options = test.get("options") or {}
+        variables = resolve_nested(self._variables(test["vars"], options))
         self._note_losses(test, options)
-        if options.get("transformVars"):
-            raise TemplateRefused("its transformVars is a program, which decides what the prompt says")
         state = Case(variables, self.notes, self.programs, self.reader.folder, judge=self._judge(options))
         state.transforms = (*self.target.get("transforms", ()), *_transforms_of(options))
         state.reads_json = "response_format" in self.target
@@ -147,6 +150,21 @@ class _Conversion:
             # Programs read the variables of their test. The notes are new ones: losses were noted before.
             case["turn_config"] = {"vars": render_or_escape(dict(variables))}
         return {**case, **self._about(test)}
+
+    def _variables(self, variables: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the variables of a test with those that its program makes of them."""
+        program = options.get("transformVars")
+        if not program:
+            return variables
+        if not self.runs_programs:
+            raise TemplateRefused(
+                "its transformVars is a program, which decides what the prompt says: --run-programs runs it"
+            )
+        try:
+            made = transform_variables(str(program), variables, self.reader.folder)
+        except (EvaluationError, ConfigurationError) as error:
+            raise TemplateRefused(f"its transformVars: {error}") from None
+        return {**variables, **made}
 
     def _name(self, test: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
         name = escape(" ".join(value for value in variables.values() if isinstance(value, str)))
@@ -213,12 +231,13 @@ class _Conversion:
         return True
 
 
-def convert(path: Path, *, stem: str = "agent") -> Converted:
+def convert(path: Path, *, stem: str = "agent", runs_programs: bool = False) -> Converted:
     """Convert a configuration of promptfoo.
 
     Args:
         path: The configuration, in YAML or JSON.
         stem: What the files are called; several have the prompt and the provider behind it.
+        runs_programs: Whether programs of the configuration that make variables are run now.
 
     Raises:
         ConfigurationError: for a file that cannot be read or is not a promptfoo configuration.
@@ -234,7 +253,7 @@ def convert(path: Path, *, stem: str = "agent") -> Converted:
     pairs = [(prompt, target) for prompt in prompts for target in targets]
     suites: dict[str, dict[str, Any]] = {}
     for prompt, target in pairs:
-        work = _Conversion(reader, programs, notes, prompt, target)
+        work = _Conversion(reader, programs, notes, prompt, target, runs_programs)
         label = "-".join(_labels(prompt, target, len(prompts), len(targets)))
         name = str(reader.config.get("description") or path.stem)
         applicable = [test for test in tests if _applies(test, prompt, target)]

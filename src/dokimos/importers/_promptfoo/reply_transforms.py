@@ -44,11 +44,24 @@ class ReplyTransforms:
         return output
 
 
-def _load(program: str, folder: Path) -> Transform:
+def transform_variables(program: str, variables: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Return the variables that a program makes of those of a test.
+
+    Raises:
+        EvaluationError: The program fails, or returns something else than a map.
+        ConfigurationError: Its file cannot be loaded.
+    """
+    made = _load(program, folder, "vars")(dict(variables), {})
+    if not isinstance(made, Mapping):
+        raise EvaluationError(f"The transform {program!r:.80} returned {made!r:.60}, not a map.")
+    return {str(name): value for name, value in made.items()}
+
+
+def _load(program: str, folder: Path, argument: str = "output") -> Transform:
     found = _PYTHON.fullmatch(program.removeprefix(FILE)) if program.startswith(FILE) else None
     if found is None:
-        return lambda output, context: transform_by_javascript(
-            program, folder, {"output": output, "context": dict(context)}
+        return lambda given, context: transform_by_javascript(
+            program, folder, {argument: given, "context": dict(context)}
         )
     function = load_callable(f"{found[1]}:{found[2] or 'get_transform'}", folder)
 

@@ -123,7 +123,29 @@ def test_a_test_whose_variables_a_program_makes_is_left_out(place):
     """)  # fmt: skip
     (suite,) = (result := convert(place / "promptfooconfig.yaml")).suites.values()
     assert [case["input"] for case in suite["test_cases"]] == ["a"]
-    assert "transformVars" in next(iter(result.notes.lost))
+    assert "--run-programs" in next(iter(result.notes.lost))
+
+
+@pytest.mark.parametrize(("program", "inputs"), [
+    ("file://make.py", ["bb c"]),
+    pytest.param("({q: vars.q + '!', extra: 'd'})", ["b! d"], marks=needs_node),
+    pytest.param("({q: '{{ extra }}', extra: 'd'})", ["d d"], marks=needs_node),
+    pytest.param("return vars.nothing.at", [], marks=needs_node),
+    pytest.param("3", [], marks=needs_node),
+    ("file://absent.py", []),
+])  # fmt: skip
+def test_programs_make_variables_where_that_is_allowed(place, program, inputs):
+    (place / "make.py").write_text("def get_transform(vars, context):\n    return {'q': vars['q'] * 2}\n")
+    test = {"vars": {"q": "b", "extra": "c"}, "options": {"transformVars": program}}
+    write(
+        place,
+        json.dumps({"prompts": ["{{ q }} {{ extra }}"], "providers": ["file://echo.py"], "tests": [test]}),
+    )
+
+    (suite,) = (result := convert(place / "promptfooconfig.yaml", runs_programs=True)).suites.values()
+
+    assert [case["input"] for case in suite["test_cases"]] == inputs
+    assert bool(result.notes.lost) is not bool(inputs)
 
 
 @pytest.mark.parametrize("kind", ["llm-rubric", "similar", "levenshtein", "factuality", "word-count"])
