@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dokimos._http.body import TooLarge, Undecodable, max_reply_bytes, read_body
+from dokimos._http.body import LIMIT_VARIABLE, TooLarge, Undecodable, max_reply_bytes, read_body
 from dokimos._http.credentials import redact, redact_url, secrets_of_headers
 from dokimos._http.offline import refuse_when_offline
 from dokimos.errors import AgentError, ConfigurationError, EvaluationError
@@ -34,7 +34,7 @@ def http_provider(
 ) -> Callable[[str], Any]:
     """Return an application that sends requests as an HTTP provider of promptfoo does.
 
-    In the texts of its url, headers, body and query, `{{prompt}}` and `{{env.NAME}}` are filled in.
+    `{{prompt}}` and `{{env.NAME}}` are filled in in the texts of its url, headers, body and query.
 
     Args:
         url: Where requests go.
@@ -54,26 +54,20 @@ def http_provider(
         ...     "http://localhost:8000/ask", body={"question": "{{prompt}}"}, output_path="answer"
         ... )
     """
-    request = {"url": url, "headers": dict(headers or {}), "body": body, "query": dict(query or {})}
-    _fill(request, "")  # what cannot be filled in is said before the run
+    template = {"url": url, "headers": dict(headers or {}), "body": body, "query": dict(query or {})}
+    _fill(template, "")  # what cannot be filled in is said before the run
+    method = method or ("GET" if body is None else "POST")
     folder = folder_of_caller()
 
     async def answer(input: str) -> Any:
-        sent = _fill(request, input)
-        status, text = await _send(method or ("GET" if body is None else "POST"), sent)
-        if not 200 <= status < 300:
-            secrets = secrets_of_headers(sent["headers"])
-            raise AgentError(
-                f"the agent at {redact_url(sent['url'])} answered with status {status}: "
-                f"{redact(text, secrets)[:_SHOWN]}"
-            )
+        status, text = await _send(method, _fill(template, input))
         data = _read_json(text)
         if output_path is not None:
             return select_leaf(data, output_path)
+        content = text if data is None else data
         if transform is None:
-            return text if data is None else data
-        context = {"response": {"status": status, "data": text if data is None else data}}
-        given = {"json": data, "text": text, "context": context}
+            return content
+        given = {"json": data, "text": text, "context": {"response": {"status": status, "data": content}}}
         try:  # in a thread: Node takes a moment
             return await asyncio.to_thread(transform_by_javascript, transform, folder, given)
         except EvaluationError as error:
@@ -83,6 +77,7 @@ def http_provider(
 
 
 async def _send(method: str, sent: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the text of an answer, and its status. Raises `AgentError` where it refuses, or there is none."""
     import aiohttp
 
     label = f"the agent at {redact_url(sent['url'])}"
@@ -92,6 +87,7 @@ async def _send(method: str, sent: Mapping[str, Any]) -> tuple[int, str]:
         text = sent["body"] if isinstance(sent["body"], str) else json.dumps(sent["body"], ensure_ascii=False)
         content["data"] = text.encode("utf-8", "backslashreplace")
     headers = dict(sent["headers"])
+    secrets = secrets_of_headers(headers)
     if content and "content-type" not in {name.lower() for name in headers}:
         headers["Content-Type"] = _content_type(sent["body"])
     query = {
@@ -103,14 +99,27 @@ async def _send(method: str, sent: Mapping[str, Any]) -> tuple[int, str]:
             aiohttp.ClientSession(
                 trust_env=True, timeout=aiohttp.ClientTimeout(600), auto_decompress=False
             ) as session,
-            session.request(method, sent["url"], headers=headers, params=query or None, **content) as answer,
+            # Redirects would take the headers, and the keys in them, elsewhere.
+            session.request(
+                method, sent["url"], headers=headers, params=query or None, allow_redirects=False, **content
+            ) as answer,
         ):
             encoding = answer.headers.get("Content-Encoding", "")
             raw = await read_body(answer.content.iter_any(), encoding, max_reply_bytes())
-            return answer.status, raw.decode(answer.charset or "utf-8", "replace")
+            status, text = answer.status, raw.decode(answer.charset or "utf-8", "replace")
     except (aiohttp.ClientError, OSError, LookupError, ValueError, TooLarge, Undecodable) as error:
-        why = redact(str(error) or type(error).__name__, secrets_of_headers(headers))
-        raise AgentError(f"{label} cannot be asked: {why}") from None
+        raise AgentError(f"{label} cannot be asked: {redact(_explain(error), secrets)}") from None
+    if not 200 <= status < 300:
+        raise AgentError(f"{label} answered with status {status}: {redact(text, secrets)[:_SHOWN]}")
+    return status, text
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, TooLarge):
+        return f"its answer is larger than {LIMIT_VARIABLE} allows"
+    if isinstance(error, Undecodable):
+        return "its answer is not compressed as it says"
+    return str(error) or type(error).__name__
 
 
 def _read_json(text: str) -> Any:
