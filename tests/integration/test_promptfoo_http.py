@@ -168,17 +168,18 @@ async def test_a_refusal_names_the_status_and_no_key():
 
 async def test_a_redirect_takes_no_headers_elsewhere(api):
     moved = web.Response(status=302, headers={"Location": api.url})
-    with HttpApi(lambda request: moved) as old:
-        with pytest.raises(AgentError, match="status 302"):
-            await http_provider(old.url, headers={"X-Api-Key": "secret-key-1234"})("hi")
+    with HttpApi(lambda request: moved) as old, pytest.raises(AgentError, match="status 302"):
+        await http_provider(old.url, headers={"X-Api-Key": "secret-key-1234"})("hi")
     assert api.received == []
 
 
 async def test_an_answer_that_is_too_large_names_the_limit(monkeypatch):
     monkeypatch.setenv("DOKIMOS_MAX_REPLY_MB", "0.001")
-    with HttpApi(lambda request: "x" * 5000) as api:
-        with pytest.raises(AgentError, match="DOKIMOS_MAX_REPLY_MB"):
-            await http_provider(api.url)("hi")
+    with (
+        HttpApi(lambda request: "x" * 5000) as api,
+        pytest.raises(AgentError, match="DOKIMOS_MAX_REPLY_MB"),
+    ):
+        await http_provider(api.url)("hi")
 
 
 async def test_an_endpoint_that_is_away_is_an_error_of_the_agent():

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from dokimos._http.body import LIMIT_VARIABLE, TooLarge, Undecodable, max_reply_bytes, read_body
@@ -61,23 +62,27 @@ def http_provider(
 
     async def answer(input: str) -> Any:
         status, text = await _send(method, _fill(template, input))
-        data = _read_json(text)
         if output_path is not None:
-            return select_leaf(data, output_path)
-        content = text if data is None else data
-        if transform is None:
-            return content
-        given = {"json": data, "text": text, "context": {"response": {"status": status, "data": content}}}
-        try:  # in a thread: Node takes a moment
-            return await asyncio.to_thread(transform_by_javascript, transform, folder, given)
-        except EvaluationError as error:
-            raise AgentError(str(error)) from None
+            return select_leaf(_read_json(text), output_path)
+        return await _make_reply(text, status, transform, folder)
 
     return answer
 
 
+async def _make_reply(text: str, status: int, transform: str | None, folder: Path) -> Any:
+    data = _read_json(text)
+    content = text if data is None else data
+    if transform is None:
+        return content
+    given = {"json": data, "text": text, "context": {"response": {"status": status, "data": content}}}
+    try:  # in a thread: Node takes a moment
+        return await asyncio.to_thread(transform_by_javascript, transform, folder, given)
+    except EvaluationError as error:
+        raise AgentError(str(error)) from None
+
+
 async def _send(method: str, sent: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the text of an answer, and its status. Raises `AgentError` where it refuses, or there is none."""
+    """Return the status and the text of an answer. Raises `AgentError` for a refusal and for none."""
     import aiohttp
 
     label = f"the agent at {redact_url(sent['url'])}"
