@@ -201,7 +201,7 @@ def test_the_first_key_closes_the_server_and_others_are_told_which_role_they_lac
     page.get_by_text("This server is open:").wait_for()
     page.get_by_role("button", name="Create key").click()
     page.get_by_role("form", name="New key").get_by_role("button", name="Create key").click()
-    panel = page.get_by_role("region", name="Text of the key")
+    panel = page.get_by_role("dialog", name="Text of the key")
     admin = panel.locator("output").inner_text()
     admin_headers["Authorization"] = f"Bearer {admin}"
     panel.get_by_text("It is shown this once.").wait_for()

@@ -1,5 +1,6 @@
 /** Where the server is: at the root of its site, or below a path of it, which its page then names. */
 import { dropDrafts } from "./drafts";
+import { dropKeyTexts } from "./key-texts";
 
 const ROOT = (typeof document === "undefined" ? null : document.querySelector<HTMLMetaElement>('meta[name="dokimos-root"]'))?.content ?? "";
 
@@ -19,10 +20,11 @@ export const pathHere = (): string => location.pathname.slice(ROOT.length) || "/
 export const serverAddress = (): string => location.origin + ROOT;
 
 /**
- * Loads a path of this site anew, without what was typed. With the origin before it, no path is taken for another host, as
+ * Loads a path of this site anew, without what was typed or made. With the origin before it, no path is taken for another host, as
  * `//example.com` would be.
  */
 export function loadAnew(path: string): void {
   dropDrafts();
+  dropKeyTexts();
   location.replace(location.origin + path);
 }

@@ -1,16 +1,17 @@
-/** API keys: who may do what with which key, and the text of a new one, once. */
+/** API keys: who may do what with which key. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
 import { sessionQuery } from "../api/session";
-import { type ApiKey, type CreatedKey, deleteKey, enableKey, keysQuery, rotateKey, usersQuery } from "../api/settings";
+import { type ApiKey, deleteKey, enableKey, keysQuery, rotateKey, usersQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
-import { KeyForm, NewKey } from "../components/key-form";
+import { KeyForm } from "../components/key-form";
 import { NotSaved } from "../components/notices";
 import { Confirm, More, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { shown } from "../lib/format";
+import { keyTexts } from "../lib/key-texts";
+import { useStore } from "../lib/store";
 import "../styles/settings.css";
 
 const route = getRouteApi("/api-keys");
@@ -28,7 +29,6 @@ export function KeysPage() {
   const navigate = route.useNavigate();
   const session = useQuery(sessionQuery);
   const keys = useInfiniteQuery(keysQuery(search, sort));
-  const [created, setCreated] = useState<CreatedKey | null>(null);
   const change = (next: { search?: string | undefined; sort?: string | undefined; make?: string | undefined }) => {
     const kept = Object.entries({ ...(search === "" ? {} : { search }), ...(sort === "createdAt" ? {} : { sort }), ...(make === undefined ? {} : { make }), ...next });
     void navigate({ search: Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== "")), replace: true, resetScroll: false });
@@ -38,6 +38,7 @@ export function KeysPage() {
   const names = new Map([...rows, ...(people.data ?? [])].map((one) => [one.id, one.name]));
   const isOpen = session.data?.needsKey === false;
   const isMaking = make !== undefined;
+  const isFirstNew = useStore(keyTexts).length > 0 && rows.length === 0; // it is read once somebody has signed in
   return (
     <div className="set-page">
       <Crumbs title="API keys" />
@@ -46,18 +47,16 @@ export function KeysPage() {
           <h1>API keys</h1>
           <p className="facts"><span>what programs sign in with, and browsers on servers without a provider</span></p>
         </div>
-        {keys.isSuccess && !isMaking && created === null && (
+        {keys.isSuccess && !isMaking && (
           <div className="actions">
             <button type="button" className="btn main" onClick={() => change({ make: "yes" })}>Create key</button>
           </div>
         )}
       </div>
-      {created !== null && <NewKey created={created} maySignIn={session.data?.isAuthenticated === false} onClose={() => setCreated(null)} />}
       {isMaking && keys.isSuccess && (
         <KeyForm
           isFirst={isOpen}
           mayChooseTenant={session.data?.tenantId == null}
-          onCreated={(key) => { setCreated(key); change({ make: undefined }); }}
           onClose={() => change({ make: undefined })}
         />
       )}
@@ -65,7 +64,7 @@ export function KeysPage() {
         : keys.isLoadingError ? <Failure error={keys.error} retry={() => void keys.refetch()} />
         : (
           <>
-            {isOpen && created === null && !isMaking && (
+            {isOpen && !isMaking && (
               <p className="callout warn"><b>! This server is open:</b> whoever reaches it may read, write and create keys. The first key closes it.</p>
             )}
             <div className="bar">
@@ -74,14 +73,14 @@ export function KeysPage() {
                 {ORDERS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
               </select>
             </div>
-            {!(rows.length === 0 && created !== null) && <div className="panel gap">
+            {!isFirstNew && <div className="panel gap">
               {rows.length === 0 ? (
                 search === "" ? <State title="There is no key yet"><p>Create one with the role admin first, then one with the role editor for each CI job.</p></State>
                   : <State title={`No key matches “${shown(search)}”`}><p>The names of keys are searched.</p></State>
               ) : (
                 <table className="stack-s">
                   <thead><tr><th>Key</th><th>Role</th><th>State</th><th className="num">Last used</th><th className="num">Actions</th></tr></thead>
-                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} onNewText={setCreated} />)}</tbody>
+                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} />)}</tbody>
                 </table>
               )}
             </div>}
@@ -98,7 +97,7 @@ export function KeysPage() {
   );
 }
 
-function KeyRow({ apiKey, maker, isOwn, onNewText }: { apiKey: ApiKey; maker: string | null; isOwn: boolean; onNewText: (key: CreatedKey) => void }) {
+function KeyRow({ apiKey, maker, isOwn }: { apiKey: ApiKey; maker: string | null; isOwn: boolean }) {
   const keys = () => [["api-keys"], ["session"]];
   const state = useWrite({
     what: "The state of the key",
@@ -106,7 +105,7 @@ function KeyRow({ apiKey, maker, isOwn, onNewText }: { apiKey: ApiKey; maker: st
     keys,
     notice: (answer) => ({ text: answer.enabled ? `${answer.name} is accepted again` : `${answer.name} is refused from now on` }),
   });
-  const rotation = useWrite({ what: "The new text of the key", send: (_: null) => rotateKey(apiKey.id, OVERLAP_HOURS), keys, onSaved: onNewText });
+  const rotation = useWrite({ what: "The new text of the key", send: (_: null) => rotateKey(apiKey.id, OVERLAP_HOURS), keys });
   const removal = useWrite({ what: "The removal of the key", send: (_: null) => deleteKey(apiKey.id), keys, notice: () => ({ text: `${apiKey.name} is deleted` }) });
   const name = shown(apiKey.name);
   const isBusy = state.isSaving || rotation.isSaving || removal.isSaving;
