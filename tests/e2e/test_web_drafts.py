@@ -262,3 +262,55 @@ def test_what_is_typed_is_out_of_sight_of_who_looks_without_a_key(chromium, star
         page = open_page("/trace-eval-rules?project=shop&edit=true")
         page.get_by_text("Making rules needs the role editor.").wait_for()
         assert page.get_by_label("Name of the rule").count() == 0
+
+
+def offer_provider(page):
+    """Let the page think that people sign in through a provider."""
+
+    def answer(route):
+        session = route.fetch()
+        route.fulfill(response=session, json={**session.json(), "signInWays": ["key", "oidc"]})
+
+    page.route("**/api/v1/session", answer)
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_signing_out_through_a_provider_asks_for_what_is_typed_before_the_session_ends(
+    visit, server, find_barriers, width
+):
+    page = visit("/login", width=width)
+    calls = []
+
+    def end_session(route):
+        calls.append(route.request.method)
+        route.fulfill(json={"redirectTo": f"{server.address}/openapi.json"})
+
+    offer_provider(page)
+    page.route("**/session/oidc/sign-out", end_session)
+    page.goto(f"{server.address}/projects/shop/settings")
+    page.get_by_label("Days that runs are kept").fill("30")
+    if width == 360:
+        page.get_by_role("button", name="Menu").click()
+    page.get_by_role("button", name="Sign out").click()
+    asked = page.get_by_role("group", name="what you typed and did not save is lost")
+    page.locator("button:focus").get_by_text("Stay").wait_for()
+    assert find_barriers(page) == []
+    assert calls == []
+    page.keyboard.press("Enter")
+    page.locator("button:focus").get_by_text("Sign out").wait_for()
+    assert page.get_by_label("Days that runs are kept").input_value() == "30"
+
+    page.keyboard.press("Enter")
+    asked.get_by_role("button", name="Sign out and discard it").click()
+    page.wait_for_url("**/openapi.json")  # a question of the browser would be a complaint
+    assert calls == ["POST"]
+
+
+def test_signing_out_through_a_provider_asks_nothing_where_nothing_is_typed(visit, server):
+    page = visit("/login")
+    page.route("**/session/oidc/sign-out", lambda route: route.fulfill(json={"redirectTo": None}))
+
+    offer_provider(page)
+    page.goto(f"{server.address}/datasets")
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/login")

@@ -12,10 +12,12 @@ let isHidden = false;
 
 const ask = (event: Event): void => event.preventDefault();
 
+/** Whether something is lost with the page. */
+export const hasDrafts = (): boolean => [...kept.keys()].some((key) => !gone.has(key));
+
 function tell(): void {
-  const isSomethingLost = [...kept.keys()].some((key) => !gone.has(key));
   // A browser keeps pages that ask for going back faster, so they ask only as long as something would be lost.
-  if (typeof window !== "undefined") window[isSomethingLost ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
+  if (typeof window !== "undefined") window[hasDrafts() ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
   for (const listener of [...listeners]) listener();
 }
 

@@ -18,9 +18,11 @@ let count = 0;
 
 const ask = (event: Event): void => event.preventDefault();
 
+/** Whether a text is lost with the page: one that nobody has taken yet, or one that is on its way. */
+export const hasKeyTexts = (): boolean => waiting.size > 0 || keyTexts.get().length > 0;
+
 function guard(): void {
-  const isSomethingLost = waiting.size > 0 || keyTexts.get().length > 0;
-  if (typeof window !== "undefined") window[isSomethingLost ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
+  if (typeof window !== "undefined") window[hasKeyTexts() ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
 }
 
 /** Keeps the text that an answer brings: a page that asked for it may be gone by then. */
