@@ -89,6 +89,12 @@ def open_page(chromium):
         page.context.close()
 
 
+def expect_answer(page, button, text):
+    """Wait until what a button started is said to those who do not see it; the button has kept the focus."""
+    page.locator(".unseen[role=status]").get_by_text(text).wait_for(state="attached")
+    page.locator("button:focus").get_by_text(button, exact=True).wait_for()
+
+
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 

@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from tests.e2e.conftest import noting_page, visits
+from tests.e2e.conftest import expect_answer, noting_page, visits
 from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
@@ -99,6 +99,7 @@ def test_a_connection_is_added_tested_moved_to_another_host_and_deleted(visit, s
     form.get_by_label("Environment variable", exact=True).fill("DOKIMOS_CRED_JUDGE")
     form.get_by_role("button", name="Test connection").click()
     form.get_by_text("The test failed: the variable is not set, or not for this host.").wait_for()
+    expect_answer(page, "Test connection", "The test failed: the variable is not set")
     form.get_by_role("button", name="Save connection").click()
     row = page.get_by_role("row").filter(has_text="gpt-x")
     row.get_by_text("DOKIMOS_CRED_JUDGE of the server is not set").wait_for()
@@ -137,7 +138,8 @@ def test_a_webhook_is_added_tried_and_deleted_with_its_log(visit, server):
     form.get_by_role("button", name="Save webhook").click()
     row = page.get_by_role("row").filter(has_text="signed with a secret")
     row.get_by_role("button", name="Send test").click()
-    page.get_by_text("The test did not arrive.").wait_for()
+    page.get_by_role("main").get_by_text("The test did not arrive.").wait_for()
+    expect_answer(page, "Send test", "The test did not arrive.")
     row.get_by_role("button", name="Log").click()
     log = page.get_by_role("region", name="Delivery log")
     log.get_by_text("✗ given up").wait_for()

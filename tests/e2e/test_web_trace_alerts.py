@@ -4,7 +4,7 @@ import time
 import urllib.request
 
 import pytest
-from tests.e2e.conftest import visits
+from tests.e2e.conftest import expect_answer, visits
 from tests.e2e.trace_spans import call, send, span
 from tests.server.server_process import wait_until
 
@@ -116,6 +116,7 @@ def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add
     page.get_by_label("Limit, in percent").fill("45")
     page.get_by_role("button", name="Try it on the last 30 days").click()
     told.get_by_text("It would have fired 1 time").wait_for()
+    expect_answer(page, "Try it on the last 30 days", "It would have fired 1 time")
     told.locator("tbody tr").get_by_text("50.0 %").wait_for()
     page.get_by_role("button", name="Create the alert").click()
 
@@ -164,8 +165,9 @@ def test_a_change_of_a_rules_scores_is_watched(visit, server, project, rule):
     page.get_by_label("Weight among").fill("2.5")
 
     page.get_by_role("button", name="Try it on the last 30 days").click()
-    page.get_by_text("It would have seen no trace").wait_for()
-    page.get_by_text("Its part of the false alarms of the project: at most once in a year.").wait_for()
+    told = page.get_by_role("region", name="Back-test")
+    told.get_by_text("It would have seen no trace").wait_for()
+    told.get_by_text("Its part of the false alarms of the project: at most once in a year.").wait_for()
     page.get_by_role("button", name="Create the alert").click()
 
     page.get_by_role("heading", name="worse").wait_for()

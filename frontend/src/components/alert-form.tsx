@@ -11,8 +11,7 @@ import {
 } from "../lib/alerts";
 import { useKeptForm } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
-import { BackTestResult } from "./back-test";
-import { Failure, Loading } from "./bits";
+import { BackTesting } from "./back-test";
 import { Choice, type FieldProps, MoreFields, Note, TextField } from "./form-fields";
 import { NotSaved } from "./notices";
 import { KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
@@ -228,15 +227,20 @@ function AlertPreview({ project, alert, draft, body }: PreviewProps) {
   const isCurrent = asked !== null && JSON.stringify(asked) === JSON.stringify(tried);
   const over = body?.["over"];
   const ask = ({ currentTarget: { form } }: MouseEvent<HTMLButtonElement>) => {
-    if (form?.reportValidity() && body !== null) setAsked(tried);
+    if (!form?.reportValidity() || body === null) return;
+    if (isCurrent) void query.refetch();
+    else setAsked(tried);
   };
   return (
     <section className="first" aria-label="Back-test">
       <div className="sec"><h2>Try it first</h2><span className="label">on what the {METRICS[draft.metric]} would have made it fire in the last 30 days; nothing is stored, nobody is told</span></div>
-      {!isCurrent ? <button type="button" className="btn" onClick={ask}>Try it on the last 30 days</button>
-        : query.isPending ? <Loading />
-        : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} />
-        : <BackTestResult test={query.data} watched={{ kind: draft.kind, metric: draft.metric, over: typeof over === "number" ? over : null }} />}
+      <BackTesting
+        query={query}
+        isCurrent={isCurrent}
+        label="Try it on the last 30 days"
+        watched={{ kind: draft.kind, metric: draft.metric, over: typeof over === "number" ? over : null }}
+        onAsk={ask}
+      />
     </section>
   );
 }

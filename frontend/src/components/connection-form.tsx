@@ -4,9 +4,11 @@ import { type FormEvent, useId, useState } from "react";
 import { withSaved } from "../api/online";
 import { type Connection, type ConnectionTest, connectionQuery, connectionsQuery, saveConnection, tryConnection } from "../api/settings";
 import { useWrite } from "../api/write";
+import { announce } from "../lib/announce";
 import { useKeptForm } from "../lib/drafts";
 import { duration, plural, shown } from "../lib/format";
 import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
+import { BusyButton } from "./busy-button";
 import { MoreFields } from "./form-fields";
 import { NotSaved } from "./notices";
 import { Field, KeptNote, isOvertaken, sayOvertaken, sayRefusal } from "./settings-bits";
@@ -32,13 +34,18 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   UNUSABLE: "what is stored makes no request",
 };
 
-export function TestResult({ result, onClose }: { result: ConnectionTest; onClose?: () => void }) {
+/** What a test came to, in a sentence. */
+export function sayTest(result: ConnectionTest): string {
   const cause = result.problem === null ? null : (PROBLEMS[result.problem] ?? result.problem);
+  return result.ok ? "✓ The model answers." : `✗ The test failed${cause === null ? "" : `: ${cause}`}.`;
+}
+
+export function TestResult({ result, onClose }: { result: ConnectionTest; onClose?: () => void }) {
   const tokens = (result.tokensIn ?? 0) + (result.tokensOut ?? 0);
   return (
-    <div className={result.ok ? "callout info split" : "callout warn split"} role="status">
+    <div className={result.ok ? "callout info split" : "callout warn split"}>
       <span>
-        <b>{result.ok ? "✓ The model answers." : `✗ The test failed${cause === null ? "" : `: ${cause}`}.`}</b> {shown(result.message)}
+        <b>{sayTest(result)}</b> {shown(result.message)}
         {result.latencyMs !== null && ` It took ${duration(result.latencyMs)}`}
         {result.latencyMs !== null && tokens > 0 && ` and ${plural(tokens, "token")}`}
         {result.latencyMs !== null && "."}
@@ -76,7 +83,10 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
   const test = useWrite({
     what: "The result of the test",
     send: (_: null) => tryConnection(connection?.id ?? null, bodyOf(draft)),
-    onSaved: setResult,
+    onSaved: (answer) => {
+      setResult(answer);
+      announce(sayTest(answer));
+    },
     onFailed: () => setResult(null),
   });
   const send = (version: string | null) => {
@@ -130,7 +140,7 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
       <NotSaved write={sayOvertaken(save, "The connection", () => send(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
-        <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>
+        <BusyButton isBusy={test.isSaving || isKeyMissing} busy={test.isSaving ? "Testing…" : "Test connection"} onClick={tryDraft}>Test connection</BusyButton>
         <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
         {isKeyMissing && <span className="label">Give the key for {shown(hostOf(draft.baseUrl))} first.</span>}
       </div>

@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Session } from "../api/session";
 import type { Write } from "../api/write";
+import { BusyButton } from "./busy-button";
 import type { KeptForm } from "../lib/drafts";
 
 interface FieldProps {
@@ -52,7 +53,7 @@ export function Confirm({ label, question, action, isBusy = false, onConfirm, cl
     wasAsking.current = isAsking;
   }, [isAsking]);
   if (!isAsking) {
-    return <button ref={first} type="button" className={className} disabled={isBusy} onClick={() => (isNeeded() ? setIsAsking(true) : onConfirm())}>{label}</button>;
+    return <BusyButton ref={first} isBusy={isBusy} className={className} onClick={() => (isNeeded() ? setIsAsking(true) : onConfirm())}>{label}</BusyButton>;
   }
   return (
     <span

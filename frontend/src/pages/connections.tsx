@@ -6,10 +6,12 @@ import { sessionQuery } from "../api/session";
 import { type Connection, type ConnectionTest, connectionQuery, connectionsQuery, deleteConnection, hasRole, tryConnection } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State } from "../components/bits";
-import { ConnectionForm, TestResult } from "../components/connection-form";
+import { BusyButton } from "../components/busy-button";
+import { ConnectionForm, TestResult, sayTest } from "../components/connection-form";
 import { NotSaved } from "../components/notices";
 import { Confirm, RoleNeeded, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
+import { announce } from "../lib/announce";
 import { dropDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import { hostOf } from "../lib/settings";
@@ -92,7 +94,10 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
   const test = useWrite({
     what: "The result of the test",
     send: (_: null) => tryConnection(connection.id),
-    onSaved: setResult,
+    onSaved: (answer) => {
+      setResult(answer);
+      announce(`${connection.name}: ${sayTest(answer)}`);
+    },
     onFailed: () => setResult(null),
   });
   const removal = useWrite({
@@ -116,7 +121,7 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
         <td>
           {mayChange && (
             <div className="row-actions">
-              <button type="button" className="btn" disabled={test.isSaving} onClick={() => test.save(null)}>{test.isSaving ? "Testing…" : "Test connection"}</button>
+              <BusyButton isBusy={test.isSaving} busy="Testing…" onClick={() => test.save(null)}>Test connection</BusyButton>
               <button type="button" className="btn" onClick={onEdit}>Edit</button>
               <Confirm label="Delete" action="Delete" question={`Delete ${shown(connection.name)} and its jobs? Their scores stay.`} isBusy={removal.isSaving} onConfirm={() => removal.save(null)} />
             </div>

@@ -10,7 +10,7 @@ import { useWrite } from "../api/write";
 import { EvidenceOverTime } from "../charts/evidence";
 import { LatestInSight } from "../charts/latest";
 import { AlertForm } from "../components/alert-form";
-import { BackTestResult } from "../components/back-test";
+import { BackTesting } from "../components/back-test";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { EvidenceChart } from "../components/intervals";
 import { NotSaved } from "../components/notices";
@@ -190,7 +190,7 @@ function OneAlert({ alert, mayChange, isStale, onEdit, onDeleted }: OneAlertProp
         <Reading alert={alert} />
         <Decisions alert={alert} />
       </section>
-      <BackTesting alert={alert} />
+      <OwnBackTest alert={alert} />
     </>
   );
 }
@@ -322,14 +322,13 @@ function Acknowledge({ alert, firing }: { alert: TraceAlert; firing: Firing }) {
   );
 }
 
-function BackTesting({ alert }: { alert: TraceAlert }) {
+function OwnBackTest({ alert }: { alert: TraceAlert }) {
   const [isAsked, setIsAsked] = useState(false);
   const query = useQuery({ ...backTestQuery(alert), enabled: isAsked });
   return (
     <section>
       <div className="sec"><h2>Back-test</h2><span className="label">on what it would have fired in the last 30 days; nothing is stored, nobody is told</span></div>
-      {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Run the back-test</button>
-        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : <BackTestResult test={query.data} watched={alert} />}
+      <BackTesting query={query} isCurrent={isAsked} label="Run the back-test" watched={alert} onAsk={() => (isAsked ? void query.refetch() : setIsAsked(true))} />
     </section>
   );
 }

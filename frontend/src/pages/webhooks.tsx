@@ -8,10 +8,12 @@ import { sessionQuery } from "../api/session";
 import { type Delivery, type Webhook, deleteWebhook, deliveriesQuery, hasRole, saveWebhook, sendAgain, tryWebhook, webhooksQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, State, Time } from "../components/bits";
+import { BusyButton } from "../components/busy-button";
 import { NotSaved } from "../components/notices";
 import { Confirm, More, RoleNeeded } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { WebhookForm } from "../components/webhook-form";
+import { announce } from "../lib/announce";
 import { dropDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import "../styles/settings.css";
@@ -115,7 +117,7 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
   const queries = useQueryClient();
   const keys = () => [["webhooks", projectId], ["deliveries", projectId, id]];
   const [result, setResult] = useState<Delivery | null>(null);
-  const test = useWrite({ what: "The result of the test", send: (_: null) => tryWebhook(projectId, id), keys, onSaved: setResult, onFailed: () => setResult(null) });
+  const test = useWrite({ what: "The result of the test", send: (_: null) => tryWebhook(projectId, id), keys, onSaved: (answer) => { setResult(answer); announce(`${webhook.url}: ${sayTest(answer)}`); }, onFailed: () => setResult(null) });
   const state = useWrite({
     what: "The state of the webhook",
     send: (enabled: boolean) => saveWebhook(projectId, id, { url: webhook.url, enabled }, webhook.version),
@@ -145,7 +147,7 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
             <button type="button" className="btn" aria-expanded={isShown} onClick={onLog}>Log</button>
             {mayChange && (
               <>
-                <button type="button" className="btn" disabled={test.isSaving} onClick={() => test.save(null)}>{test.isSaving ? "Sending…" : "Send test"}</button>
+                <BusyButton isBusy={test.isSaving} busy="Sending…" onClick={() => test.save(null)}>Send test</BusyButton>
                 <button type="button" className="btn" disabled={state.isSaving} onClick={() => state.save(!webhook.enabled)}>{webhook.enabled ? "Disable" : "Enable"}</button>
                 <button type="button" className="btn" onClick={onEdit}>Edit</button>
                 <Confirm label="Delete" action="Delete" question="Delete it with its log?" isBusy={removal.isSaving} onConfirm={() => removal.save(null)} />
@@ -158,9 +160,9 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
         <tr>
           <td colSpan={5}>
             {result !== null && (
-              <div className={result.status === "DELIVERED" ? "callout info split" : "callout warn split"} role="status">
+              <div className={result.status === "DELIVERED" ? "callout info split" : "callout warn split"}>
                 <span>
-                  <b>{result.status === "DELIVERED" ? "✓ The test arrived." : "✗ The test did not arrive."}</b>{" "}
+                  <b>{sayTest(result)}</b>{" "}
                   {result.lastStatusCode !== null && `The receiver answered ${result.lastStatusCode}. `}
                   {result.lastError !== null && shown(result.lastError)}
                 </span>
@@ -176,6 +178,8 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
     </>
   );
 }
+
+const sayTest = ({ status }: Delivery): string => (status === "DELIVERED" ? "✓ The test arrived." : "✗ The test did not arrive.");
 
 function WebhookState({ webhook }: { webhook: Webhook }) {
   return (
@@ -247,7 +251,7 @@ function DeliveryRow({ delivery, project, mayChange }: { delivery: Delivery; pro
             : delivery.firingId !== null ? "an alert on traces" : "a test"}
         </td>
         <td className="num">{plural(delivery.attempts, "try", "tries")}</td>
-        <td>{mayChange && <div className="row-actions"><button type="button" className="btn" disabled={again.isSaving} onClick={() => again.save(null)}>Send again</button></div>}</td>
+        <td>{mayChange && <div className="row-actions"><BusyButton isBusy={again.isSaving} onClick={() => again.save(null)}>Send again</BusyButton></div>}</td>
       </tr>
       {again.failure !== null && <tr><td colSpan={5}><NotSaved write={again} /></td></tr>}
     </>
