@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from tests.e2e.conftest import expect_answer, noting_page, visits
+from tests.e2e.conftest import LOST_ROLES, expect_answer, noting_page, visits
 from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
@@ -85,6 +85,8 @@ def test_each_page_opens_by_its_address_and_has_no_barriers(visit, server, find_
         assert find_barriers(page) == []
         assert page.evaluate(OVERFLOW) <= 0, address
         page.set_viewport_size({"width": 360, "height": 800})
+        assert page.evaluate(LOST_ROLES) == []
+        assert find_barriers(page) == []
         assert page.evaluate(OVERFLOW) <= 0, address
 
 

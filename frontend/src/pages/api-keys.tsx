@@ -78,9 +78,9 @@ export function KeysPage() {
                 search === "" ? <State title="There is no key yet"><p>Create one with the role admin first, then one with the role editor for each CI job.</p></State>
                   : <State title={`No key matches “${shown(search)}”`}><p>The names of keys are searched.</p></State>
               ) : (
-                <table className="stack-s">
-                  <thead><tr><th>Key</th><th>Role</th><th>State</th><th className="num">Last used</th><th className="num">Actions</th></tr></thead>
-                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} />)}</tbody>
+                <table role="table" className="stack-s">
+                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Key</th><th role="columnheader">Role</th><th role="columnheader">State</th><th role="columnheader" className="num">Last used</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                  <tbody role="rowgroup">{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} />)}</tbody>
                 </table>
               )}
             </div>}
@@ -111,8 +111,8 @@ function KeyRow({ apiKey, maker, isOwn }: { apiKey: ApiKey; maker: string | null
   const isBusy = state.isSaving || rotation.isSaving || removal.isSaving;
   return (
     <>
-      <tr>
-        <th scope="row">
+      <tr role="row">
+        <th scope="row" role="rowheader">
           {name}{isOwn && <span className="tag">yours</span>}
           <span className="sub">
             made <Time value={apiKey.createdAt} />{maker !== null && ` by ${shown(maker)}`}
@@ -120,10 +120,10 @@ function KeyRow({ apiKey, maker, isOwn }: { apiKey: ApiKey; maker: string | null
             {apiKey.requestsPerMinute !== null && ` · ${apiKey.requestsPerMinute === 0 ? "no limit" : `${apiKey.requestsPerMinute} requests a minute`}`}
           </span>
         </th>
-        <td>{apiKey.role.toLowerCase()}</td>
-        <td><KeyState apiKey={apiKey} /></td>
-        <td className="num">{apiKey.lastUsedAt === null ? "never used" : <><span className="only-stacked">used </span><Time value={apiKey.lastUsedAt} /></>}</td>
-        <td>
+        <td role="cell">{apiKey.role.toLowerCase()}</td>
+        <td role="cell"><KeyState apiKey={apiKey} /></td>
+        <td role="cell" className="num">{apiKey.lastUsedAt === null ? "never used" : <><span className="only-stacked">used </span><Time value={apiKey.lastUsedAt} /></>}</td>
+        <td role="cell">
           <div className="row-actions">
             {apiKey.enabled
               ? <Confirm label="Disable" action="Disable" question={`Refuse ${name} from now on?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => state.save(false)} />
@@ -134,7 +134,7 @@ function KeyRow({ apiKey, maker, isOwn }: { apiKey: ApiKey; maker: string | null
         </td>
       </tr>
       {[state, rotation, removal].some((write) => write.failure !== null) && (
-        <tr><td colSpan={5}><NotSaved write={sayRefusal(state, "The state of the key")} /><NotSaved write={rotation} /><NotSaved write={sayRefusal(removal, "The removal of the key")} /></td></tr>
+        <tr role="row"><td role="cell" colSpan={5}><NotSaved write={sayRefusal(state, "The state of the key")} /><NotSaved write={rotation} /><NotSaved write={sayRefusal(removal, "The removal of the key")} /></td></tr>
       )}
     </>
   );

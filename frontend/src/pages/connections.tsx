@@ -59,9 +59,9 @@ export function ConnectionsPage() {
         : connections.data.length === 0 ? <Empty search={search} />
         : (
           <div className="panel gap">
-            <table className="stack-s">
-              <thead><tr><th>Connection</th><th>Model</th><th>Key</th><th>Price</th><th className="num">Actions</th></tr></thead>
-              <tbody>
+            <table role="table" className="stack-s">
+              <thead role="rowgroup"><tr role="row"><th role="columnheader">Connection</th><th role="columnheader">Model</th><th role="columnheader">Key</th><th role="columnheader">Price</th><th role="columnheader" className="num">Actions</th></tr></thead>
+              <tbody role="rowgroup">
                 {connections.data.map((one) => <ConnectionRow key={one.id} connection={one} mayChange={mayChange} onEdit={() => show(one.id)} />)}
               </tbody>
             </table>
@@ -109,16 +109,16 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
   });
   return (
     <>
-      <tr>
-        <th scope="row">
+      <tr role="row">
+        <th scope="row" role="rowheader">
           {shown(connection.name)}
           <span className="sub">{shown(hostOf(connection.baseUrl))}</span>
           {connection.problem !== null && <span className="error">! {shown(connection.problem)}</span>}
         </th>
-        <td>{shown(connection.model)}<span className="sub">{PROTOCOLS[connection.protocol]}</span></td>
-        <td>{connection.hasInlineKey ? "stored" : connection.credentialRef === null ? "none" : <span className="mono">{shown(connection.credentialRef)}</span>}</td>
-        <td>{sayPrice(connection)}</td>
-        <td>
+        <td role="cell">{shown(connection.model)}<span className="sub">{PROTOCOLS[connection.protocol]}</span></td>
+        <td role="cell">{connection.hasInlineKey ? "stored" : connection.credentialRef === null ? "none" : <span className="mono">{shown(connection.credentialRef)}</span>}</td>
+        <td role="cell">{sayPrice(connection)}</td>
+        <td role="cell">
           {mayChange && (
             <div className="row-actions">
               <BusyButton isBusy={test.isSaving} busy="Testing…" onClick={() => test.save(null)}>Test connection</BusyButton>
@@ -129,8 +129,8 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
         </td>
       </tr>
       {(result !== null || test.failure !== null || removal.failure !== null) && (
-        <tr>
-          <td colSpan={5}>
+        <tr role="row">
+          <td role="cell" colSpan={5}>
             {result !== null && <TestResult result={result} onClose={() => setResult(null)} />}
             <NotSaved write={test} again="Test again" />
             <NotSaved write={sayRefusal(removal, "The removal of the connection")} again="Delete again" />

@@ -74,9 +74,9 @@ function Webhooks({ project, name }: { project: string; name: string }) {
                 <p>Add an address of yours, of Slack, or of whatever your team reads: it is called as soon as a run of this project fails the gate, or an alert on its traces fires.</p>
               </State>
             ) : (
-              <table className="stack-s">
-                <thead><tr><th>Address</th><th>State</th><th>Secret</th><th>Form</th><th className="num">Actions</th></tr></thead>
-                <tbody>
+              <table role="table" className="stack-s">
+                <thead role="rowgroup"><tr role="row"><th role="columnheader">Address</th><th role="columnheader">State</th><th role="columnheader">Secret</th><th role="columnheader">Form</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                <tbody role="rowgroup">
                   {webhooks.data.map((one) => (
                     <WebhookRow
                       key={one.id}
@@ -137,12 +137,12 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
   });
   return (
     <>
-      <tr className={isShown ? "on" : undefined}>
-        <th scope="row"><span className="address">{shown(webhook.url)}</span><span className="sub">since <Time value={webhook.createdAt} /></span></th>
-        <td><WebhookState webhook={webhook} /></td>
-        <td>{webhook.hasSecret ? "signed with a secret" : "no secret"}</td>
-        <td>{FORMATS[webhook.format]}</td>
-        <td>
+      <tr role="row" className={isShown ? "on" : undefined}>
+        <th scope="row" role="rowheader"><span className="address">{shown(webhook.url)}</span><span className="sub">since <Time value={webhook.createdAt} /></span></th>
+        <td role="cell"><WebhookState webhook={webhook} /></td>
+        <td role="cell">{webhook.hasSecret ? "signed with a secret" : "no secret"}</td>
+        <td role="cell">{FORMATS[webhook.format]}</td>
+        <td role="cell">
           <div className="row-actions">
             <button type="button" className="btn" aria-expanded={isShown} onClick={onLog}>Log</button>
             {mayChange && (
@@ -157,8 +157,8 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
         </td>
       </tr>
       {(result !== null || [test, state, removal].some((write) => write.failure !== null)) && (
-        <tr>
-          <td colSpan={5}>
+        <tr role="row">
+          <td role="cell" colSpan={5}>
             {result !== null && (
               <div className={result.status === "DELIVERED" ? "callout info split" : "callout warn split"}>
                 <span>
@@ -222,9 +222,9 @@ function Deliveries({ webhook, status, mayChange, onStatus }: DeliveriesProps) {
         : (
           <div className="panel gap">
             {rows.length === 0 ? <State title={status === "" ? "Nothing was sent yet" : "Nothing of this kind was sent"}><p>The next run that fails the gate is. “Send test” tries it now.</p></State> : (
-              <table className="stack-s">
-                <thead><tr><th>Stored</th><th>Outcome</th><th>About</th><th className="num">Tries</th><th className="num">Actions</th></tr></thead>
-                <tbody>{rows.map((one) => <DeliveryRow key={one.id} delivery={one} project={webhook.projectId} mayChange={mayChange} />)}</tbody>
+              <table role="table" className="stack-s">
+                <thead role="rowgroup"><tr role="row"><th role="columnheader">Stored</th><th role="columnheader">Outcome</th><th role="columnheader">About</th><th role="columnheader" className="num">Tries</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                <tbody role="rowgroup">{rows.map((one) => <DeliveryRow key={one.id} delivery={one} project={webhook.projectId} mayChange={mayChange} />)}</tbody>
               </table>
             )}
           </div>
@@ -243,17 +243,17 @@ function DeliveryRow({ delivery, project, mayChange }: { delivery: Delivery; pro
   });
   return (
     <>
-      <tr>
-        <th scope="row"><Time value={delivery.createdAt} /></th>
-        <td><Outcome delivery={delivery} /></td>
-        <td>
+      <tr role="row">
+        <th scope="row" role="rowheader"><Time value={delivery.createdAt} /></th>
+        <td role="cell"><Outcome delivery={delivery} /></td>
+        <td role="cell">
           {delivery.runId !== null ? <Link className="link" to="/runs/$runId" params={{ runId: delivery.runId }}>a run</Link>
             : delivery.firingId !== null ? "an alert on traces" : "a test"}
         </td>
-        <td className="num">{plural(delivery.attempts, "try", "tries")}</td>
-        <td>{mayChange && <div className="row-actions"><BusyButton isBusy={again.isSaving} onClick={() => again.save(null)}>Send again</BusyButton></div>}</td>
+        <td role="cell" className="num">{plural(delivery.attempts, "try", "tries")}</td>
+        <td role="cell">{mayChange && <div className="row-actions"><BusyButton isBusy={again.isSaving} onClick={() => again.save(null)}>Send again</BusyButton></div>}</td>
       </tr>
-      {again.failure !== null && <tr><td colSpan={5}><NotSaved write={again} /></td></tr>}
+      {again.failure !== null && <tr role="row"><td role="cell" colSpan={5}><NotSaved write={again} /></td></tr>}
     </>
   );
 }
