@@ -67,7 +67,7 @@ def test_the_text_of_a_key_comes_to_whoever_left_the_form_meanwhile(
     page.complaints.remove("dialog")
     held[0].continue_()
 
-    dialog = page.get_by_role("dialog", name="Text of the key")
+    dialog = page.get_by_role("dialog", name="New API key")
     text = dialog.locator("output").inner_text()
     for _ in range(2):
         page.keyboard.press("Escape")
@@ -75,7 +75,7 @@ def test_the_text_of_a_key_comes_to_whoever_left_the_form_meanwhile(
     assert find_barriers(page) == []
     assert server.call("GET", "/session", headers={"Authorization": f"Bearer {text}"})[1]["role"] == "EDITOR"
     assert text not in read_stored(page)
-    dialog.get_by_role("button", name="I have kept it").click()
+    dialog.get_by_role("button", name="I have saved it").click()
     dialog.wait_for(state="detached")
     assert page.url == f"{server.address}/datasets"
     assert text not in page.content()
@@ -90,7 +90,7 @@ def test_the_new_text_of_a_key_that_is_rotated_comes_above_the_palette(visit, se
     held = hold_requests(page, "/rotate")
     row = page.get_by_role("row").filter(has_text="nightly")
     row.get_by_role("button", name="Rotate").click()
-    row.get_by_role("button", name="Make a new text").click()
+    row.get_by_role("button", name="Make a new key").click()
     palette = page.get_by_role("dialog", name="Search or jump to")
     page.keyboard.press("Control+k")
     palette.get_by_role("combobox").fill("traces")
@@ -101,11 +101,11 @@ def test_the_new_text_of_a_key_that_is_rotated_comes_above_the_palette(visit, se
     palette.get_by_role("combobox").fill("half a word")
     held[0].continue_()
 
-    dialog = page.get_by_role("dialog", name="Text of the key")
+    dialog = page.get_by_role("dialog", name="New API key")
     text = dialog.locator("output").inner_text()
     assert text != before
     dialog.locator("button:focus").get_by_text("Copy").wait_for()
-    dialog.get_by_role("button", name="I have kept it").click()
+    dialog.get_by_role("button", name="I have saved it").click()
     page.locator("[role=combobox]:focus").wait_for()
     assert palette.get_by_role("combobox").input_value() == "half a word"
 
@@ -114,7 +114,7 @@ def test_the_text_of_a_key_waits_for_the_one_who_made_it_and_for_nobody_else(vis
     second = server.call("POST", "/api-keys", {"name": "ben", "role": "ADMIN"}, headers=AUTH)[1]["key"]
     page = visit("/api-keys?make=yes")
     held = hold_requests(page, "/api-keys")
-    dialog = page.get_by_role("dialog", name="Text of the key")
+    dialog = page.get_by_role("dialog", name="New API key")
 
     def create_and_sign_out(name):
         page.get_by_role("form", name="New key").get_by_label("Name").fill(name)
@@ -130,8 +130,8 @@ def test_the_text_of_a_key_waits_for_the_one_who_made_it_and_for_nobody_else(vis
 
     create_and_sign_out("mine")
     give_key(page, KEY)
-    dialog.get_by_text("mine: copy its text now").wait_for()
-    dialog.get_by_role("button", name="I have kept it").click()
+    dialog.get_by_text("mine: copy this key now").wait_for()
+    dialog.get_by_role("button", name="I have saved it").click()
     page.goto(f"{server.address}/api-keys?make=yes")
     create_and_sign_out("mine again")
     give_key(page, second)

@@ -316,7 +316,7 @@ def test_a_rule_is_made_after_a_look_at_what_it_matches(visit):
     page = visit("/trace-eval-rules?project={project}&edit=true")
     page.get_by_label("Name of the rule").fill("second")
     page.get_by_label("Value").fill("second")
-    page.get_by_label("With", exact=True).select_option("evaluator")
+    page.get_by_label("Evaluator", exact=True).select_option("evaluator")
     page.get_by_label("Parameters, as JSON").fill('{"max": 2}')
     page.get_by_role("button", name="Preview matches and cost").click()
     page.get_by_role("link", name="b" * 32).wait_for()

@@ -40,7 +40,7 @@ export function Costs({ pairing, runs }: { pairing: Pairing; runs: readonly Run[
               <th role="columnheader">Run</th>
               <th role="columnheader" className="num">Latency, median</th>
               <th role="columnheader" className="num">95th percentile</th>
-              {hasTokens && <><th role="columnheader" className="num">Cost an item</th><th role="columnheader" className="num">Tokens an item</th><th role="columnheader" className="num">Cost in all</th></>}
+              {hasTokens && <><th role="columnheader" className="num">Cost per item</th><th role="columnheader" className="num">Tokens per item</th><th role="columnheader" className="num">Total cost</th></>}
             </tr>
           </thead>
           <tbody role="rowgroup">
@@ -49,9 +49,9 @@ export function Costs({ pairing, runs }: { pairing: Pairing; runs: readonly Run[
                 <th scope="row" role="rowheader">{shown(cut(run.name ?? run.id, 40))}<span className="sub">{wordOfRun(index, runs.length)}</span></th>
                 {cell("median", "Latency, median", index, duration)}
                 {cell("slow", "95th percentile", index, duration)}
-                {hasTokens && cell("costPerItem", "Cost an item", index, (value) => (figures[index]?.tokensPerItem == null && value === null ? "–" : cost(value)))}
-                {hasTokens && cell("tokensPerItem", "Tokens an item", index, (value) => (value === null ? "–" : count(Math.round(value))))}
-                {hasTokens && <td role="cell" className="num" data-label="Cost in all">
+                {hasTokens && cell("costPerItem", "Cost per item", index, (value) => (figures[index]?.tokensPerItem == null && value === null ? "–" : cost(value)))}
+                {hasTokens && cell("tokensPerItem", "Tokens per item", index, (value) => (value === null ? "–" : count(Math.round(value))))}
+                {hasTokens && <td role="cell" className="num" data-label="Total cost">
                   {run.tokenizedItemCount === 0 && run.totalCostUsd === null ? "–" : cost(run.totalCostUsd)}
                   {run.pricedItemCount < run.tokenizedItemCount && <span className="sub">{count(run.pricedItemCount)}/{count(run.tokenizedItemCount)} items priced</span>}
                 </td>}

@@ -70,14 +70,16 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
   const isKeyMissing = needsKeyAgain(connection, draft);
   const save = useWrite({
     what: "The connection",
-    send: ({ version }: { readonly version: string | null; readonly fields: ConnectionDraft }) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
+    send: ({ version }: { readonly version: string | null; readonly fields: ConnectionDraft; readonly apiKey: string }) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
     keys: () => [["llm-connections"]],
     notice: (answer) => ({ text: `${answer.name} is saved` }),
-    onSaved: (saved, { fields }) => {
+    onSaved: (saved, { fields, apiKey: sentKey }) => {
       queries.setQueryData(connectionQuery(saved.id).queryKey, saved);
       queries.setQueriesData<Connection[]>({ queryKey: connectionsQuery("").queryKey }, (list) => withSaved(list, saved));
       const stored = { fields: draftOf(saved), opened: saved.version };
-      form.finish({ sent: fields, stored, key: `connection:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
+      // A key that was typed meanwhile is not among the fields: it counts as one that differs.
+      const sent: ConnectionDraft = apiKey === sentKey || fields.credential !== "key" ? fields : { ...fields, credential: "stored" };
+      form.finish({ sent, stored, key: `connection:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
     },
   });
   const test = useWrite({
@@ -90,7 +92,7 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
     onFailed: () => setResult(null),
   });
   const send = (version: string | null) => {
-    if (!isKeyMissing) save.save({ version, fields: form.fields });
+    if (!isKeyMissing) save.save({ version, fields: form.fields, apiKey });
   };
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -107,10 +109,10 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
         <Field label="Name">
           {(id) => <input id={id} className="field" required autoFocus dir="auto" value={draft.name} onChange={({ target }) => change({ name: target.value })} />}
         </Field>
-        <Field label="Model" hint="As its provider spells it.">
+        <Field label="Model" hint="The model’s id at its provider.">
           {(id, hint) => <input id={id} className="field mono" required aria-describedby={hint} spellCheck={false} value={draft.model} onChange={({ target }) => change({ model: target.value })} />}
         </Field>
-        <Field label="Address" hint="The root of the API, such as https://api.openai.com/v1." isWide>
+        <Field label="Base URL" hint="The root of the API, such as https://api.openai.com/v1." isWide>
           {(id, hint) => <input id={id} className="field mono" type="url" required maxLength={512} aria-describedby={hint} spellCheck={false} value={draft.baseUrl} onChange={({ target }) => change({ baseUrl: target.value })} />}
         </Field>
         <Field label="Protocol" hint="Most self-hosted servers and proxies speak Chat Completions.">
@@ -165,7 +167,7 @@ function CredentialFields({ connection, draft, isMissing, onChange }: Credential
   );
   return (
     <fieldset>
-      <legend>Key</legend>
+      <legend>API key</legend>
       {connection !== null && pick("stored", "Keep the one that is stored", connection.credentialRef === null ? "It is not shown." : `The variable ${shown(connection.credentialRef)}.`)}
       {pick("key", connection === null ? "A key, kept on the server" : "Another key, kept on the server", "Encrypted; needs DOKIMOS_ENCRYPTION_KEY on the server.")}
       {draft.credential === "key" && (

@@ -79,13 +79,13 @@ export function KeyForm({ isFirst, mayChooseTenant, onClose }: Props) {
             </select>
           )}
         </Field>
-        <Field label="Expires" hint="In your zone. Empty: never.">
+        <Field label="Expires" hint="In your time zone. Empty: never.">
           {(id, hint) => <input id={id} className="field" type="datetime-local" aria-describedby={hint} value={expires} onChange={({ target }) => set({ expires: target.value })} />}
         </Field>
-        <Field label="Requests in a minute" hint="Empty: as the server limits; 0: any number.">
+        <Field label="Requests per minute" hint="Empty: the server’s limit; 0: unlimited.">
           {(id, hint) => <input id={id} className="field" type="number" min={0} step={1} aria-describedby={hint} value={limit} onChange={({ target }) => set({ limit: target.value })} />}
         </Field>
-        <Field label="Role in one project" hint={role === "NONE" ? "All that a key with the role none sees." : "Where it may do more than elsewhere."}>
+        <Field label="Project" hint={role === "NONE" ? "The only one that a key with the role none sees." : "One in which it has a role of its own."}>
           {(id, hint) => (
             <>
               <input id={id} className="field" list={`${id}-projects`} placeholder="Project" required={role === "NONE"} aria-describedby={hint} value={project} onChange={({ target }) => set({ project: target.value })} />
@@ -94,7 +94,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onClose }: Props) {
           )}
         </Field>
         {project.trim() !== "" && (
-          <Field label="Role there">
+          <Field label="Role in the project">
             {(id) => (
               <select id={id} className="field" value={projectRole} onChange={({ target }) => set({ projectRole: target.value as ProjectRole })}>
                 <option value="VIEWER">viewer</option>

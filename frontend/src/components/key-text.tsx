@@ -39,15 +39,15 @@ function KeyTextDialog({ text: { id, created }, maySignIn }: { text: KeyText; ma
     }
   };
   return (
-    <Dialog label="Text of the key" className="new-key">
-      <h2>{shown(created.apiKey.name)}: copy its text now</h2>
-      <p className="label">It is shown this once. The server keeps only a hash of it, so nobody can read it again.</p>
+    <Dialog label="New API key" className="new-key">
+      <h2>{shown(created.apiKey.name)}: copy this key now</h2>
+      <p className="label">It is shown only once. The server keeps only a hash of it, so nobody can read it again.</p>
       <output tabIndex={0}>{created.key}</output>
       {created.warning !== null && <p className="callout warn"><b>!</b> {shown(created.warning)}</p>}
       <div className="actions">
         <button ref={first} type="button" className="btn main" onClick={() => void copy()}>Copy</button>
         {maySignIn && <button type="button" className="btn" onClick={() => void enter()}>Sign in with it</button>}
-        <button ref={last} type="button" className="btn" onClick={() => dropKeyText(id)}>I have kept it</button>
+        <button ref={last} type="button" className="btn" onClick={() => dropKeyText(id)}>I have saved it</button>
       </div>
       <p className="label" role="status">{shown(said)}</p>
     </Dialog>

@@ -28,7 +28,7 @@ export function RulePreview({ project, body }: { project: string; body: Record<s
 function sayForecast({ matchCount, traceCount, sampledCount, forecast }: DryRun): string {
   const jobs = plural(Math.round(forecast.jobsPerDay), "job");
   const spent = forecast.tokensPerJob === null ? "without a model" : `for ${cost(forecast.costUsdPerDay)}`;
-  return `${plural(matchCount, "match", "matches")} in ${plural(traceCount, "trace")}, ${count(sampledCount)} sampled; ${jobs} in a day, ${spent}.`;
+  return `${plural(matchCount, "match", "matches")} in ${plural(traceCount, "trace")}, ${count(sampledCount)} sampled; ${jobs} per day, ${spent}.`;
 }
 
 function Forecast({ run }: { run: DryRun }) {
@@ -39,8 +39,8 @@ function Forecast({ run }: { run: DryRun }) {
       <div className="cards">
         <div className="card"><h3>Matches</h3><div className="value">{count(run.matchCount)}</div><p className="note">in {plural(run.traceCount, "trace")}{run.isComplete ? "" : ", the latest ones"}</p></div>
         <div className="card"><h3>Sampled</h3><div className="value">{count(run.sampledCount)}</div><p className="note">{rate(run.matchCount === 0 ? null : run.sampledCount / run.matchCount)} of the matches</p></div>
-        <div className="card"><h3>Jobs in a day</h3><div className="value">{count(Math.round(forecast.jobsPerDay))}</div><p className="note">{asksModel ? `about ${count(Math.round(forecast.tokensPerJob ?? 0))} tokens each` : "no model is asked"}</p></div>
-        <div className="card"><h3>Cost in a day</h3><div className="value">{asksModel ? cost(forecast.costUsdPerDay) : "–"}</div><p className="note">{asksModel ? "an estimate from the lengths of texts" : "evaluated on the server"}</p></div>
+        <div className="card"><h3>Jobs per day</h3><div className="value">{count(Math.round(forecast.jobsPerDay))}</div><p className="note">{asksModel ? `about ${count(Math.round(forecast.tokensPerJob ?? 0))} tokens each` : "no model is asked"}</p></div>
+        <div className="card"><h3>Cost per day</h3><div className="value">{asksModel ? cost(forecast.costUsdPerDay) : "–"}</div><p className="note">{asksModel ? "an estimate from the lengths of texts" : "evaluated on the server"}</p></div>
       </div>
       <h3 className="spaced">Examples</h3>
       {run.examples.length === 0 ? <p className="muted">Nothing of the last week matches.</p> : (

@@ -79,7 +79,7 @@ export function KeysPage() {
                   : <State title={`No key matches “${shown(search)}”`}><p>The names of keys are searched.</p></State>
               ) : (
                 <table role="table" className="stack-s">
-                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Key</th><th role="columnheader">Role</th><th role="columnheader">State</th><th role="columnheader" className="num">Last used</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Key</th><th role="columnheader">Role</th><th role="columnheader">Status</th><th role="columnheader" className="num">Last used</th><th role="columnheader" className="num">Actions</th></tr></thead>
                   <tbody role="rowgroup">{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} />)}</tbody>
                 </table>
               )}
@@ -128,7 +128,7 @@ function KeyRow({ apiKey, maker, isOwn }: { apiKey: ApiKey; maker: string | null
             {apiKey.enabled
               ? <Confirm label="Disable" action="Disable" question={`Refuse ${name} from now on?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => state.save(false)} />
               : <button type="button" className="btn" disabled={isBusy} onClick={() => state.save(true)}>Enable</button>}
-            <Confirm label="Rotate" action="Make a new text" question={`The text of now is accepted for ${OVERLAP_HOURS} hours more.`} isBusy={isBusy} onConfirm={() => rotation.save(null)} />
+            <Confirm label="Rotate" action="Make a new key" question={`The current key is accepted for ${OVERLAP_HOURS} hours more.`} isBusy={isBusy} onConfirm={() => rotation.save(null)} />
             <Confirm label="Delete" action="Delete" question={`Delete ${name} for good?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => removal.save(null)} />
           </div>
         </td>
@@ -150,7 +150,7 @@ function KeyState({ apiKey }: { apiKey: ApiKey }) {
         : expiresSoon ? <span className="sign error">! expires soon</span>
         : <span className="sign pass">✓ accepted</span>}
       <span className="sub">{expiresAt === null ? "never expires" : <>{isExpired ? "since" : "until"} <Time value={expiresAt} /></>}</span>
-      {previousExpiresAt !== null && Date.parse(previousExpiresAt) > Date.now() && <span className="sub">former text until <Time value={previousExpiresAt} /></span>}
+      {previousExpiresAt !== null && Date.parse(previousExpiresAt) > Date.now() && <span className="sub">previous key until <Time value={previousExpiresAt} /></span>}
     </>
   );
 }

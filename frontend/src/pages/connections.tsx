@@ -49,7 +49,7 @@ export function ConnectionsPage() {
       <div className="bar">
         <SearchField
           label="Search connections"
-          placeholder="Search by name, model or address"
+          placeholder="Search by name, model or URL"
           text={search}
           onSearch={(text) => void navigate({ search: (old) => ({ ...(old.edit === undefined ? {} : { edit: old.edit }), ...(text === "" ? {} : { search: text }) }), replace: true, resetScroll: false })}
         />
@@ -60,7 +60,7 @@ export function ConnectionsPage() {
         : (
           <div className="panel gap">
             <table role="table" className="stack-s">
-              <thead role="rowgroup"><tr role="row"><th role="columnheader">Connection</th><th role="columnheader">Model</th><th role="columnheader">Key</th><th role="columnheader">Price</th><th role="columnheader" className="num">Actions</th></tr></thead>
+              <thead role="rowgroup"><tr role="row"><th role="columnheader">Connection</th><th role="columnheader">Model</th><th role="columnheader">API key</th><th role="columnheader">Price</th><th role="columnheader" className="num">Actions</th></tr></thead>
               <tbody role="rowgroup">
                 {connections.data.map((one) => <ConnectionRow key={one.id} connection={one} mayChange={mayChange} onEdit={() => show(one.id)} />)}
               </tbody>

@@ -169,7 +169,7 @@ function Calls({ name, search, onChange, onClear }: PartProps & { readonly onCle
                 </State>
               ) : (
                 <table role="table" className="stack-s">
-                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Made</th><th role="columnheader">For</th><th role="columnheader">Model</th><th role="columnheader">Outcome</th><th role="columnheader" className="num">Tokens</th><th role="columnheader" className="num">Cost</th><th role="columnheader" className="num">Took</th></tr></thead>
+                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Time</th><th role="columnheader">Job</th><th role="columnheader">Model</th><th role="columnheader">Outcome</th><th role="columnheader" className="num">Tokens</th><th role="columnheader" className="num">Cost</th><th role="columnheader" className="num">Duration</th></tr></thead>
                   <tbody role="rowgroup">{rows.map((one) => <CallRow key={one.id} call={one} />)}</tbody>
                 </table>
               )}

@@ -91,7 +91,7 @@ function AlertTable({ alerts, project, make }: { alerts: readonly TraceAlert[]; 
   return (
     <div className="panel">
       <table>
-        <thead><tr><th>Alert</th><th>Status</th><th className="hide-s">Watches</th><th className="num hide-s">Now</th><th className="num">Evidence</th></tr></thead>
+        <thead><tr><th>Alert</th><th>Status</th><th className="hide-s">Metric</th><th className="num hide-s">Now</th><th className="num">Evidence</th></tr></thead>
         <tbody>
           {order.map((alert) => (
             <tr key={alert.id}>
@@ -276,7 +276,7 @@ function Decisions({ alert }: { alert: TraceAlert }) {
   const firings = useQuery(firingsQuery(alert.projectId, alert.id));
   return (
     <div>
-      <div className="sec"><h2>What was decided when</h2></div>
+      <div className="sec"><h2>History</h2></div>
       {firings.isPending ? <Loading /> : firings.isLoadingError ? <Failure error={firings.error} retry={() => void firings.refetch()} /> : (
         <ol className="decided">
           {decisionsOf(alert, firings.data).map((one, index) => (

@@ -20,7 +20,7 @@ import "../styles/settings.css";
 
 const route = getRouteApi("/projects/$name/alerts");
 const RECHECK_MS = 5_000;
-const FORMATS: Record<Webhook["format"], string> = { dokimos: "JSON of dokimos", slack: "Slack", generic: "own fields" };
+const FORMATS: Record<Webhook["format"], string> = { dokimos: "dokimos JSON", slack: "Slack", generic: "custom JSON" };
 
 export function WebhooksPage() {
   const { name } = route.useParams();
@@ -75,7 +75,7 @@ function Webhooks({ project, name }: { project: string; name: string }) {
               </State>
             ) : (
               <table role="table" className="stack-s">
-                <thead role="rowgroup"><tr role="row"><th role="columnheader">Address</th><th role="columnheader">State</th><th role="columnheader">Secret</th><th role="columnheader">Form</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                <thead role="rowgroup"><tr role="row"><th role="columnheader">URL</th><th role="columnheader">Status</th><th role="columnheader">Secret</th><th role="columnheader">Payload</th><th role="columnheader" className="num">Actions</th></tr></thead>
                 <tbody role="rowgroup">
                   {webhooks.data.map((one) => (
                     <WebhookRow
@@ -213,7 +213,7 @@ function Deliveries({ webhook, status, mayChange, onStatus }: DeliveriesProps) {
   const rows = deliveries.data?.pages.flat() ?? [];
   return (
     <section aria-label="Delivery log">
-      <div className="sec"><h2>What was sent</h2><span className="label address">to {shown(webhook.url)}, newest first</span></div>
+      <div className="sec"><h2>Delivery log</h2><span className="label address">to {shown(webhook.url)}, newest first</span></div>
       <div className="bar" role="group" aria-label="Filters">
         {STATUSES.map(([value, label]) => <button key={value} type="button" className="chip" aria-pressed={status === value} onClick={() => onStatus(value)}>{label}</button>)}
       </div>
@@ -223,7 +223,7 @@ function Deliveries({ webhook, status, mayChange, onStatus }: DeliveriesProps) {
           <div className="panel gap">
             {rows.length === 0 ? <State title={status === "" ? "Nothing was sent yet" : "Nothing of this kind was sent"}><p>The next run that fails the gate is. “Send test” tries it now.</p></State> : (
               <table role="table" className="stack-s">
-                <thead role="rowgroup"><tr role="row"><th role="columnheader">Stored</th><th role="columnheader">Outcome</th><th role="columnheader">About</th><th role="columnheader" className="num">Tries</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                <thead role="rowgroup"><tr role="row"><th role="columnheader">Created</th><th role="columnheader">Status</th><th role="columnheader">Trigger</th><th role="columnheader" className="num">Attempts</th><th role="columnheader" className="num">Actions</th></tr></thead>
                 <tbody role="rowgroup">{rows.map((one) => <DeliveryRow key={one.id} delivery={one} project={webhook.projectId} mayChange={mayChange} />)}</tbody>
               </table>
             )}
@@ -250,7 +250,7 @@ function DeliveryRow({ delivery, project, mayChange }: { delivery: Delivery; pro
           {delivery.runId !== null ? <Link className="link" to="/runs/$runId" params={{ runId: delivery.runId }}>a run</Link>
             : delivery.firingId !== null ? "an alert on traces" : "a test"}
         </td>
-        <td role="cell" className="num">{plural(delivery.attempts, "try", "tries")}</td>
+        <td role="cell" className="num">{plural(delivery.attempts, "attempt")}</td>
         <td role="cell">{mayChange && <div className="row-actions"><BusyButton isBusy={again.isSaving} onClick={() => again.save(null)}>Send again</BusyButton></div>}</td>
       </tr>
       {again.failure !== null && <tr role="row"><td role="cell" colSpan={5}><NotSaved write={again} /></td></tr>}
@@ -265,7 +265,7 @@ function Outcome({ delivery: { status, lastStatusCode, lastError, nextAttemptAt,
       {status === "DELIVERED" ? <span className="sign pass">✓ arrived{answered}</span>
         : status === "DEAD" ? <span className="sign fail">✗ given up{answered}</span>
         : <span className="sign error">! waits{answered}</span>}
-      {nextAttemptAt !== null && <span className="sub">next try <Time value={nextAttemptAt} /></span>}
+      {nextAttemptAt !== null && <span className="sub">next attempt <Time value={nextAttemptAt} /></span>}
       {finishedAt !== null && <span className="sub"><Time value={finishedAt} /></span>}
       {lastError !== null && status !== "DELIVERED" && <span className="sub">{shown(lastError)}</span>}
     </>
