@@ -147,7 +147,7 @@ def test_a_key_that_is_typed_while_a_connection_is_saved_is_not_lost(visit, serv
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(409, "somebody else has changed it in the meantime"), (413, LARGE), (500, "the server answered 500")],
+    [(409, "not saved. At most so much."), (413, LARGE), (500, "the server answered 500")],
 )
 def test_what_the_server_refuses_stays_as_it_is_typed_and_is_sent_again(visit, server, status, said):
     page = visit("/projects/shop/settings")
@@ -174,8 +174,10 @@ def test_what_the_server_refuses_stays_as_it_is_typed_and_is_sent_again(visit, s
 def test_a_file_that_is_too_large_is_refused_with_the_reason_and_stays_chosen(visit, server):
     server.call("POST", "/datasets", {"name": "large"})
     page = visit("/datasets/large")
+    refusal = {"status": 413, "json": {"message": "At most 1 MiB."}}
     page.route(
-        "**/versions/upload**", lambda route: route.fulfill(status=413, json={"message": "At most 1 MiB."})
+        "**/datasets/large/versions*",
+        lambda route: route.fulfill(**refusal) if route.request.method == "POST" else route.continue_(),
     )
     page.get_by_role("button", name="Upload a version").click()
     form = page.get_by_role("form", name="Upload a version")
@@ -204,7 +206,7 @@ def test_a_stream_of_events_that_ends_in_the_middle_leaves_the_page_to_look_by_i
     page = visit("/")
     page.route("**/api/v1/events**", answer)
     page.goto(f"{server.address}/runs/{run}")
-    page.locator(".verdict").wait_for()
+    page.get_by_role("heading", level=1).wait_for()
     item = {"inputs": {"input": "a question"}, "actualOutputs": {"output": "an answer"}}
     server.call("POST", f"/runs/{run}/items", {"items": [item]})
 
