@@ -223,7 +223,8 @@ class Repeat:
     ) -> tuple[EvalResult, ...]:
         """Score an item by the evaluators that have not scored it in an earlier process."""
         state = self._state
-        sink = self._record.writer.result_sink((self._repeat_index, sourced.index))
+        position = (self._repeat_index, sourced.index)
+        sink = self._record.writer.result_sink(position, is_held=state.is_inline)
         evaluators = state.evaluators
         if evaluators is None:
             try:
