@@ -149,7 +149,7 @@ class Repeat:
         finished = record.finished.load(position, sourced) if record.is_resumed else None
         earlier_results: dict[str, EvalResult] = {}
         sink = record.writer.item_sink(position, sourced)
-        remote = self._remote_item(example, sink)
+        remote = None if state.pool is None else self._remote_item(state.pool, example, sink)
         if finished is not None:
             outcome, earlier_results = finished
             self._resumed_items.add(sourced.index)
@@ -194,11 +194,8 @@ class Repeat:
         )
         return self._redact(item, finished is not None, earlier_results)
 
-    def _remote_item(self, example: Example, sink: ItemSink | None) -> RemoteItem | None:
-        state = self._state
-        if state.pool is None:
-            return None
-        return RemoteItem(state.pool, state.caller, self._repeat_index, example, sink)
+    def _remote_item(self, pool: WorkerPool, example: Example, sink: ItemSink | None) -> RemoteItem:
+        return RemoteItem(pool, self._state.caller, self._repeat_index, example, sink)
 
     def _call_task(
         self, sourced: SourcedExample, sink: ItemSink | None, remote: RemoteItem | None
