@@ -54,7 +54,7 @@ ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
-_new_result: Final = fast_factory(EvalResult)
+_new_result: Final = fast_factory(EvalResult, is_checked=False)
 _new_score: Final = fast_factory(Score)
 _SINGLE: Final = frozenset((Score, float, int, bool))
 """Types of one score. To ask a number whether it is a mapping takes far longer than to look here."""
@@ -361,7 +361,7 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             threshold=threshold,
             success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
             reason=score.reason,
-            metadata=copy_containers(score.metadata) if self.gets_copies else score.metadata,
+            metadata=copy_containers(score.metadata) if self.gets_copies and score is outcome else score.metadata,
             fail_on_error=self.fail_on_error,
             score_range=self.own_range,
             label=score.label,

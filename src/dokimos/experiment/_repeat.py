@@ -32,6 +32,7 @@ from dokimos.experiment._reporters import Handles, collect_server_run_ids
 from dokimos.experiment._run_reports import describe_end, describe_start
 from dokimos.experiment._run_state import RunState
 from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskOutcome
+from dokimos.experiment._worker_pool import WorkerPool
 from dokimos.experiment._workers import abandon, wait_for_workers
 from dokimos.judges._run_scope import enter_scope
 

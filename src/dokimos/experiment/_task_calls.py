@@ -184,8 +184,6 @@ class TaskCaller:
     async def call_here(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         """Call the task in this process, with retries, without asking the budget."""
         outcome = await self._attempt(example, sink)
-        if outcome.error is None:
-            return outcome
         for attempt in range(1, self._attempts):
             if outcome.error is None or outcome.is_final:
                 break
