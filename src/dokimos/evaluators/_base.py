@@ -361,7 +361,9 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             threshold=threshold,
             success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
             reason=score.reason,
-            metadata=copy_containers(score.metadata) if self.gets_copies and score is outcome else score.metadata,
+            metadata=copy_containers(score.metadata)
+            if self.gets_copies and score is outcome
+            else score.metadata,
             fail_on_error=self.fail_on_error,
             score_range=self.own_range,
             label=score.label,

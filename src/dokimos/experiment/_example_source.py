@@ -55,7 +55,7 @@ class ExampleSource:
         self._examples = iter(dataset)
         self._ahead: deque[Any] = deque()
         """Examples that were read ahead and are still to be handed out."""
-        self._waits = isinstance(dataset, DatasetStream) and dataset.waits
+        self.waits = isinstance(dataset, DatasetStream) and dataset.waits
         self._turn = asyncio.Lock()
 
     @property
@@ -70,7 +70,7 @@ class ExampleSource:
 
     async def input_keys(self) -> set[str]:
         """Return the names of the inputs of the first 100 examples, or of the first one of a slow source."""
-        if self._waits:
+        if self.waits:
             # Only one: a live source may need minutes for a hundred rows, and nothing would run until then.
             await call_in_thread(self._look_ahead, 1)
         else:
@@ -94,7 +94,7 @@ class ExampleSource:
 
     async def take(self) -> SourcedExample | None:
         """Return the next example, None at the end; a slow source does not block the event loop."""
-        if not self._waits:
+        if not self.waits:
             return next(self, None)
         # Python's iterators cannot be advanced by two threads at once.
         async with self._turn:

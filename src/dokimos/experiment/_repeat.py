@@ -126,7 +126,8 @@ class Repeat:
 
     async def _worker(self) -> None:
         state = self._state
-        while (sourced := await self._source.take()) is not None:
+        source = self._source
+        while (sourced := await source.take() if source.waits else next(source, None)) is not None:
             state.progress.start_item(sourced.index)
             try:
                 item = await self._run_item(sourced)
@@ -181,7 +182,12 @@ class Repeat:
             metrics=outcome.metrics,
             run_index=self._repeat_index,
         )
-        results = await self._evaluate(case, sourced, earlier_results, remote)
+        if state.is_inline and state.evaluators is not None and not earlier_results:
+            results = evaluate_inline(
+                state.evaluators, case, record.writer.result_sink(position, is_held=True)
+            )
+        else:
+            results = await self._evaluate(case, sourced, earlier_results, remote)
         if finished is not None and len(results) > len(earlier_results):
             # Evaluators that the earlier process had not come to have run now, so the item took time.
             self._untimed_items.discard(sourced.index)
@@ -222,7 +228,7 @@ class Repeat:
         """Score an item by the evaluators that have not scored it in an earlier process."""
         state = self._state
         position = (self._repeat_index, sourced.index)
-        sink = self._record.writer.result_sink(position, is_held=state.is_inline)
+        sink = self._record.writer.result_sink(position)
         evaluators = state.evaluators
         if evaluators is None:
             try:
@@ -232,9 +238,7 @@ class Repeat:
             state.add_infos(evaluators)
         results = group_by_evaluator(earlier.values()) if earlier else {}
         missing = evaluators if not earlier else [e for e in evaluators if e.name not in results]
-        if state.is_inline:
-            new_results = evaluate_inline(missing, case, sink)
-        elif remote is not None and missing:
+        if remote is not None and missing:
             new_results = await remote.evaluate(missing, case, sink)
         else:
             new_results = await evaluate_all(missing, case, sink)
