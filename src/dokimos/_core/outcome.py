@@ -37,10 +37,8 @@ def derive_outcome(error: str | None, results: Sequence[EvalResult]) -> Outcome:
     if error is not None:
         return Outcome.ERRORED
     most = 0
-    for result in results:  # `max` takes three times as long for one result, as most items have
-        weight = _weigh(result)
-        if weight > most:
-            most = weight
+    for result in results:  # `max(map(...))` takes twice as long for one result, as most items have
+        most = max(most, _weigh(result))
     return _OUTCOMES[most]
 
 
