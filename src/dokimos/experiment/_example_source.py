@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.datasets._fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.experiment._redaction import Redact, redact_example
-from dokimos.experiment._run_journal import content_hash
 
 ROWS_AHEAD: Final = 100
 """How many examples of a stream are read before the first is run, to see the names of their inputs."""
@@ -39,6 +39,11 @@ class SourcedExample:
 
 
 _new_sourced: Final = fast_factory(SourcedExample)
+
+
+def content_hash(example_json: str) -> str:
+    """Return 16 hex digits that tell whether an example has changed."""
+    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
 class ExampleSource:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import math
 import os
@@ -52,23 +51,13 @@ MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
 """At most so much of the journal is lost with the power; a killed process loses no output and no reply."""
 
+_write_result: Final = wire_writer(EvalResult)
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
 
 
-def content_hash(example_json: str) -> str:
-    """Return 16 hex digits that tell whether an example has changed."""
-    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-
-
-_write_result: Final = wire_writer(EvalResult)
-
-
 class Journal:
-    """The writer. Each record is handed to the operating system at once and synced to disk within 50 ms.
-
-    Only results that are computed again at once may wait for the next record, for as long as 50 ms.
-    """
+    """The writer. Each record is handed to the operating system at once and synced to disk within 50 ms."""
 
     def __init__(self, folder: Path, lock: RunLock) -> None:
         self.folder = folder
@@ -123,8 +112,7 @@ class Journal:
     ) -> None:
         """Record what evaluators found for an item.
 
-        `is_held` lets it wait for the next record, at most until the next sync, to be written with it: for
-        results of which nothing is lost, since a resumed run computes them again at once.
+        `is_held`, for results that a resumed run computes at once, lets it wait for the next record or sync.
         """
         scores = ",".join(map(_write_result, results))
         self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]', is_held=is_held)
