@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 from json.encoder import encode_basestring as _quoted
 from operator import attrgetter
-from types import NoneType
 from typing import Any, Final, TypeAlias
 
 JsonValue: TypeAlias = Any
@@ -201,35 +200,38 @@ def wire_writer(kind: type) -> Callable[[Any], str]:
     lines = ["def write(value):", " text = ''"]
     for place, (name, wire_name, default) in enumerate(wire_fields(kind)):
         namespace[f"default{place}"], namespace[f"kind{place}"] = default, type(default)
-        is_default = f"content is default{place}"
-        if type(default) not in _SINGLETONS:
-            is_default += f" or (type(content) is kind{place} and content == default{place})"
-        key = repr(f",{_quoted(wire_name)}:")
+        text = f'{{text}},"{wire_name}":'  # what is there already, and the key
         lines += [
             f" content = value.{name}",
-            f" if not ({is_default}):",
+            f" if {_differs_from(default, place)}:",
             "  kind = type(content)",
             "  if kind is str and content.isascii():",
-            f"   text += {key} + _quoted(content)",
+            f"   text = f'{text}{{_quoted(content)}}'",
             "  elif kind is float and -_inf < content < _inf:",
-            f"   text += {key} + repr(content)",
+            f"   text = f'{text}{{content!r}}'",
+            "  elif kind is bool:",
+            f"   text = f'{text}true' if content else f'{text}false'",
             "  else:",
-            f"   text += {key} + _leaf(content)",
+            f"   text = f'{text}{{_leaf(content)}}'",
         ]
     exec("\n".join([*lines, " return '{' + text[1:] + '}'"]), namespace)
     writer: Callable[[Any], str] = namespace["write"]
     return writer
 
 
-_SINGLETONS: Final = (NoneType, bool, type(dataclasses.MISSING))
-"""Types whose objects are equal only to themselves, so that `is` tells all."""
+def _differs_from(default: object, place: int) -> str:
+    """Return the quickest expression that says whether `content` is not the default of its field."""
+    if default is dataclasses.MISSING:
+        return "True"
+    if default is None or isinstance(default, bool):
+        return f"content is not {default}"
+    if not default:  # an empty text or container
+        return f"type(content) is not kind{place} or content"
+    return f"type(content) is not kind{place} or content != default{place}"
 
 
 def _leaf_json(content: Any) -> str:
-    kind = type(content)
-    if kind is bool:
-        return "true" if content else "false"
-    return wire_json(content) if is_wire_type(kind) else map_json(content)
+    return wire_json(content) if is_wire_type(type(content)) else map_json(content)
 
 
 def map_json(value: object) -> str:
