@@ -19,7 +19,9 @@ from _server_databases import Place, add_database_option, make_places
 from _server_process import ServerProcess, start_dokimos
 from _trace_exports import TraceMaker
 from server_traces import TraceClients, divide_exports
-from sizing import BATCH, CLIENTS, Sender
+from sizing import BATCH, Sender
+
+from dokimos._sizing.answer_time import CLIENTS
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 

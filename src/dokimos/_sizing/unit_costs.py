@@ -55,15 +55,15 @@ UNIT_COSTS: Final = (
         meaning="CPU of the server for a span of 1.8 KB (protobuf), on a machine with other load, on SQLite",
     ),
     UnitCost(
-        name="span-cpu-ms-postgresql", value=0.143, unit="ms", origin="derived", command=_DATABASES,
-        meaning="the same on PostgreSQL, 1.37 times as much, without what the database takes",
+        name="span-cpu-ms-postgresql", value=0.149, unit="ms", origin="derived", command=_DATABASES,
+        meaning="the same on PostgreSQL, 1.43 times as much, without what the database takes",
     ),
     UnitCost(
         name="lone-request-factor", value=1.5, unit="", origin="measured", command=_SIZING,
         meaning="CPU of a request that shares its commit with no other, beside one at capacity (SQLite)",
     ),
     UnitCost(
-        name="database-cpu-factor", value=0.73, unit="", origin="measured", command=_DATABASES,
+        name="database-cpu-factor", value=0.77, unit="", origin="measured", command=_DATABASES,
         meaning="CPU of PostgreSQL for each second of CPU of the servers",
     ),
     UnitCost(
@@ -84,7 +84,7 @@ UNIT_COSTS: Final = (
         meaning="bytes on disk for each byte of a span as protobuf, on SQLite",
     ),
     UnitCost(
-        name="span-disk-factor-postgresql", value=1.63, unit="", origin="measured", command=_DATABASES,
+        name="span-disk-factor-postgresql", value=1.6, unit="", origin="measured", command=_DATABASES,
         meaning="the same on PostgreSQL, without its write-ahead log",
     ),
     UnitCost(
@@ -101,7 +101,7 @@ UNIT_COSTS: Final = (
         meaning="CPU of a run for an item, with its journal and without the application",
     ),
     UnitCost(
-        name="judge-call-cpu-ms", value=0.373, unit="ms", origin="measured",
+        name="judge-call-cpu-ms", value=0.406, unit="ms", origin="measured",
         command="python benchmarks/judged.py",
         meaning="CPU of a run for an item with one call of a judge over HTTP, its journal included",
     ),

@@ -13,7 +13,7 @@ from dokimos.experiment._remote_job import RemoteJob
 from dokimos.experiment._task_calls import NotBegunError
 from dokimos.experiment._worker_handle import WorkerHandle
 
-HALVING_SECONDS: Final = 10.0
+HALVING_SECONDS: Final = 30.0
 """Suspects that take longer than that one by one are tried in halves. Each half that has the culprit costs a
 worker, whose start takes two to three seconds on Ray."""
 _FEW: Final = 4

@@ -123,12 +123,12 @@ def _join(ray: Any, executor: RayExecutor) -> None:
     except Exception as error:  # of many kinds, and assertions where this process was a client before
         problem = str(error).strip().rstrip(".")
         raise ConfigurationError(
-            f"The Ray cluster {executor.address} cannot be used: {problem}. {_advise(problem)}"
+            f"The Ray cluster {executor.address} cannot be used: {problem}. {advise(problem)}"
         ) from error
     logging.getLogger("ray").setLevel(logging.WARNING)
 
 
-def _advise(problem: str) -> str:
+def advise(problem: str) -> str:
     """Say what to do where a cluster cannot be joined."""
     if "ersion" in problem and "Python" in problem:  # Ray compares both before anything else happens
         return (

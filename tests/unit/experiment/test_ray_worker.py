@@ -10,6 +10,7 @@ from dokimos._cli.run_settings import RunSettings
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ExactMatch
 from dokimos.experiment import _ray_head
+from dokimos.experiment._ray_cluster import advise
 from dokimos.experiment._ray_handle import actor_options, describe_needs
 from dokimos.experiment._ray_head import HeadWatch, find_patience
 from dokimos.experiment._ray_versions import Versions, check_versions
@@ -167,6 +168,12 @@ def test_versions_that_go_together(nodes, here):
 def test_versions_that_differ_say_what_to_do(nodes, remedy):
     with pytest.raises(ConfigurationError, match=remedy):
         check_versions(Versions(*nodes), Versions("0.2.0", "3.11.4"))
+
+
+def test_a_cluster_that_cannot_be_joined_says_what_its_problem_needs():
+    versions = "Version mismatch: The cluster was started with: Ray: 2.60.0 Python: 3.11.4"
+    assert "Start the run with the Python and the Ray that the nodes have" in advise(versions)
+    assert "An address is ray://host:10001" in advise("ray client connection timeout")
 
 
 class ScriptedHead(HeadWatch):

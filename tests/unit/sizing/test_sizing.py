@@ -19,7 +19,7 @@ from dokimos.errors import ConfigurationError
 
 SPANS_OF_ONE_CORE = 86_400 / 0.000104
 """Spans of a day that keep one serving process busy all the time, by the unit cost."""
-SPANS_OF_ONE_CORE_ON_POSTGRESQL = 86_400 / 0.000143
+SPANS_OF_ONE_CORE_ON_POSTGRESQL = 86_400 / 0.000149
 MACHINE = Machine(cores=4, memory_gib=16, disk_gb=100_000)
 
 
@@ -64,7 +64,7 @@ def test_each_installation_that_is_proposed_has_servers_and_disk_for_its_share(n
 
     # From the unit costs and the load alone; servers and databases are whole.
     item_ms, span_ms, item_bytes, factor = (
-        (0.225, 0.104, 2490, 1.6) if made.store == "sqlite" else (0.3, 0.143, 2841, 1.63)
+        (0.225, 0.104, 2490, 1.6) if made.store == "sqlite" else (0.3, 0.149, 2841, 1.6)
     )
     cores = (load.items * item_ms + load.spans * span_ms) / 1000 / 86_400 * load.peak / made.installations
     gigabytes = (load.items * 365 * item_bytes + load.spans * 30 * 1800 * factor) / 1e9 / made.installations
@@ -101,12 +101,12 @@ def test_more_than_a_core_of_spans_takes_postgresql_and_several_servers():
 
 
 def test_more_than_one_database_holds_is_divided_among_installations():
-    load = Load(spans=1e9, trace_days=100, peak=1)  # 293.4 TB
+    load = Load(spans=1e9, trace_days=100, peak=1)  # 288 TB
     sizing = size_load(load, MACHINE)
 
     assert sizing.deployment.installations == 4
     assert sizing.deployment.databases == 4
-    assert resource(sizing, "disk").used == pytest.approx(293.4 / 320)
+    assert resource(sizing, "disk").used == pytest.approx(288 / 320)
 
 
 def test_a_larger_disk_is_proposed_before_another_installation():
@@ -248,11 +248,11 @@ def test_a_disk_that_is_too_small_is_full_after_some_days():
 
 
 def test_traces_stop_growing_when_their_retention_has_passed():
-    # 2.934 GB of spans a day for 10 days, 2.841 GB of items a day for a year.
+    # 2.88 GB of spans a day for 10 days, 2.841 GB of items a day for a year.
     load = Load(spans=1e6, trace_days=10, items=1e6, run_days=365)
     sizing = size_load(load, replace(MACHINE, disk_gb=100), store="postgresql")
 
-    assert sizing.days_until_disk_full == pytest.approx((100 - 29.34) / 2.841)
+    assert sizing.days_until_disk_full == pytest.approx((100 - 28.8) / 2.841)
 
 
 def test_a_disk_between_its_reserve_and_its_end_is_never_full():
