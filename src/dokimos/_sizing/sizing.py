@@ -104,8 +104,7 @@ def size_load(
         machine: The kind of machine that there is.
         name: Of the load.
         costs: The unit costs, where some are others than `UNIT_COSTS`.
-        store: A kind of database that there is, and
-        servers: a number of serving processes that there are: one installation. By default it is planned.
+        store, servers: What there is, in one installation. By default it is planned.
 
     Raises:
         ConfigurationError: for a load of nothing.
