@@ -318,17 +318,18 @@ class WorkerPool:
         worker.jobs.clear()
         self._failures += 0 if jobs else 1
         self._go_on_with(self._replace(worker.number, how))
-        for place, remote in enumerate(jobs):
-            # Of one that delivers late, any may have begun, and which it was is known only where it had one.
-            has_begun = place < self._jobs_at_once or not worker.delivers_before_end
-            is_certain = worker.delivers_before_end or len(jobs) == 1
-            remote.moves += has_begun and worker.was_preempted
-            may_be_cause = has_begun and not worker.was_preempted
-            self._rescue(remote, how, may_be_cause=may_be_cause, deaths=int(may_be_cause and is_certain))
+        begun = jobs[: self._jobs_at_once] if worker.delivers_before_end else jobs  # any may have
+        for remote in begun:  # which of several it was is not known
+            remote.moves += worker.was_preempted
+            remote.deaths += len(begun) == 1 and not worker.was_preempted
+        suspects = [] if worker.was_preempted else [one for one in begun if self._is_rescued(one, how)]
+        self._jobs.suspect(suspects, worker.window.job_seconds)
+        for remote in jobs if worker.was_preempted else jobs[len(begun) :]:
+            if self._is_rescued(remote, how):
+                self._jobs.submit(remote)
 
-    def _rescue(self, remote: RemoteJob, how: str, *, may_be_cause: bool, deaths: int) -> None:
-        """Decide what becomes of a job whose worker has ended; `deaths` is 1 if it was being worked on."""
-        remote.deaths += deaths
+    def _is_rescued(self, remote: RemoteJob, how: str) -> bool:
+        """Say whether another worker is to have a job whose worker has ended; else it has got its end."""
         if remote.received is not None and remote.received.error is not None:
             settle(remote.done, Scored())
         elif self._jobs.is_stopped:
@@ -339,10 +340,9 @@ class WorkerPool:
             self._give_up(remote, f"{remote.moves} workers were taken away while they had it: {how}")
         elif not remote.can_be_sent():
             self._give_up(remote, f"its worker ended ({how}), and no other can be sent its output")
-        elif may_be_cause:
-            self._jobs.suspect(remote)
         else:
-            self._jobs.submit(remote)
+            return True
+        return False
 
     def _go_on_with(self, start: Coroutine[Any, Any, None]) -> None:
         self._starts += 1
