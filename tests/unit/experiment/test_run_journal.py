@@ -266,13 +266,23 @@ def test_results_that_are_held_are_written_at_the_next_sync(tmp_path: Path) -> N
     journal.close(status="completed")
 
 
-def test_results_of_an_evaluator_that_waits_are_written_at_once(
-    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @evaluator
-    async def paid(case: EvalTestCase) -> float:
-        return 1.0
+@evaluator
+async def paid(case: EvalTestCase) -> float:
+    return 1.0
 
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Evaluator):
+    deterministic = False
+
+    def score(self, case: EvalTestCase) -> Score:
+        return Score(1.0)
+
+
+@pytest.mark.parametrize("unrepeatable", [paid, Sampled()])
+def test_results_that_would_not_be_computed_again_are_written_at_once(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch, unrepeatable: Evaluator
+) -> None:
     monkeypatch.setattr(journal_module, "SYNC_SECONDS", 60)
     seen: list[int] = []
 
@@ -281,7 +291,7 @@ def test_results_of_an_evaluator_that_waits_are_written_at_once(
         seen.append((folder / "journal.jsonl").read_text().count('"t":"eval"'))
         return str(example.input)
 
-    plan(numbers(3), task, paid, parallelism=1).run()
+    plan(numbers(3), task, unrepeatable, parallelism=1).run()
     assert seen == [0, 1, 2]
 
 
