@@ -43,13 +43,11 @@ class RowReader:
         actual = metrics = error = None
         # Rows with only names of ours, which most have, skip all that moves and checks.
         names = _find_names(row) if self._columns is None and type(row) is dict else None
-        if names is None:
+        if names is None or (names.has_recorded and not are_metrics(row.get("metrics"))):
             row = self._with_others_as_metadata(self._in_our_names(row, line), line)
         elif names.renamed:
             row = dict(zip(names.renamed, row.values(), strict=True))
         if names is None or names.has_recorded:
-            if names is not None and "metrics" in row and not are_metrics(row["metrics"]):
-                row = self._with_others_as_metadata(row, line)
             actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
             error = self._error(row.get("actualError"), line)
         get = row.get
