@@ -33,6 +33,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "gate": ("dokimos._cli.gate:gate", "Fail where a result is worse than its baseline."),
     "plan": ("dokimos._cli.plan:plan", "Say how many items and repeats it takes to see a drop."),
     "noise": ("dokimos._cli.noise:noise", "Say how often a gate would fire although nothing changed."),
+    "mutate": (
+        "dokimos._cli.mutate:mutate",
+        "Say how many faults in recorded answers the metrics notice.",
+    ),
     "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos._cli.judge:judge", "Test how easily a judge is misled: attack it."),
