@@ -54,8 +54,9 @@ def report_blocks(report: MutationReport, detail: Detail) -> Iterator[Block]:
     yield Line()
     rows = [_kind_row(one) for one in report.kinds if _has_mutants(one)]
     rows += [_kind_row(report.total)] if len(rows) > 1 else []
-    yield Table(_KIND_COLUMNS, rows)
-    yield Line()
+    if rows:
+        yield Table(_KIND_COLUMNS, rows)
+        yield Line()
     if report.metrics:
         yield Table(_METRIC_COLUMNS, [_metric_row(one) for one in report.metrics])
         yield Line()
@@ -95,7 +96,7 @@ def _answer_notes(report: MutationReport) -> Iterator[str]:
     excluded = [f"{n} {what}" for key, what in _EXCLUDED if (n := getattr(report.excluded, key))]
     if excluded:
         what = pluralize(report.excluded.total, "answer")
-        yield f"{what} not used, since a fault in them would say nothing: {', '.join(excluded)}."
+        yield f"{what} not used, where a fault would say nothing: {', '.join(excluded)}."
     if not report.answers:
         yield "No recorded answer passes as it is, so no mutant was scored."
         return
