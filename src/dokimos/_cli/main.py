@@ -37,6 +37,14 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "dokimos._cli.mutate:mutate",
         "Say how many faults in recorded answers the metrics notice.",
     ),
+    "perturb": (
+        "dokimos._cli.perturb:perturb",
+        "Add changed versions of examples, whose answers should be the same.",
+    ),
+    "invariance": (
+        "dokimos._cli.perturb:invariance",
+        "Say how often answers stay the same although the input is perturbed.",
+    ),
     "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos._cli.judge:judge", "Test how easily a judge is misled: attack it."),

@@ -12,6 +12,7 @@ import click
 
 from dokimos._cli.echo import echo
 from dokimos._cli.exit_codes import EXIT_BELOW, EXIT_BROKEN
+from dokimos._cli.kept_replies import close_reply_folder, open_reply_folder, tell_how_to_continue
 from dokimos._cli.options import call_options, check_writable, complete_runs, evaluator_option, run_dir_option
 
 if TYPE_CHECKING:
@@ -212,47 +213,17 @@ def _measure(plan: MutationPlan, options: RunOptions, parallelism: int) -> Mutat
     from dokimos._runtime.concurrency import run_sync
     from dokimos.mutation._scoring import score_plan
 
-    folder = _calls_folder(plan) if plan.calls.total else None
+    marks = [plan.name, plan.seed, list(plan.kinds), len(plan.items)]
+    folder = open_reply_folder(FOLDER, marks) if plan.calls.total else None
     try:
         report = run_sync(score_plan(plan, options, parallelism=parallelism, folder=folder))
     except KeyboardInterrupt:
-        if folder is not None:
-            echo("The same command goes on; what judges have replied is kept.", err=True)
+        tell_how_to_continue(folder)
         raise
-    _finish(folder, report)
+    total, excluded = report.total, report.excluded
+    missing = total.errors or total.not_scored or excluded.not_scored or excluded.errored
+    close_reply_folder(folder, is_complete=not missing)
     return report
-
-
-def _calls_folder(plan: MutationPlan) -> Path | None:
-    """Return the folder that keeps the replies of this measurement, None where none can be written."""
-    import hashlib
-
-    from dokimos.gate._gate_environment import keep_out_of_git
-
-    marks = [plan.name, plan.seed, list(plan.kinds), len(plan.items)]
-    folder = FOLDER / hashlib.sha256(json.dumps(marks).encode()).hexdigest()[:12]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        keep_out_of_git(folder.parent)
-    except OSError as error:
-        echo(f"Replies are not kept: cannot write {folder} ({error.strerror or error}).", err=True)
-        return None
-    if any(folder.iterdir()):
-        echo(f"Continuing with the replies in {folder}; delete it to ask for all of them again.", err=True)
-    return folder
-
-
-def _finish(folder: Path | None, report: MutationReport) -> None:
-    """Let go of the replies, unless some mutants have no verdict."""
-    import shutil
-
-    total = report.total
-    if folder is None:
-        return
-    if total.errors or total.not_scored or report.excluded.not_scored or report.excluded.errored:
-        echo("Some verdicts are missing; the same command asks only for what is missing.", err=True)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _present(
