@@ -45,6 +45,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "dokimos._cli.perturb:invariance",
         "Say how often answers stay the same although the input is perturbed.",
     ),
+    "generate": (
+        "dokimos._cli.generate:generate",
+        "Let a model write cases from documents, for a person to review.",
+    ),
     "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos._cli.judge:judge", "Test how easily a judge is misled: attack it."),
