@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from dokimos.errors import ConfigurationError
+from dokimos.evaluators._json_schema import compile_schema, find_violations, schema_text
 from dokimos.generation._checks import find_doubts
 from dokimos.generation._drafts import Draft
 from dokimos.generation._duplicates import NEAR, KnownTexts
@@ -82,17 +82,11 @@ def _find_fault(source: Source, text: str) -> str | None:
     """Return what is wrong with the input of a schema, None where nothing is."""
     if source.kind is not SourceKind.SCHEMA or source.schema is None:
         return None
-    import jsonschema_rs
-
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         return f"it is not JSON ({error})"
     if not isinstance(value, dict):
         return "it is not an object"
-    try:
-        errors = jsonschema_rs.validator_for(dict(source.schema)).iter_errors(value)
-        first = next(iter(errors), None)
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"{source.label} is not a JSON Schema: {error}") from None
-    return None if first is None else f"it is not valid under the schema: {first.message:.120}"
+    violations = find_violations(compile_schema(schema_text(source.schema)), value)
+    return f"it is not valid under the schema: {violations[0]}" if violations else None

@@ -12,6 +12,7 @@ from typing import Any, Final
 from dokimos._core.example import Example
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
+from dokimos.evaluators._json_schema import compile_schema, schema_text
 from dokimos.suites._retrieval.chunking import format_heading_path, split_sections
 from dokimos.suites._retrieval.documents import format_label, source_files
 from dokimos.suites._retrieval.text_extraction import to_text
@@ -71,7 +72,7 @@ def read_sources(paths: Sequence[str | Path], *, kind: SourceKind | str | None =
     """
     chosen_kind = None if kind is None else SourceKind(kind)
     folder = Path.cwd()
-    files = [file for path in paths for file in source_files(str(path), folder)]
+    files = [file for path in paths for file in _find_files(str(path), folder)]
     sources = [one for file in files for one in _read_file(file, format_label(file, folder), chosen_kind)]
     found = [source for source in sources if source.text.strip()]
     if not found:
@@ -102,6 +103,14 @@ def _passages(source: Source) -> Iterator[Passage]:
     for chunk in split_sections(source.text, limit=PASSAGE_TOKENS):
         if chunk.text.strip():
             yield Passage(source=source, text=chunk.text, headings=format_heading_path(chunk.headings))
+
+
+def _find_files(path: str, folder: Path) -> list[Path]:
+    try:
+        return source_files(path, folder)
+    except ConfigurationError as error:
+        problem = str(error)  # which is written as a part of a sentence
+        raise ConfigurationError(f"{problem[:1].upper()}{problem[1:]}") from None
 
 
 def _read_file(path: Path, label: str, kind: SourceKind | None) -> Iterator[Source]:
@@ -145,6 +154,10 @@ def _read_schema(path: Path, label: str) -> Source:
         raise ConfigurationError(f"{path} is not a JSON Schema: {error}") from None
     if not isinstance(schema, Mapping):
         raise ConfigurationError(f"{path} is not a JSON Schema: it is not an object.")
+    try:
+        compile_schema(schema_text(schema))  # before anything is paid for cases of it
+    except ValueError as error:
+        raise ConfigurationError(f"{path} is not a JSON Schema: {error}") from None
     if len(text) > _LONGEST_SCHEMA:
         raise ConfigurationError(
             f"{path} has {len(text):,} characters; a model is shown schemas of at most {_LONGEST_SCHEMA:,}. "
