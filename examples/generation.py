@@ -30,7 +30,12 @@ def model(prompt: str) -> str:
     category = re.findall(r"(?m)^- (\w+):", prompt)
     cases = [
         {"input": f"Is it true that {first[:-1]}?", "answer": first, "quote": first, "category": category[0]},
-        {"input": "Who founded it?", "answer": "Ada", "quote": f"Ada said: {second}", "category": category[-1]},
+        {
+            "input": "Who founded it?",
+            "answer": "Ada",
+            "quote": f"Ada said: {second}",
+            "category": category[-1],
+        },
     ]
     return json.dumps({"cases": cases})
 

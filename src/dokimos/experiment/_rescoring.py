@@ -118,6 +118,8 @@ class _Rescoring:
         self, items: Iterator[ItemResult], scored: dict[int, ItemResult], run_index: int
     ) -> None:
         for item in items:
+            # Evaluators that wait for nothing would block the loop for as long as the whole result takes.
+            await asyncio.sleep(0)
             try:
                 scored[item.index] = replace(item, eval_results=await self._score_item(item, run_index))
             except BudgetExceededError:

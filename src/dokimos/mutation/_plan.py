@@ -76,7 +76,7 @@ def plan_mutations(
     answered = answered[:limit]
     mutants = make_mutants(answered, kinds=chosen, seed=seed)
     source = as_evaluators(evaluators)
-    used = source if judged else DeterministicOnly(source)
+    used = source if judged else _without_judged(source)
     excluded = () if judged else _name_judged(source, answered)
     _check_left(used, answered, excluded)
     return MutationPlan(
@@ -100,6 +100,12 @@ class DeterministicOnly:
 
     def __call__(self, example: Example) -> Sequence[Evaluator]:
         return [one for one in choose_evaluators(self.source, example) if not is_judged(one)]
+
+
+def _without_judged(source: EvaluatorSource) -> EvaluatorSource:
+    if callable(source):
+        return DeterministicOnly(source)
+    return tuple(one for one in source if not is_judged(one))
 
 
 def is_judged(evaluator: Evaluator) -> bool:

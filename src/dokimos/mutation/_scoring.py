@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -128,7 +129,7 @@ async def _score(
     return await rescore_async(result, plan.source, parallelism=parallelism, options=options, calls=calls)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Trial:
     """One mutant, with the scores of the recorded answer and its own."""
 
@@ -138,7 +139,7 @@ class _Trial:
     """None where the budget did not allow it."""
     lower_is_better: frozenset[str]
 
-    @property
+    @cached_property
     def verdicts(self) -> dict[str, bool]:
         """Whether each metric that passes the recorded answer and did not error here passes this one."""
         passed = {result.name for result in self.original.eval_results if result.success}
@@ -153,7 +154,7 @@ class _Trial:
     def is_noticed(self) -> bool:
         return not all(self.verdicts.values())
 
-    @property
+    @cached_property
     def has_error(self) -> bool:
         """Whether it has no verdict: something errored that might have noticed it, and nothing else did."""
         if self.scored is None or self.is_noticed:
@@ -168,7 +169,7 @@ class _Trial:
     def has_survived(self) -> bool:
         return self.is_counted and not self.is_noticed
 
-    @property
+    @cached_property
     def lowered(self) -> dict[str, tuple[float, float]]:
         """The metrics whose score got worse, with the scores before and after."""
         before = {r.name: r.score for r in self.original.eval_results if r.score is not None}
