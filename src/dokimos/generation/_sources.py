@@ -127,6 +127,8 @@ def _read_file(path: Path, label: str, kind: SourceKind | None) -> Iterator[Sour
 
 def _detect(path: Path) -> SourceKind:
     """Say what a file is: a JSON file may be a schema, traces, cases or a document."""
+    if path.suffix.lower() == ".gz":
+        return _detect_packed(path)
     if path.suffix.lower() not in _DATA:
         return SourceKind.DOCUMENT
     try:
@@ -144,6 +146,16 @@ def _detect(path: Path) -> SourceKind:
     except DatasetError:
         return SourceKind.DOCUMENT
     return SourceKind.CASES if len(examples) else SourceKind.DOCUMENT
+
+
+def _detect_packed(path: Path) -> SourceKind:
+    """Say what a file is that only the readers of traces and data sets unpack."""
+    from dokimos.traces import load_spans
+
+    try:
+        return SourceKind.TRACE if load_spans(path) else SourceKind.CASES
+    except DokimosError:
+        return SourceKind.CASES
 
 
 def _read_schema(path: Path, label: str) -> Source:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +163,15 @@ def test_existing_cases_and_traces_are_sources(folder):
     assert generation.rejections.duplicates == 1
 
 
+@pytest.mark.parametrize("name", ["openai-v2.json", "google-adk.json.gz"])
+def test_an_export_of_traces_is_read_as_conversations(name):
+    sources = read_sources([Path(__file__).parents[2] / "data/traces" / name])
+    assert sources
+    for source in sources:
+        assert source.kind is SourceKind.TRACE
+        assert "USER: " in source.text
+
+
 def test_a_folder_is_read_and_what_is_empty_is_refused(folder):
     (folder / "docs").mkdir()
     (folder / "docs/a.txt").write_text("It is open from 9 to 18 o'clock.")
@@ -257,8 +267,6 @@ def test_a_review_list_is_read_back_as_it_was_written():
 
 
 def open_text(name):
-    from pathlib import Path
-
     return Path(name).read_text(encoding="utf-8")
 
 
