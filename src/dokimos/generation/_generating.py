@@ -97,6 +97,17 @@ def generate_cases(  # noqa: PLR0913 - all but one are keywords
     Raises:
         ConfigurationError: where there is nothing to make cases from.
         DocumentError: for a file that cannot be read.
+
+    Example:
+        >>> draft = {"input": "When is it open?", "answer": "On Monday.", "quote": "Open on Monday."}
+        >>> reply = json.dumps({"cases": [{**draft, "category": "fact"}]})  # of a model
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     with open(f"{folder}/hours.md", "w") as file:
+        ...         count = file.write("Open on Monday.")
+        ...     generation = generate_cases(f"{folder}/hours.md", model=lambda prompt: reply, count=1)
+        >>> [(case.input, case.source.text) for case in generation.cases]
+        [('When is it open?', 'Open on Monday.')]
     """
     from dokimos._runtime.concurrency import run_sync
 

@@ -21,9 +21,12 @@ def read_review_list(path: str | Path) -> tuple[ReviewCase, ...]:
 
     Example:
         >>> source = SourcePassage(document="a.md", text="It is open.")
-        >>> write_review_list("review.jsonl", [ReviewCase(id="c1", input="Is it open?", source=source)])
-        >>> [case.id for case in read_review_list("review.jsonl")]
-        ['c1']
+        >>> case = ReviewCase(id="c1", input="Is it open?", source=source)
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_review_list(f"{folder}/review.jsonl", [case])
+        ...     read_review_list(f"{folder}/review.jsonl") == (case,)
+        True
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -44,7 +47,17 @@ def read_review_list(path: str | Path) -> tuple[ReviewCase, ...]:
 
 
 def write_review_list(path: str | Path, cases: Iterable[ReviewCase]) -> None:
-    """Write a review list; the file is replaced in one step."""
+    """Write a review list; the file is replaced in one step.
+
+    Example:
+        >>> source = SourcePassage(document="a.md", text="It is open.")
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     case = ReviewCase(id="c1", input="Is it open?", source=source)
+        ...     write_review_list(f"{folder}/review.jsonl", [case])
+        ...     len(read_review_list(f"{folder}/review.jsonl"))
+        1
+    """
     from dokimos.exporters._base import write_report
 
     write_report(Path(path), "".join(f"{_line(case)}\n" for case in cases))

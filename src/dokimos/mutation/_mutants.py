@@ -28,7 +28,7 @@ class Mutant:
         >>> item = ItemResult(0, Example.of("Price?", "42 euros"), actual_outputs={"output": "42 euros"})
         >>> [mutant] = make_mutants([item], kinds=["wrong_number"])
         >>> mutant.before, mutant.after
-        ('42 euros', '45 euros')
+        ('42 euros', '12 euros')
     """
 
     item: ItemResult
@@ -60,6 +60,11 @@ def make_mutants(
 
     Raises:
         ValueError: for a kind that does not exist.
+
+    Example:
+        >>> item = ItemResult(0, Example.of("Is it open?"), actual_outputs={"output": "It is open."})
+        >>> [mutant.after for mutant in make_mutants([item], kinds=["negated", "empty"])]
+        ['It is not open.', '']
     """
     chosen = [MutationKind(kind) for kind in kinds]
     answered = [item for item in items if item.error is None]

@@ -65,8 +65,9 @@ def measure_mutation_score(
     Example:
         >>> examples = [Example.of("Capital of Italy?", "Rome"), Example.of("Capital of Peru?", "Lima")]
         >>> answers = {"Capital of Italy?": "It is Rome.", "Capital of Peru?": "It is Lima."}
-        >>> result = evaluate(examples, answers.get, [Contains()], quiet=True, journal=False)
-        >>> report = measure_mutation_score(result, [Contains()])
+        >>> metrics = [TokenF1(threshold=0.3)]
+        >>> result = evaluate(examples, answers.get, metrics, quiet=True, journal=False)
+        >>> report = measure_mutation_score(result, metrics)
         >>> report.kind("swapped_entity").rate, report.kind("negated").rate
         (1.0, 0.0)
     """
