@@ -84,6 +84,20 @@ def test_what_the_budget_refused_is_made_by_the_same_command(workplace, server, 
     assert len(Dataset.load("questions-perturbed.jsonl")) == 4
 
 
+def test_a_judge_decides_whether_answers_are_the_same(workplace, server, capsys):
+    server.answer = lambda prompt: json.dumps({"reason": "So.", "score": 5})
+    assert dokimos("perturb", "questions.jsonl", "--kind", "case") == 0
+    assert dokimos("run", "evals.py", "-q") == 0
+    command = ("invariance", "latest", "-e", f"correctness:judge={server.url}/v1#m", "-q")
+    assert dokimos(*command, "--record", "judged.json") == 0
+    assert "100.0 % of answers stay the same (2/2)" in capsys.readouterr().out
+    assert len(server.received) == 2
+    assert "Lisbon" in server.received[0].prompt + server.received[1].prompt
+    server.answer = lambda prompt: "I would rather not say."
+    assert dokimos(*command, "--replay", "judged.json") == 0
+    assert dokimos(*command) == 3, "what could not be judged is no verdict"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
