@@ -95,8 +95,7 @@ def notes(report: MutationReport) -> Iterator[str]:
 def _answer_notes(report: MutationReport) -> Iterator[str]:
     excluded = [f"{n} {what}" for key, what in _EXCLUDED if (n := getattr(report.excluded, key))]
     if excluded:
-        what = pluralize(report.excluded.total, "answer")
-        yield f"{what} not used, where a fault would say nothing: {', '.join(excluded)}."
+        yield f"{pluralize(report.excluded.total, 'item')} without mutants: {', '.join(excluded)}."
     if not report.answers:
         yield "No recorded answer passes as it is, so no mutant was scored."
         return
