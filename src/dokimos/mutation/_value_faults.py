@@ -116,7 +116,7 @@ def change_argument(value: Any, random: Random, vocabulary: Vocabulary, others: 
     if _is_number(value):
         return other_number(value, random)
     if isinstance(value, str):
-        faults = (MutationKind.WRONG_NUMBER, MutationKind.SWAPPED_ENTITY)
+        faults = (MutationKind.WRONG_NUMBER, MutationKind.SWAPPED_ENTITY, MutationKind.DROPPED_CLAUSE)
         found = [TEXT_FAULTS[kind](value, random, vocabulary) for kind in faults]
         found += [negate(value, random, vocabulary)]
         return next((text for text in found if text is not None and text != value), "unknown")
