@@ -89,6 +89,8 @@ class WorkerPool:
         """How many of them may still get ready."""
         self._failures = 0
         """Workers that ended without having worked on anything, since the last job was done."""
+        self._start_problem: str | None = None
+        """Why one of them was not to be started, which tells more than that another one ended."""
         self._is_closed = False
 
     @property
@@ -276,7 +278,7 @@ class WorkerPool:
     ) -> None:
         """Take in what became of a job; no `scored` means that its task would ask a model."""
         self._jobs.finish(worker, remote)
-        self._failures = 0
+        self._failures, self._start_problem = 0, None
         self._caller.add_counts(*counts)
         files_read.add_news(news)
         if scored is None:
@@ -367,26 +369,30 @@ class WorkerPool:
         try:
             self._adopt(await start)
         except Exception as error:
-            self._failures += 1
-            await self._replace(number, str(error).rstrip("."))
+            self._note_failed_start(error)
+            await self._replace(number)
 
-    async def _replace(self, number: int, how: str) -> None:
-        """Start a worker in the place of one that ended or was not to be started.
+    def _note_failed_start(self, error: Exception) -> None:
+        self._failures += 1
+        self._start_problem = str(error).rstrip(".")
+
+    async def _replace(self, number: int, how: str = "") -> None:
+        """Start a worker in the place of one that ended, and `how`, or was not to be started.
 
         Raises:
             RunError: where that has failed too often.
         """
         while not (self._is_closed or self._jobs.is_stopped):
             if self._failures > MOST_DEATHS * self._count:
-                raise RunError(f"Workers cannot be started, or end as soon as they have: {how}.")
+                why = self._start_problem or how
+                raise RunError(f"Workers cannot be started, or end as soon as they have: {why}.")
             try:
                 self._adopt(await call_in_thread(self._start_worker, number))
                 return
             except HostLostError:
                 raise
             except Exception as error:  # it was killed, too; or this machine has no process or thread left
-                self._failures += 1
-                how = str(error).rstrip(".")
+                self._note_failed_start(error)
 
     def _give_up(self, remote: RemoteJob, problem: str) -> None:
         if remote.received is None:
