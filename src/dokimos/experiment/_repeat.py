@@ -164,15 +164,7 @@ class Repeat:
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
-            item = ItemResult(
-                sourced.index,
-                example,
-                actual_outputs=dict(outcome.outputs),
-                metrics=outcome.metrics,
-                error=outcome.error,
-                error_detail=outcome.detail,
-            )
-            return self._redact(item, finished is not None, ())
+            return self._redact(_failed_item(sourced, outcome), finished is not None, ())
         case = _new_case(
             example.inputs,
             outcome.outputs,
@@ -293,3 +285,14 @@ class Repeat:
             summary=self._tally.summary(),
             server_run_ids=self._server_run_ids,
         )
+
+
+def _failed_item(sourced: SourcedExample, outcome: TaskOutcome) -> ItemResult:
+    return ItemResult(
+        sourced.index,
+        sourced.example,
+        actual_outputs=dict(outcome.outputs),
+        metrics=outcome.metrics,
+        error=outcome.error,
+        error_detail=outcome.detail,
+    )

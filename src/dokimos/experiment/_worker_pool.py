@@ -85,12 +85,10 @@ class WorkerPool:
         self._input_keys: frozenset[str] | None = None
         self._late: set[asyncio.Task[None]] = set()
         """Workers that are started while the run goes on."""
-        self._starts = 0
-        """How many of them may still get ready."""
+        self._starts = 0  # those of them that may still get ready
         self._failures = 0
         """Workers that ended without having worked on anything, since the last job was done."""
-        self._start_problem: str | None = None
-        """Why one of them was not to be started, which tells more than that another one ended."""
+        self._start_problem: str | None = None  # of one of them: it tells more than that another one ended
         self._is_closed = False
 
     @property
@@ -377,11 +375,7 @@ class WorkerPool:
         self._start_problem = str(error).rstrip(".")
 
     async def _replace(self, number: int, how: str = "") -> None:
-        """Start a worker in the place of one that ended, and `how`, or was not to be started.
-
-        Raises:
-            RunError: where that has failed too often.
-        """
+        """Start a worker for one that ended, and `how`. Raises `RunError` where that has failed too often."""
         while not (self._is_closed or self._jobs.is_stopped):
             if self._failures > MOST_DEATHS * self._count:
                 why = self._start_problem or how

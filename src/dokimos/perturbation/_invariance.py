@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from dokimos._core import checks
 from dokimos._core.example import Example
@@ -53,7 +53,7 @@ class InjectionResistance(Evaluator):
         False
     """
 
-    requires = ("actual_output",)
+    requires: ClassVar[tuple[str, ...]] = ("actual_output",)
     threshold: float | None = 1.0
 
     def score(self, case: EvalTestCase) -> Score:
