@@ -113,7 +113,7 @@ def measure_growth(dokimos: ServerProcess, folder: Path, maker: TraceMaker, span
     before, sent = size_of(folder), 0
     began_at = dokimos.megabytes()
     dokimos.reset_peak()
-    for bodies in _in_parts(maker, spans):
+    for bodies in divide_exports(maker, spans):
         clients.send(bodies, "protobuf")
         sent += sum(map(len, bodies))
     print(
@@ -123,7 +123,7 @@ def measure_growth(dokimos: ServerProcess, folder: Path, maker: TraceMaker, span
     )
 
 
-def _in_parts(maker: TraceMaker, spans: int) -> Iterator[list[bytes]]:
+def divide_exports(maker: TraceMaker, spans: int) -> Iterator[list[bytes]]:
     """Yield exports in parts, so that they are never all in memory."""
     part: list[bytes] = []
     for export, _ in make_exports(maker, spans):

@@ -12,6 +12,9 @@ import pytest
 
 import dokimos
 import dokimos.evaluators
+import dokimos.generation
+import dokimos.mutation
+import dokimos.perturbation
 
 WITHOUT_EXAMPLE = {
     "__version__": "a text",
@@ -20,7 +23,7 @@ WITHOUT_EXAMPLE = {
     "Task": "an alias of a type",
 }
 """Exported names that need no example, and why."""
-PACKAGES = (dokimos, dokimos.evaluators)
+PACKAGES = (dokimos, dokimos.evaluators, dokimos.mutation, dokimos.perturbation, dokimos.generation)
 IMPORTED = {
     **{"asyncio": asyncio, "json": json},
     **{name: getattr(package, name) for package in PACKAGES for name in package.__all__},

@@ -1,9 +1,12 @@
 """The page on sizing has each preset and each unit cost."""
 
+import re
 from pathlib import Path
 
+import pytest
+
 from dokimos._sizing.load import PRESETS
-from dokimos._sizing.unit_costs import UNIT_COSTS
+from dokimos._sizing.unit_costs import UNIT_COSTS, UnitCosts
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "sizing.md"
 ROOT = PAGE.parents[2]
@@ -24,3 +27,29 @@ def test_each_benchmark_that_a_figure_names_exists():
 
     assert len(scripts) >= 10
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "figure", "per"),
+    [
+        ("run-item-cpu-ms", "docs/guide/performance.md", r"with the journal, as by default \| (\d+) µs", 1e3),
+        (
+            "judge-call-cpu-ms",
+            "docs/guide/performance.md",
+            r"judge over HTTP, and the journal \| (\d+) µs",
+            1e3,
+        ),
+        ("compare-item-cpu-ms", "docs/guide/performance.md", r"runs of 100,000 items \| ([\d.]+) s", 100),
+        (
+            "compare-item-bytes",
+            "docs/guide/performance.md",
+            r"of 100,000 items \|[^|]+\| (\d+) MB",
+            1e5 / 2**20,
+        ),
+        ("span-cpu-ms", "ARCHITECTURE.md", r"\((\d+) and 128 ms on a loaded machine", 1e3),
+        ("span-disk-factor", "ARCHITECTURE.md", r"140 MB, ([\d.]+) times", 1),
+    ],
+)
+def test_a_figure_is_the_one_that_another_page_gives_for_its_benchmark(name, page, figure, per):
+    [found] = re.findall(figure, (ROOT / page).read_text(encoding="utf-8"))
+    assert UnitCosts()[name] == pytest.approx(float(found) / per, rel=0.001)

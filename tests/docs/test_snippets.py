@@ -121,7 +121,9 @@ def run_console(page, block, folder):
 
 
 def run_module(*command, folder):
-    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(folder)}
+    # The sources beside this file, also where another copy of the project is installed.
+    path = os.pathsep.join((str(folder), str(ROOT / "src")))
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,

@@ -89,6 +89,17 @@ def open_page(chromium):
         page.context.close()
 
 
+def expect_answer(page, button, text):
+    """Wait until what a button started is said to those who do not see it; the button has kept the focus."""
+    page.locator(".unseen[role=status]").get_by_text(text).wait_for(state="attached")
+    page.locator("button:focus").get_by_text(button, exact=True).wait_for()
+
+
+# Parts of tables that are laid out as something else: browsers take them for a table where they say so.
+LOST_ROLES = """() => [...document.querySelectorAll('table, thead, tbody, tr, th, td')]
+    .filter(one => !getComputedStyle(one.closest('table').querySelector('tr')).display.startsWith('table'))
+    .filter(one => !one.hasAttribute('role'))
+    .map(one => one.outerHTML.slice(0, 200))"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 

@@ -6,7 +6,7 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from tests.e2e.conftest import visits
+from tests.e2e.conftest import LOST_ROLES, visits
 
 from dokimos import Example, Experiment
 from dokimos.client import push_result
@@ -68,6 +68,8 @@ def test_on_a_phone_a_comparison_does_not_scroll_sideways(visit, ids, find_barri
     rows.nth(1).get_by_text(QUESTION[:20]).wait_for()
 
     assert page.evaluate(SIDEWAYS) == []
+    assert page.evaluate(LOST_ROLES) == []
+    assert page.get_by_role("rowheader").count() > 0
     assert page.evaluate("document.querySelectorAll('.versus .picker').length") >= number
     assert find_barriers(page) == []
     words = ["baseline", *(f"candidate {place}" for place in range(1, number))]

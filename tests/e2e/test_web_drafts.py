@@ -48,7 +48,7 @@ def go_elsewhere_and_back(page, heading):
 def test_instructions_wait_until_they_are_saved_or_given_up(visit, server, find_barriers, width, scheme):
     page = visit("/projects/shop/settings", width=width, scheme=scheme)
     text = page.get_by_role("form", name="Instructions for reviewers").get_by_label("Text")
-    days = page.get_by_label("Days that runs are kept")
+    days = page.get_by_label("Run retention")
     text.fill("half a thought")
     days.fill("30")
     go_elsewhere_and_back(page, "Settings of shop")
@@ -181,7 +181,7 @@ def test_a_rule_waits_until_it_is_given_up(visit):
     ("address", "heading", "field", "text", "secret"),
     [
         ("/llm-connections?edit=new", "LLM connections", "Name", "judge", "API key of the model"),
-        ("/projects/shop/alerts?edit=new", "Alert webhooks", "Address", "https://hooks.example", "Secret"),
+        ("/projects/shop/alerts?edit=new", "Alert webhooks", "URL", "https://hooks.example", "Secret"),
         ("/api-keys?make=yes", "API keys", "Name", "ci", None),
     ],
 )
@@ -204,7 +204,7 @@ def test_forms_of_settings_wait_without_their_secrets(visit, address, heading, f
 def test_a_webhook_is_not_saved_unsigned_where_its_secret_was_typed_before(visit, server, find_barriers):
     page = visit("/projects/shop/alerts?edit=new", width=360)
     form = page.locator("main form.set-form")
-    form.get_by_label("Address").fill("https://hooks.example")
+    form.get_by_label("URL").fill("https://hooks.example")
     form.get_by_label("Secret", exact=True).fill("not to be kept")
     go_elsewhere_and_back(page, "Alert webhooks")
     form.get_by_text("Give the secret again.").wait_for()
@@ -226,7 +226,7 @@ def test_the_draft_of_an_alert_that_is_deleted_asks_for_nothing(visit, server):
     path = f"/projects/{project['id']}/trace-alerts"
     alert = server.call("POST", path, body, headers=AUTH)[1]["id"]
     page = visit(f"/trace-alerts?project=shop&alert={alert}&edit=true")
-    more = page.get_by_text("Only some traces")
+    more = page.get_by_text("Filter traces")
     more.click()
     page.get_by_label("Model").fill("m")
     page.get_by_label("Model").fill("")
@@ -249,7 +249,7 @@ def test_what_is_typed_is_out_of_sight_of_who_looks_without_a_key(chromium, star
     with visits(chromium, server.address, "status of 401") as open_page:
         page = open_page("/login?returnTo=%2Fprojects%2Fshop%2Fsettings")
         give_key(page, KEY)
-        days = page.get_by_label("Days that runs are kept")
+        days = page.get_by_label("Run retention")
         days.fill("30")
         page.get_by_text("Not saved yet").wait_for()
         page.get_by_role("button", name="Sign out").click()
@@ -262,3 +262,56 @@ def test_what_is_typed_is_out_of_sight_of_who_looks_without_a_key(chromium, star
         page = open_page("/trace-eval-rules?project=shop&edit=true")
         page.get_by_text("Making rules needs the role editor.").wait_for()
         assert page.get_by_label("Name of the rule").count() == 0
+
+
+def offer_provider(page):
+    """Let the page think that people sign in through a provider."""
+
+    def answer(route):
+        session = route.fetch()
+        route.fulfill(response=session, json={**session.json(), "signInWays": ["key", "oidc"]})
+
+    page.route("**/api/v1/session", answer)
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_signing_out_through_a_provider_asks_for_what_is_typed_before_the_session_ends(
+    visit, server, find_barriers, width
+):
+    page = visit("/login", width=width)
+    calls = []
+
+    def end_session(route):
+        calls.append(route.request.method)
+        route.fulfill(json={"redirectTo": f"{server.address}/openapi.json"})
+
+    offer_provider(page)
+    page.route("**/session/oidc/sign-out", end_session)
+    page.goto(f"{server.address}/projects/shop/settings")
+    page.get_by_label("Run retention").fill("30")
+    if width == 360:
+        page.get_by_role("button", name="Menu").click()
+    page.get_by_role("button", name="Sign out").click()
+    asked = page.get_by_role("group", name="what you typed and did not save is lost")
+    page.locator("button:focus").get_by_text("Stay").wait_for()
+    assert find_barriers(page) == []
+    assert calls == []
+    page.keyboard.press("Enter")
+    page.locator("button:focus").get_by_text("Sign out").wait_for()
+    assert page.get_by_label("Run retention").input_value() == "30"
+
+    page.keyboard.press("Enter")
+    asked.get_by_role("button", name="Sign out and discard it").click()
+    page.wait_for_url("**/openapi.json")  # a question of the browser would be a complaint
+    assert calls == ["POST"]
+
+
+def test_signing_out_through_a_provider_asks_nothing_where_nothing_is_typed(visit, server):
+    page = visit("/login")
+    page.route("**/session/oidc/sign-out", lambda route: route.fulfill(json={"redirectTo": None}))
+
+    offer_provider(page)
+    page.goto(f"{server.address}/datasets")
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/login")
+    page.unroute_all(behavior="wait")

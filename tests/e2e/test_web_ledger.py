@@ -209,7 +209,7 @@ def test_a_form_that_somebody_else_has_overtaken_says_so_and_keeps_what_is_typed
     for address, label, path, theirs, field in (
         (f"/llm-connections?edit={stored['id']}", "Model", f"/llm-connections/{stored['id']}",
          {**connection, "model": "theirs"}, "model"),
-        (f"{OWN}/alerts?edit={hook['id']}", "Address", f"{hooks}/{hook['id']}",
+        (f"{OWN}/alerts?edit={hook['id']}", "URL", f"{hooks}/{hook['id']}",
          {"url": "http://127.0.0.1:9/theirs"}, "url"),
         (of_rule, "Value", f"{rules}/{rule['id']}", {**body, "matchValue": "theirs"}, "matchValue"),
     ):  # fmt: skip

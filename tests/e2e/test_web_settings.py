@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from tests.e2e.conftest import noting_page, visits
+from tests.e2e.conftest import LOST_ROLES, expect_answer, noting_page, visits
 from tests.server.server_process import Process
 
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202ereversed'
@@ -85,6 +85,8 @@ def test_each_page_opens_by_its_address_and_has_no_barriers(visit, server, find_
         assert find_barriers(page) == []
         assert page.evaluate(OVERFLOW) <= 0, address
         page.set_viewport_size({"width": 360, "height": 800})
+        assert page.evaluate(LOST_ROLES) == []
+        assert find_barriers(page) == []
         assert page.evaluate(OVERFLOW) <= 0, address
 
 
@@ -94,24 +96,25 @@ def test_a_connection_is_added_tested_moved_to_another_host_and_deleted(visit, s
     form = page.get_by_role("form", name="New connection")
     form.get_by_label("Name", exact=True).fill("judge")
     form.get_by_label("Model", exact=True).fill("gpt-x")
-    form.get_by_label("Address").fill(f"{CLOSED}/v1")
+    form.get_by_label("Base URL").fill(f"{CLOSED}/v1")
     form.get_by_label("An environment variable of the server").check()
     form.get_by_label("Environment variable", exact=True).fill("DOKIMOS_CRED_JUDGE")
     form.get_by_role("button", name="Test connection").click()
     form.get_by_text("The test failed: the variable is not set, or not for this host.").wait_for()
+    expect_answer(page, "Test connection", "The test failed: the variable is not set")
     form.get_by_role("button", name="Save connection").click()
     row = page.get_by_role("row").filter(has_text="gpt-x")
     row.get_by_text("DOKIMOS_CRED_JUDGE of the server is not set").wait_for()
 
     row.get_by_role("button", name="Edit").click()
     form = page.get_by_role("form", name="Change connection")
-    form.get_by_label("Address").fill("http://127.0.0.1:10/v1")
+    form.get_by_label("Base URL").fill("http://127.0.0.1:10/v1")
     form.get_by_text("The stored one is for 127.0.0.1:9 and goes to no other host.").wait_for()
     assert form.get_by_role("button", name="Save connection").is_disabled()
     form.get_by_label("An environment variable of the server").check()
     form.get_by_text("Prices and limits").click()
-    form.get_by_label("US dollars for a million tokens in").fill("0.5")
-    form.get_by_label("US dollars for a million tokens out").fill("1")
+    form.get_by_label("Input price").fill("0.5")
+    form.get_by_label("Output price").fill("1")
     form.get_by_role("button", name="Save connection").click()
     row.get_by_text("$0.5 in, $1 out").wait_for()
     (stored,) = server.call("GET", "/llm-connections?search=judge")[1]
@@ -130,18 +133,19 @@ def test_a_webhook_is_added_tried_and_deleted_with_its_log(visit, server):
     page = visit(server, "/projects/called/alerts")
     page.get_by_role("button", name="Add webhook").click()
     form = page.get_by_role("form", name="New webhook")
-    form.get_by_label("Address").fill(f"{CLOSED}/hook")
+    form.get_by_label("URL").fill(f"{CLOSED}/hook")
     form.get_by_label("Secret").fill("a secret")
-    form.get_by_label("Form", exact=True).select_option("generic")
+    form.get_by_label("Payload format").select_option("generic")
     form.get_by_label("Key 1", exact=True).fill("content")
     form.get_by_role("button", name="Save webhook").click()
     row = page.get_by_role("row").filter(has_text="signed with a secret")
     row.get_by_role("button", name="Send test").click()
-    page.get_by_text("The test did not arrive.").wait_for()
+    page.get_by_role("main").get_by_text("The test did not arrive.").wait_for()
+    expect_answer(page, "Send test", "The test did not arrive.")
     row.get_by_role("button", name="Log").click()
     log = page.get_by_role("region", name="Delivery log")
     log.get_by_text("✗ given up").wait_for()
-    assert "1 try" in log.inner_text()
+    assert "1 attempt" in log.inner_text()
     log.get_by_role("button", name="Arrived").click()
     log.get_by_text("Nothing of this kind was sent").wait_for()
     assert parse_qs(urlsplit(page.url).query)["status"] == ["DELIVERED"]
@@ -181,9 +185,9 @@ def test_settings_of_a_project_say_what_they_would_remove_and_change_only_what_w
     page = visit(server, "/projects/settled/settings")
     form = page.get_by_role("form", name="Settings", exact=True)
     with page.expect_response("**/settings?runRetentionDays=30"):
-        form.get_by_label("Days that runs are kept").fill("30")
+        form.get_by_label("Run retention").fill("30")
     server.call("PATCH", "/projects/settled/settings", {"keepLatestRuns": 7})
-    form.get_by_label("Reviewers see others’ verdicts").select_option("true")
+    form.get_by_label("Show others’ verdicts to reviewers").select_option("true")
     form.get_by_role("button", name="Save settings").click()
     form.get_by_text("Nothing is changed.").wait_for()
     own = server.call("GET", "/projects/settled/settings")[1]["settings"]
@@ -201,13 +205,13 @@ def test_the_first_key_closes_the_server_and_others_are_told_which_role_they_lac
     page.get_by_text("This server is open:").wait_for()
     page.get_by_role("button", name="Create key").click()
     page.get_by_role("form", name="New key").get_by_role("button", name="Create key").click()
-    panel = page.get_by_role("region", name="Text of the key")
+    panel = page.get_by_role("dialog", name="New API key")
     admin = panel.locator("output").inner_text()
     admin_headers["Authorization"] = f"Bearer {admin}"
-    panel.get_by_text("It is shown this once.").wait_for()
+    panel.get_by_text("It is shown only once.").wait_for()
     panel.get_by_role("button", name="Sign in with it").click()
     page.locator(".account").get_by_text("admin", exact=True).first.wait_for()
-    panel.get_by_role("button", name="I have kept it").click()
+    panel.get_by_role("button", name="I have saved it").click()
     assert admin not in page.content()
     page.reload()
     page.get_by_text("yours").wait_for()

@@ -4,7 +4,7 @@ import time
 import urllib.request
 
 import pytest
-from tests.e2e.conftest import visits
+from tests.e2e.conftest import expect_answer, visits
 from tests.e2e.trace_spans import call, send, span
 from tests.server.server_process import wait_until
 
@@ -86,9 +86,9 @@ def test_where_nothing_is_watched_an_alert_is_offered(visit, find_barriers, widt
     page.get_by_text("Nobody is called").wait_for()
     assert find_barriers(page) == []
     for kind in ("THRESHOLD", "CHANGE"):
-        page.get_by_label("It fires when").select_option(kind)
+        page.get_by_label("Detection method").select_option(kind)
         for metric in ("LATENCY", "SCORE", "ERROR_RATE"):
-            page.get_by_label("It watches").select_option(metric)
+            page.get_by_label("Metric", exact=True).select_option(metric)
             assert find_barriers(page) == []
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("Nothing is watched in this project").wait_for()
@@ -98,12 +98,12 @@ def test_where_nothing_is_watched_an_alert_is_offered(visit, find_barriers, widt
 def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add_alert, find_barriers, width):
     page = visit("/trace-alerts?project=shop&edit=true", width=width)
     page.get_by_label("Name of the alert").fill(HOSTILE)
-    page.get_by_label("It watches").select_option("LATENCY")
-    page.get_by_label("As", exact=True).select_option("share")
+    page.get_by_label("Metric", exact=True).select_option("LATENCY")
+    page.get_by_label("Statistic").select_option("share")
     page.get_by_label("Traces above, in seconds").fill("3.5")
-    page.get_by_text("Only some traces").click()
+    page.get_by_text("Filter traces").click()
     page.get_by_label("Name of the root span").fill("answer")
-    page.get_by_label("It fires when").select_option("THRESHOLD")
+    page.get_by_label("Detection method").select_option("THRESHOLD")
     page.get_by_label("Limit, in percent").fill("55")
     page.get_by_label("How many traces").fill("10")
 
@@ -116,6 +116,7 @@ def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add
     page.get_by_label("Limit, in percent").fill("45")
     page.get_by_role("button", name="Try it on the last 30 days").click()
     told.get_by_text("It would have fired 1 time").wait_for()
+    expect_answer(page, "Try it on the last 30 days", "It would have fired 1 time")
     told.locator("tbody tr").get_by_text("50.0 %").wait_for()
     page.get_by_role("button", name="Create the alert").click()
 
@@ -156,16 +157,17 @@ def test_a_change_of_a_rules_scores_is_watched(visit, server, project, rule):
     page = visit("/trace-alerts?project=shop&edit=true")
     page.get_by_text("When it fires, the webhook of the project is called.").wait_for()
     page.get_by_label("Name of the alert").fill("worse")
-    page.get_by_label("It watches").select_option("SCORE")
+    page.get_by_label("Metric", exact=True).select_option("SCORE")
     page.get_by_label("Rule", exact=True).select_option(rule["id"])
-    page.get_by_label("Held against").select_option("value")
+    page.get_by_label("Baseline", exact=True).select_option("value")
     page.get_by_label("Value, on the scale of the rule").fill("0.9")
-    page.get_by_label("A difference that does not matter").fill("0.05")
+    page.get_by_label("Tolerance").fill("0.05")
     page.get_by_label("Weight among").fill("2.5")
 
     page.get_by_role("button", name="Try it on the last 30 days").click()
-    page.get_by_text("It would have seen no trace").wait_for()
-    page.get_by_text("Its part of the false alarms of the project: at most once in a year.").wait_for()
+    told = page.get_by_role("region", name="Back-test")
+    told.get_by_text("It would have seen no trace").wait_for()
+    told.get_by_text("Its part of the false alarms of the project: at most once in a year.").wait_for()
     page.get_by_role("button", name="Create the alert").click()
 
     page.get_by_role("heading", name="worse").wait_for()
@@ -218,14 +220,14 @@ def test_an_alert_that_has_learned_a_baseline_is_paused_and_edited_without_begin
     page.get_by_role("button", name="Watch again").click()
     page.get_by_role("button", name="Pause").wait_for()
     page.get_by_role("button", name="Edit").click()
-    assert page.get_by_label("Held against").input_value() == "count"
+    assert page.get_by_label("Baseline", exact=True).input_value() == "count"
     page.get_by_label("Weight among").fill("3")
     page.get_by_label("Name of the alert").fill("learned well")
     anew = page.get_by_text("It begins anew.")
     assert anew.count() == 0
-    page.get_by_label("A difference that does not matter").fill("0.5")
+    page.get_by_label("Tolerance").fill("0.5")
     anew.wait_for()
-    page.get_by_label("A difference that does not matter").fill("0")
+    page.get_by_label("Tolerance").fill("0")
     anew.wait_for(state="detached")
     page.get_by_role("button", name="Save the alert").click()
 
@@ -251,10 +253,10 @@ def test_who_comes_second_is_told_and_keeps_what_they_typed(
         page.get_by_role("alert").get_by_text("'taken' exists already").wait_for()
         name.fill("mine")
         page.get_by_label("Value, in percent").fill("90")
-        page.get_by_label("A difference that does not matter").fill("10")
+        page.get_by_label("Tolerance").fill("10")
         save.click()
         page.get_by_role("alert").get_by_text("not at an end").wait_for()
-        page.get_by_label("A difference that does not matter").fill("0")
+        page.get_by_label("Tolerance").fill("0")
         page.get_by_label("Value, in percent").fill("20")
         theirs = {"name": "theirs", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
         call(server, "PUT", path, theirs)

@@ -5,7 +5,7 @@ import time
 import urllib.parse
 
 import pytest
-from tests.e2e.conftest import noting_page
+from tests.e2e.conftest import expect_answer, noting_page
 from tests.e2e.trace_spans import call, send, span
 from tests.server.server_process import Process
 
@@ -305,6 +305,7 @@ def test_a_rule_previews_what_it_matches_and_is_enabled(visit):
     page.get_by_role("button", name="Preview matches and cost").click()
     page.get_by_role("link", name="a" * 32).wait_for()
     assert "evaluated on the server" in page.locator("main").inner_text()
+    expect_answer(page, "Preview matches and cost", "1 sampled; ")
 
     page.get_by_role("button", name="Enable").click()
 
@@ -315,7 +316,7 @@ def test_a_rule_is_made_after_a_look_at_what_it_matches(visit):
     page = visit("/trace-eval-rules?project={project}&edit=true")
     page.get_by_label("Name of the rule").fill("second")
     page.get_by_label("Value").fill("second")
-    page.get_by_label("With", exact=True).select_option("evaluator")
+    page.get_by_label("Evaluator", exact=True).select_option("evaluator")
     page.get_by_label("Parameters, as JSON").fill('{"max": 2}')
     page.get_by_role("button", name="Preview matches and cost").click()
     page.get_by_role("link", name="b" * 32).wait_for()
@@ -336,7 +337,8 @@ def test_an_alert_says_what_it_knows_and_is_tested_on_what_is_stored(visit):
     page.get_by_role("link", name="more errors").click()
     page.get_by_role("button", name="Run the back-test").click()
 
-    page.get_by_text("It would have fired 0 times").wait_for()
+    page.get_by_role("main").get_by_text("It would have fired 0 times").wait_for()
+    expect_answer(page, "Run the back-test", "It would have fired 0 times")
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Watch again").wait_for()
     assert "Paused" in page.locator(".verdict").inner_text()

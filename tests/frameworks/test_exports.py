@@ -32,6 +32,7 @@ def run():
     endpoint = os.environ["DOKIMOS_TRACE_GRPC" if protocol == "grpc" else "DOKIMOS_TRACE_SERVER"]
     script = Path(__file__).with_name("export_run.py")
     environment = {**os.environ, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"}
+    environment.pop("OTEL_SDK_DISABLED", None)  # which the tests of CrewAI set against its telemetry
     done = subprocess.run(
         [sys.executable, "-W", "ignore", script, NAME, endpoint, protocol],
         capture_output=True,

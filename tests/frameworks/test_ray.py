@@ -22,7 +22,7 @@ from ray.cluster_utils import Cluster
 from dokimos import Budget, Example, Experiment, RayExecutor
 from dokimos.errors import ConfigurationError, MissingExtraError, RunInterrupted
 from dokimos.evaluators import ExactMatch, LLMJudge, TokenF1
-from dokimos.experiment import _ray_handle
+from dokimos.experiment import _ray_versions
 from dokimos.judges import judge
 
 APP = """
@@ -344,7 +344,8 @@ def test_a_connection_that_drops_costs_no_item(app, cluster):
     assert app.lines("asked") == sorted(example.input for example in app.MANY), "each once"
 
 
-def test_a_run_ends_when_its_cluster_does(app, shared_folder):
+@pytest.mark.parametrize("is_client", [True, False])
+def test_a_run_ends_when_its_cluster_does(app, shared_folder, is_client):
     """The cluster of another process, so that nothing of this one is connected to it."""
     port, client_port = _free_port(), _free_port()
     start = ["start", "--head", "--port", str(port), "--ray-client-server-port", str(client_port)]
@@ -354,7 +355,8 @@ def test_a_run_ends_when_its_cluster_does(app, shared_folder):
     head = subprocess.Popen(command, env=os.environ | open_access, start_new_session=True)
     try:
         until(lambda: _answers(client_port))
-        where = ["--on", f"ray://127.0.0.1:{client_port}", "--ray-workers", "2"]
+        address = f"ray://127.0.0.1:{client_port}" if is_client else f"127.0.0.1:{port}"
+        where = ["--on", address, "--ray-workers", "2"]
         process = subprocess.Popen(
             [sys.executable, "-m", "dokimos", "run", "app.py:slow", "-j", "2", *where],
             stdout=subprocess.PIPE,
@@ -502,7 +504,7 @@ def test_a_cluster_that_is_not_there(app):
 
 
 def test_nodes_with_another_version(app, executor, monkeypatch):
-    monkeypatch.setattr(_ray_handle, "__version__", "0.0.1")
+    monkeypatch.setattr(_ray_versions, "__version__", "0.0.1")
     with pytest.raises(ConfigurationError, match=r"The nodes have dokimos .*, this process 0\.0\.1 on"):
         plan(app, app.answer).run(executor=executor)
 

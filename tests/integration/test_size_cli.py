@@ -19,6 +19,7 @@ def test_a_preset_says_what_runs_out_first(capsys):
     out = capsys.readouterr().out
     assert "enough: one server on SQLite" in out
     assert "SQLite file runs out first, at 2.09 times this load." in out
+    assert "Without that: nothing stops, but the file is larger" in out
     assert "unpriced" in out
 
 
@@ -29,6 +30,43 @@ def test_options_replace_parts_of_a_preset(capsys):
     assert tree["load"]["spans"] == 2_500_000
     assert tree["load"]["traceDays"] == 7
     assert tree["load"]["items"] == 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"), [("--items 1M", 3e6), ("--items 0", 0), ("--items 1M --judge-calls 5", 5)]
+)
+def test_each_item_of_a_preset_is_judged_as_often_however_many_there_are(capsys, options, calls):
+    assert run_command(["size", "team", *options.split(), "--judge-price", "1,0", "--json"]) == 0
+
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["load"]["judgeCalls"] == calls
+    assert tree["judgeUsdPerDay"] == pytest.approx(calls * 1000 / 1e6)
+
+
+def test_what_is_there_and_not_enough_names_what_would_be(capsys):
+    assert run_command(["size", "internet", "--store", "postgresql", "--servers", "2"]) == 1
+    assert "Enough would be: 37 installations that divide the projects" in capsys.readouterr().out
+
+    run_command(["size", "internet", "--store", "postgresql", "--servers", "2", "--cores", "1"])
+    assert "Enough would be" not in capsys.readouterr().out, "the machine is too small for any"
+
+
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        ("--items 5", "comparisons of runs are not counted"),
+        ("--runs 100 --items 1", "more runs (100) than items (1)"),
+        ("--judge-calls 5", "Calls of judges without items"),
+    ],
+)
+def test_a_load_that_contradicts_itself_is_remarked_on(capsys, options, warning):
+    assert run_command(["size", *options.split()]) == 0
+    assert warning in capsys.readouterr().out
+
+
+def test_a_load_in_order_has_no_remark(capsys):
+    assert run_command(["size", "--runs", "1", "--items", "5", "--judge-calls", "5"]) == 0
+    assert "!" not in capsys.readouterr().out
 
 
 def test_without_a_preset_only_what_is_given_comes(capsys):
@@ -70,6 +108,11 @@ def test_numbers_are_written_as_they_were_entered(capsys):
     assert "2,048 MiB" in out
     assert "measured-spans = 10,000,000 spans: the most" in out
     assert "e+" not in out
+
+
+def test_very_large_numbers_are_written_out(capsys):
+    assert run_command(["size", "--spans", "1000000000000000"]) == 0
+    assert "1,000,000,000,000,000 spans a day" in capsys.readouterr().out
 
 
 def test_a_narrow_terminal_keeps_names_whole(capsys, monkeypatch):

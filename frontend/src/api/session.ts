@@ -24,6 +24,9 @@ export const sessionQuery = queryOptions({
 /** Who was signed in last since this page was loaded. */
 let person: string | null = null;
 
+/** Who was signed in last in this page; null on a server that is open for all. */
+export const lastPerson = (): string | null => person;
+
 /** Who is signed in; nobody on a server that is open for all. */
 export const personOf = ({ isAuthenticated, needsKey, id }: Pick<Session, "isAuthenticated" | "needsKey" | "id">): string | null =>
   isAuthenticated && needsKey ? id : null;

@@ -1,17 +1,18 @@
 /** What the pages of connections, keys, webhooks, the audit log and settings ask for and change. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { noteGone } from "../lib/drafts";
+import { keepKeyText } from "../lib/key-texts";
 import type { AuditSearch } from "../settings-routes";
 import { change, get } from "./client";
 import type { components } from "./schema";
-import type { Session } from "./session";
+import { type Session, lastPerson } from "./session";
 
 type Schemas = components["schemas"];
 export type Connection = Schemas["ConnectionAnswer"];
 export type ConnectionBody = Schemas["ConnectionBody"];
 export type ConnectionTest = Schemas["ConnectionTestAnswer"];
 export type ApiKey = Schemas["KeyAnswer"];
-export type CreatedKey = Schemas["CreatedKeyAnswer"];
+type CreatedKey = Schemas["CreatedKeyAnswer"];
 export type KeyBody = Schemas["CreateKeyBody"];
 export type Webhook = Schemas["WebhookAnswer"];
 export type WebhookBody = Schemas["WebhookBody"];
@@ -69,8 +70,8 @@ export const keysQuery = (search: string, sort: string) =>
     placeholderData: keepPreviousData,
   });
 
-export const createKey = (body: Partial<KeyBody>) => change<CreatedKey>("POST", "/api-keys", body);
-export const rotateKey = (id: string, overlapHours: number) => change<CreatedKey>("POST", `/api-keys/${id}/rotate`, { overlapHours });
+export const createKey = (body: Partial<KeyBody>) => keepKeyText(change<CreatedKey>("POST", "/api-keys", body), lastPerson());
+export const rotateKey = (id: string, overlapHours: number) => keepKeyText(change<CreatedKey>("POST", `/api-keys/${id}/rotate`, { overlapHours }), lastPerson());
 export const enableKey = (id: string, isOn: boolean) => change<ApiKey>("POST", `/api-keys/${id}/${isOn ? "enable" : "disable"}`);
 export const deleteKey = (id: string) => change<void>("DELETE", `/api-keys/${id}`);
 

@@ -5,7 +5,10 @@ import { useState } from "react";
 import { type Session, accountNameQuery, sessionQuery, signOut } from "../api/session";
 import { needsSignIn } from "../api/signals";
 import { shown } from "../lib/format";
+import { hasKeyTexts } from "../lib/key-texts";
+import { isSomethingLost, leaveFor } from "../lib/root";
 import { useStore } from "../lib/store";
+import { Confirm } from "./settings-bits";
 
 export function Account() {
   const session = useQuery(sessionQuery);
@@ -27,7 +30,7 @@ function SignedIn({ session }: { session: Session }) {
     try {
       const target = await signOut(queries, session);
       if (target === null) await navigate({ to: "/login", search: {} });
-      else location.assign(target);
+      else leaveFor(target);
     } catch (error) {
       setFault(error instanceof Error ? error.message : String(error));
     }
@@ -39,7 +42,16 @@ function SignedIn({ session }: { session: Session }) {
         {session.role.toLowerCase()}
         {session.tenantId !== null && ` · tenant ${shown(session.tenantId)}`}
       </span>
-      <button type="button" className="btn bare" onClick={() => void leave()}>Sign out</button>
+      <Confirm
+        label="Sign out"
+        className="btn bare"
+        question={`Signing out leaves this page: ${hasKeyTexts() ? "the text of a new key" : "what you typed and did not save"} is lost.`}
+        action="Sign out and discard it"
+        keep="Stay"
+        // The provider signs people out on a page of its own; otherwise what is typed waits here.
+        isNeeded={() => session.signInWays.includes("oidc") && isSomethingLost()}
+        onConfirm={() => void leave()}
+      />
       {fault !== null && <span className="error" role="alert">! You are still signed in. {shown(fault)}</span>}
     </div>
   );

@@ -11,8 +11,7 @@ import {
 } from "../lib/alerts";
 import { useKeptForm } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
-import { BackTestResult } from "./back-test";
-import { Failure, Loading } from "./bits";
+import { BackTesting } from "./back-test";
 import { Choice, type FieldProps, MoreFields, Note, TextField } from "./form-fields";
 import { NotSaved } from "./notices";
 import { KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
@@ -71,8 +70,8 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
         <KeptNote form={form} />
         <Watched {...part} project={project} projectName={projectName} />
         <fieldset className="beside">
-          <legend>When it fires</legend>
-          <Choice label="It fires when" value={draft.kind} onChange={(kind) => form.set(withKind(draft, kind === "THRESHOLD" ? "THRESHOLD" : "CHANGE"))} options={[["CHANGE", "the mean has changed: few false alarms"], ["THRESHOLD", "the mean is beyond a limit: also by chance"]]} />
+          <legend>Condition</legend>
+          <Choice label="Detection method" value={draft.kind} onChange={(kind) => form.set(withKind(draft, kind === "THRESHOLD" ? "THRESHOLD" : "CHANGE"))} options={[["CHANGE", "change detection: few false alarms"], ["THRESHOLD", "fixed limit: also fires by chance"]]} />
           {draft.kind === "CHANGE" ? <OfChange {...part} projectName={projectName} /> : <OfThreshold {...part} />}
         </fieldset>
         <Told {...part} alert={alert} project={project} projectName={projectName} />
@@ -109,8 +108,8 @@ function readBody(draft: AlertDraft, alert: TraceAlert | undefined): Record<stri
 
 type Metric = TraceAlert["metric"];
 const WATCHES: readonly (readonly [Metric, string])[] = [
-  ["ERROR_RATE", "the share of traces with an error"], ["LATENCY", "the latency of traces"], ["COST", "the cost of traces"],
-  ["SCORE", "the scores of a rule"], ["PASS_RATE", "the pass rate of a rule"],
+  ["ERROR_RATE", "error rate of traces"], ["LATENCY", "latency of traces"], ["COST", "cost of traces"],
+  ["SCORE", "scores of a rule"], ["PASS_RATE", "pass rate of a rule"],
 ];
 
 function Watched({ draft, change, text, project, projectName }: PartProps & { readonly project: string; readonly projectName: string }) {
@@ -119,9 +118,9 @@ function Watched({ draft, change, text, project, projectName }: PartProps & { re
   const bound = boundUnitOf(draft.metric).label;
   return (
     <fieldset>
-      <legend>What it watches</legend>
+      <legend>Metric</legend>
       {text("Name of the alert", "name", { required: true })}
-      <Choice label="It watches" value={draft.metric} onChange={(metric) => change(withMetric(draft, metric as Metric))} options={WATCHES} />
+      <Choice label="Metric" value={draft.metric} onChange={(metric) => change(withMetric(draft, metric as Metric))} options={WATCHES} />
       {isOfRule(draft.metric) ? (
         <label>
           Rule
@@ -136,11 +135,11 @@ function Watched({ draft, change, text, project, projectName }: PartProps & { re
       ) : (
         <>
           {hasNoLargest(draft.metric) && (
-            <Choice label="As" value={draft.isShare ? "share" : "value"} onChange={(value) => change(withShare(draft, value === "share"))} options={[["value", draft.kind === "CHANGE" ? "its typical value" : "its mean"], ["share", "the share of traces above a bound"]]} />
+            <Choice label="Statistic" value={draft.isShare ? "share" : "value"} onChange={(value) => change(withShare(draft, value === "share"))} options={[["value", draft.kind === "CHANGE" ? "typical value" : "mean"], ["share", "share of traces above a value"]]} />
           )}
           {hasNoLargest(draft.metric) && !draft.isShare && draft.kind === "CHANGE" && <Note>One extreme trace counts as no more than a high one.</Note>}
           {draft.isShare && text(`Traces above${bound}`, "over", { type: "number", min: 0, required: true })}
-          <MoreFields label="Only some traces" isOpen={[draft.model, draft.rootName, draft.userId].some((one) => one !== "")}>
+          <MoreFields label="Filter traces" isOpen={[draft.model, draft.rootName, draft.userId].some((one) => one !== "")}>
             <div className="fields">
               {text("Name of the root span", "rootName")}
               {text("Model", "model")}
@@ -158,8 +157,8 @@ function OfChange({ draft, change, text, projectName }: PartProps & { readonly p
   const unit = unitOf(draft).label;
   return (
     <>
-      <Choice label="Which way" value={draft.direction} onChange={(direction) => change({ direction: direction as AlertDraft["direction"] })} options={[["RISE", "it has risen"], ["DROP", "it has fallen"], ["BOTH", "either"]]} />
-      <Choice label="Held against" value={draft.against} onChange={(against) => change({ against: against as AlertDraft["against"] })} options={[["count", "a baseline: the next traces"], ["period", "a baseline: the traces of a period"], ["value", "a value that it should have"]]} />
+      <Choice label="Direction" value={draft.direction} onChange={(direction) => change({ direction: direction as AlertDraft["direction"] })} options={[["RISE", "increase"], ["DROP", "decrease"], ["BOTH", "increase or decrease"]]} />
+      <Choice label="Baseline" value={draft.against} onChange={(against) => change({ against: against as AlertDraft["against"] })} options={[["count", "the next traces"], ["period", "the traces of a period"], ["value", "a fixed value"]]} />
       {draft.against === "count" && text("Traces in the baseline", "count", { type: "number", min: 30, max: 10_000, step: 1, required: true, note: "It is frozen after them. The more, the smaller the changes that are found." })}
       {draft.against === "period" && (
         <>
@@ -171,8 +170,8 @@ function OfChange({ draft, change, text, projectName }: PartProps & { readonly p
         </>
       )}
       {draft.against === "value" && text(`Value${unit}`, "reference", { type: "number", required: true, ...spanOf(draft, "reference"), fault: faultOf(draft, "reference") })}
-      {text(`A difference that does not matter${unit}`, "tolerance", { type: "number", ...spanOf(draft, "tolerance"), note: "Smaller changes are never reported. 0: any change counts." })}
-      {text("Weight among the alerts of the project", "importance", { type: "number", min: 0.01, max: 100, required: true })}
+      {text(`Tolerance${unit}`, "tolerance", { type: "number", ...spanOf(draft, "tolerance"), note: "Smaller changes are never reported. 0: any change counts." })}
+      {text("Weight among the project’s alerts", "importance", { type: "number", min: 0.01, max: 100, required: true })}
       <Note>
         All change alerts of a project share its false alarms in a year, by their weights. How many these are is one of
         its <Link className="link" to="/projects/$name/settings" params={{ name: projectName }}>settings</Link>.
@@ -185,10 +184,10 @@ function OfThreshold({ draft, change, text }: PartProps) {
   const ofTraces = draft.windowOf === "traces";
   return (
     <>
-      <Choice label="Which way" value={draft.direction} onChange={(direction) => change({ direction: direction as AlertDraft["direction"] })} options={[["RISE", "the mean is above the limit"], ["DROP", "the mean is below the limit"]]} />
+      <Choice label="Direction" value={draft.direction} onChange={(direction) => change({ direction: direction as AlertDraft["direction"] })} options={[["RISE", "the mean is above the limit"], ["DROP", "the mean is below the limit"]]} />
       {text(`Limit${unitOf(draft).label}`, "limit", { type: "number", required: true, ...spanOf(draft, "limit"), fault: faultOf(draft, "limit") })}
       <div className="two-fields">
-        <Choice label="Mean of the last" value={draft.windowOf} onChange={(value) => change({ windowOf: value === "minutes" ? "minutes" : "traces", window: value === "minutes" ? "60" : NEW_ALERT.window })} options={[["traces", "traces"], ["minutes", "minutes"]]} />
+        <Choice label="Evaluation window" value={draft.windowOf} onChange={(value) => change({ windowOf: value === "minutes" ? "minutes" : "traces", window: value === "minutes" ? "60" : NEW_ALERT.window })} options={[["traces", "the last traces"], ["minutes", "the last minutes"]]} />
         {text(ofTraces ? "How many traces" : "How many minutes", "window", { type: "number", min: 1, max: ofTraces ? 1_000 : 10_080, step: 1, required: true })}
       </div>
       <Note>A mean moves by chance, and a limit close to it is crossed again and again. How often, the last 30 days tell below.</Note>
@@ -205,7 +204,7 @@ function Told({ draft, change, alert, project, projectName }: PartProps & Pick<P
   const whose = tenant === null ? "the project" : "your tenant";
   return (
     <fieldset>
-      <legend>Who is told</legend>
+      <legend>Notifications</legend>
       <p className="label">
         {called === undefined ? `When it fires, all webhooks of ${whose} are called.` : called === 0 ? <span className="error">! Nobody is called: {whose} has no webhook that is enabled. The alert shows here and on the home page alone.</span> : `When it fires, ${called === 1 ? `the webhook of ${whose} is called` : `all ${plural(called, "webhook")} of ${whose} are called`}.`}{" "}
         <Link className="link" to="/projects/$name/alerts" params={{ name: projectName }}>Alert webhooks</Link>
@@ -228,15 +227,20 @@ function AlertPreview({ project, alert, draft, body }: PreviewProps) {
   const isCurrent = asked !== null && JSON.stringify(asked) === JSON.stringify(tried);
   const over = body?.["over"];
   const ask = ({ currentTarget: { form } }: MouseEvent<HTMLButtonElement>) => {
-    if (form?.reportValidity() && body !== null) setAsked(tried);
+    if (!form?.reportValidity() || body === null) return;
+    if (isCurrent) void query.refetch();
+    else setAsked(tried);
   };
   return (
     <section className="first" aria-label="Back-test">
       <div className="sec"><h2>Try it first</h2><span className="label">on what the {METRICS[draft.metric]} would have made it fire in the last 30 days; nothing is stored, nobody is told</span></div>
-      {!isCurrent ? <button type="button" className="btn" onClick={ask}>Try it on the last 30 days</button>
-        : query.isPending ? <Loading />
-        : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} />
-        : <BackTestResult test={query.data} watched={{ kind: draft.kind, metric: draft.metric, over: typeof over === "number" ? over : null }} />}
+      <BackTesting
+        query={query}
+        isCurrent={isCurrent}
+        label="Try it on the last 30 days"
+        watched={{ kind: draft.kind, metric: draft.metric, over: typeof over === "number" ? over : null }}
+        onAsk={ask}
+      />
     </section>
   );
 }

@@ -1,30 +1,62 @@
 /** On what an alert would have fired, and how often chance alone would have done that. */
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { MouseEvent } from "react";
 import type { BackTest, TraceAlert } from "../api/online";
 import { sayTimes, valueOf } from "../lib/alerts";
+import { useAnnounced } from "../lib/announce";
 import { count, plural } from "../lib/format";
-import { Time } from "./bits";
+import { Failure, Loading, Time } from "./bits";
+import { BusyButton } from "./busy-button";
+
+interface TryingProps {
+  readonly query: UseQueryResult<BackTest>;
+  /** Whether the result is of what is asked for by now. */
+  readonly isCurrent: boolean;
+  readonly label: string;
+  readonly watched: Props["watched"];
+  readonly onAsk: (event: MouseEvent<HTMLButtonElement>) => void;
+}
+
+/** The button stays, so that the focus does; the result is said, and stands below. */
+export function BackTesting({ query, isCurrent, label, watched, onAsk }: TryingProps) {
+  const isBusy = isCurrent && query.isFetching;
+  const result = isCurrent ? query : null;
+  useAnnounced(isBusy ? null : result?.data !== undefined ? sayResult(result.data) : result?.isLoadingError ? "The back-test failed." : null, query.dataUpdatedAt + query.errorUpdatedAt);
+  return (
+    <>
+      <BusyButton isBusy={isBusy} busy="Trying …" onClick={onAsk}>{label}</BusyButton>
+      {isBusy && query.data === undefined ? <Loading />
+        : result?.isLoadingError ? <Failure error={result.error} />
+        : result?.data !== undefined && <BackTestResult test={result.data} watched={watched} />}
+    </>
+  );
+}
+
+/** How often it would have fired, and how often by chance. */
+function sayResult(test: BackTest): string {
+  const { byChance, falseAlarmsPerYear } = test;
+  const about = byChance === null || byChance.isExact || byChance.expected === 0 ? "" : "about ";
+  const part = falseAlarmsPerYear === null ? [] : [`Its part of the false alarms of the project: at most ${sayTimes(falseAlarmsPerYear)} in a year.`];
+  if (test.observationCount === 0) return ["It would have seen no trace, so nothing is known of how often it fires.", ...part].join(" ");
+  return [
+    `It would have fired ${plural(test.firingCount, "time")} on ${plural(test.observationCount, "trace")}.`,
+    ...(byChance === null ? [] : [`If nothing changed, it would fire ${about}${sayTimes(byChance.expected)} on so many, on average; single months have more or fewer.`]),
+    ...(test.status === "LEARNING" ? ["It would still be learning its baseline, so it had no chance to fire."] : []),
+    ...(test.isComplete ? [] : ["There are more traces than it looked at."]),
+    ...part,
+  ].join(" ");
+}
 
 interface Props {
   readonly test: BackTest;
   readonly watched: Pick<TraceAlert, "kind" | "metric" | "over">;
 }
 
-export function BackTestResult({ test, watched }: Props) {
-  const { byChance, falseAlarmsPerYear } = test;
+function BackTestResult({ test, watched }: Props) {
   const isOfChange = watched.kind === "CHANGE";
   return (
     <>
-      <p className="sentence">
-        {test.observationCount === 0 ? "It would have seen no trace, so nothing is known of how often it fires." : (
-          <>
-            It would have fired {plural(test.firingCount, "time")} on {plural(test.observationCount, "trace")}.
-            {byChance !== null && ` If nothing changed, it would fire ${byChance.isExact || byChance.expected === 0 ? "" : "about "}${sayTimes(byChance.expected)} on so many, on average; single months have more or fewer.`}
-            {test.status === "LEARNING" && " It would still be learning its baseline, so it had no chance to fire."}
-            {!test.isComplete && " There are more traces than it looked at."}
-          </>
-        )}
-        {falseAlarmsPerYear !== null && ` Its part of the false alarms of the project: at most ${sayTimes(falseAlarmsPerYear)} in a year.`}
-      </p>
+      <p className="sentence">{sayResult(test)}</p>
       {test.firings.length > 0 && (
         <div className="panel gap">
           <table>

@@ -28,30 +28,30 @@ export function Costs({ pairing, runs }: { pairing: Pairing; runs: readonly Run[
   const hasTokens = figures.some((one) => one.tokensPerItem !== null || one.costPerItem !== null);
   const cell = (name: keyof Figures, label: string, index: number, form: (value: number | null) => string) => {
     const value = figures[index]?.[name] ?? null;
-    return <td className="num" data-label={label}>{form(value)}{index > 0 && <span className="sub">{percent(base[name], value)}</span>}</td>;
+    return <td role="cell" className="num" data-label={label}>{form(value)}{index > 0 && <span className="sub">{percent(base[name], value)}</span>}</td>;
   };
   return (
     <section>
       <div className="sec"><h2>{hasTokens ? "Latency and cost" : "Latency"}</h2><span className="label">of all items of each run, beside the baseline</span></div>
       <div className="panel">
-        <table className="cards-s">
-          <thead>
-            <tr>
-              <th>Run</th>
-              <th className="num">Latency, median</th>
-              <th className="num">95th percentile</th>
-              {hasTokens && <><th className="num">Cost an item</th><th className="num">Tokens an item</th><th className="num">Cost in all</th></>}
+        <table role="table" className="cards-s">
+          <thead role="rowgroup">
+            <tr role="row">
+              <th role="columnheader">Run</th>
+              <th role="columnheader" className="num">Latency, median</th>
+              <th role="columnheader" className="num">95th percentile</th>
+              {hasTokens && <><th role="columnheader" className="num">Cost per item</th><th role="columnheader" className="num">Tokens per item</th><th role="columnheader" className="num">Total cost</th></>}
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {runs.map((run, index) => (
-              <tr key={run.id}>
-                <th scope="row">{shown(cut(run.name ?? run.id, 40))}<span className="sub">{wordOfRun(index, runs.length)}</span></th>
+              <tr role="row" key={run.id}>
+                <th scope="row" role="rowheader">{shown(cut(run.name ?? run.id, 40))}<span className="sub">{wordOfRun(index, runs.length)}</span></th>
                 {cell("median", "Latency, median", index, duration)}
                 {cell("slow", "95th percentile", index, duration)}
-                {hasTokens && cell("costPerItem", "Cost an item", index, (value) => (figures[index]?.tokensPerItem == null && value === null ? "–" : cost(value)))}
-                {hasTokens && cell("tokensPerItem", "Tokens an item", index, (value) => (value === null ? "–" : count(Math.round(value))))}
-                {hasTokens && <td className="num" data-label="Cost in all">
+                {hasTokens && cell("costPerItem", "Cost per item", index, (value) => (figures[index]?.tokensPerItem == null && value === null ? "–" : cost(value)))}
+                {hasTokens && cell("tokensPerItem", "Tokens per item", index, (value) => (value === null ? "–" : count(Math.round(value))))}
+                {hasTokens && <td role="cell" className="num" data-label="Total cost">
                   {run.tokenizedItemCount === 0 && run.totalCostUsd === null ? "–" : cost(run.totalCostUsd)}
                   {run.pricedItemCount < run.tokenizedItemCount && <span className="sub">{count(run.pricedItemCount)}/{count(run.tokenizedItemCount)} items priced</span>}
                 </td>}

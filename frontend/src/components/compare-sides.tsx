@@ -108,18 +108,18 @@ function Answer({ item, before }: { item: Item; before: Item | null }): ReactNod
 function Scores({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[]; item: PairedItem }) {
   return (
     <div className="panel gap" tabIndex={0}>
-      <table className="cards-s">
-        <thead>
-          <tr>
-            <th>Evaluator</th>
-            {runs.map((run, index) => <th key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>)}
+      <table role="table" className="cards-s">
+        <thead role="rowgroup">
+          <tr role="row">
+            <th role="columnheader">Evaluator</th>
+            {runs.map((run, index) => <th role="columnheader" key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>)}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {pairing.evaluators.map((name) => (
-            <tr key={name}>
-              <th scope="row">{shown(name)}</th>
-              {runs.map((run, index) => <td key={run.id} className="num" data-label={wordOfRun(index, runs.length)}>{score(meanScore(pairing.scores.get(name)?.[index], item.cells[index]))}</td>)}
+            <tr role="row" key={name}>
+              <th scope="row" role="rowheader">{shown(name)}</th>
+              {runs.map((run, index) => <td role="cell" key={run.id} className="num" data-label={wordOfRun(index, runs.length)}>{score(meanScore(pairing.scores.get(name)?.[index], item.cells[index]))}</td>)}
             </tr>
           ))}
         </tbody>

@@ -38,20 +38,20 @@ export function Slices({ pairing, runs }: { pairing: Pairing; runs: readonly Run
           head={
             <>
               {runs.map((run, index) => (
-                <th key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>
+                <th role="columnheader" key={run.id} className="num">{index === 0 ? "Baseline" : runs.length === 2 ? "Candidate" : shown(cut(run.name ?? run.id, 24))}</th>
               ))}
-              {runs.length === 2 && <th className="num">Change, in points</th>}
+              {runs.length === 2 && <th role="columnheader" className="num">Change, in points</th>}
             </>
           }
           cells={(slice) => (
             <>
               {slice.rates.map((one, index) => (
-                <td key={runs[index]?.id} className="num" data-label={wordOfRun(index, runs.length)}>
+                <td role="cell" key={runs[index]?.id} className="num" data-label={wordOfRun(index, runs.length)}>
                   {rate(one)}
                   {runs.length > 2 && <ChangeWord change={slice.changes[index] ?? null} />}
                 </td>
               ))}
-              {runs.length === 2 && <td className="num" data-label="Change, in points"><ChangeWord change={slice.changes[1] ?? null} withInterval /></td>}
+              {runs.length === 2 && <td role="cell" className="num" data-label="Change, in points"><ChangeWord change={slice.changes[1] ?? null} withInterval /></td>}
             </>
           )}
         />

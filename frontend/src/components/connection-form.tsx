@@ -4,9 +4,11 @@ import { type FormEvent, useId, useState } from "react";
 import { withSaved } from "../api/online";
 import { type Connection, type ConnectionTest, connectionQuery, connectionsQuery, saveConnection, tryConnection } from "../api/settings";
 import { useWrite } from "../api/write";
+import { announce } from "../lib/announce";
 import { useKeptForm } from "../lib/drafts";
 import { duration, plural, shown } from "../lib/format";
 import { type ConnectionDraft, NUMBERS, NUMBER_NAMES, bodyOf, draftOf, hostOf, needsKeyAgain } from "../lib/settings";
+import { BusyButton } from "./busy-button";
 import { MoreFields } from "./form-fields";
 import { NotSaved } from "./notices";
 import { Field, KeptNote, isOvertaken, sayOvertaken, sayRefusal } from "./settings-bits";
@@ -32,13 +34,18 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   UNUSABLE: "what is stored makes no request",
 };
 
-export function TestResult({ result, onClose }: { result: ConnectionTest; onClose?: () => void }) {
+/** What a test came to, in a sentence. */
+export function sayTest(result: ConnectionTest): string {
   const cause = result.problem === null ? null : (PROBLEMS[result.problem] ?? result.problem);
+  return result.ok ? "✓ The model answers." : `✗ The test failed${cause === null ? "" : `: ${cause}`}.`;
+}
+
+export function TestResult({ result, onClose }: { result: ConnectionTest; onClose?: () => void }) {
   const tokens = (result.tokensIn ?? 0) + (result.tokensOut ?? 0);
   return (
-    <div className={result.ok ? "callout info split" : "callout warn split"} role="status">
+    <div className={result.ok ? "callout info split" : "callout warn split"}>
       <span>
-        <b>{result.ok ? "✓ The model answers." : `✗ The test failed${cause === null ? "" : `: ${cause}`}.`}</b> {shown(result.message)}
+        <b>{sayTest(result)}</b> {shown(result.message)}
         {result.latencyMs !== null && ` It took ${duration(result.latencyMs)}`}
         {result.latencyMs !== null && tokens > 0 && ` and ${plural(tokens, "token")}`}
         {result.latencyMs !== null && "."}
@@ -63,24 +70,29 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
   const isKeyMissing = needsKeyAgain(connection, draft);
   const save = useWrite({
     what: "The connection",
-    send: ({ version }: { readonly version: string | null; readonly fields: ConnectionDraft }) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
+    send: ({ version }: { readonly version: string | null; readonly fields: ConnectionDraft; readonly apiKey: string }) => saveConnection(connection?.id ?? null, bodyOf(draft), version),
     keys: () => [["llm-connections"]],
     notice: (answer) => ({ text: `${answer.name} is saved` }),
-    onSaved: (saved, { fields }) => {
+    onSaved: (saved, { fields, apiKey: sentKey }) => {
       queries.setQueryData(connectionQuery(saved.id).queryKey, saved);
       queries.setQueriesData<Connection[]>({ queryKey: connectionsQuery("").queryKey }, (list) => withSaved(list, saved));
       const stored = { fields: draftOf(saved), opened: saved.version };
-      form.finish({ sent: fields, stored, key: `connection:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
+      // A key that was typed meanwhile is not among the fields: it counts as one that differs.
+      const sent: ConnectionDraft = apiKey === sentKey || fields.credential !== "key" ? fields : { ...fields, credential: "stored" };
+      form.finish({ sent, stored, key: `connection:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
     },
   });
   const test = useWrite({
     what: "The result of the test",
     send: (_: null) => tryConnection(connection?.id ?? null, bodyOf(draft)),
-    onSaved: setResult,
+    onSaved: (answer) => {
+      setResult(answer);
+      announce(sayTest(answer));
+    },
     onFailed: () => setResult(null),
   });
   const send = (version: string | null) => {
-    if (!isKeyMissing) save.save({ version, fields: form.fields });
+    if (!isKeyMissing) save.save({ version, fields: form.fields, apiKey });
   };
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -97,10 +109,10 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
         <Field label="Name">
           {(id) => <input id={id} className="field" required autoFocus dir="auto" value={draft.name} onChange={({ target }) => change({ name: target.value })} />}
         </Field>
-        <Field label="Model" hint="As its provider spells it.">
+        <Field label="Model" hint="The model’s id at its provider.">
           {(id, hint) => <input id={id} className="field mono" required aria-describedby={hint} spellCheck={false} value={draft.model} onChange={({ target }) => change({ model: target.value })} />}
         </Field>
-        <Field label="Address" hint="The root of the API, such as https://api.openai.com/v1." isWide>
+        <Field label="Base URL" hint="The root of the API, such as https://api.openai.com/v1." isWide>
           {(id, hint) => <input id={id} className="field mono" type="url" required maxLength={512} aria-describedby={hint} spellCheck={false} value={draft.baseUrl} onChange={({ target }) => change({ baseUrl: target.value })} />}
         </Field>
         <Field label="Protocol" hint="Most self-hosted servers and proxies speak Chat Completions.">
@@ -130,7 +142,7 @@ export function ConnectionForm({ connection, onClose, onStay }: { connection: Co
       <NotSaved write={sayOvertaken(save, "The connection", () => send(null))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving || isKeyMissing}>{save.isSaving ? "Saving…" : "Save connection"}</button>
-        <button type="button" className="btn" disabled={test.isSaving || isKeyMissing} onClick={tryDraft}>{test.isSaving ? "Testing…" : "Test connection"}</button>
+        <BusyButton isBusy={test.isSaving || isKeyMissing} busy={test.isSaving ? "Testing…" : "Test connection"} onClick={tryDraft}>Test connection</BusyButton>
         <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
         {isKeyMissing && <span className="label">Give the key for {shown(hostOf(draft.baseUrl))} first.</span>}
       </div>
@@ -155,7 +167,7 @@ function CredentialFields({ connection, draft, isMissing, onChange }: Credential
   );
   return (
     <fieldset>
-      <legend>Key</legend>
+      <legend>API key</legend>
       {connection !== null && pick("stored", "Keep the one that is stored", connection.credentialRef === null ? "It is not shown." : `The variable ${shown(connection.credentialRef)}.`)}
       {pick("key", connection === null ? "A key, kept on the server" : "Another key, kept on the server", "Encrypted; needs DOKIMOS_ENCRYPTION_KEY on the server.")}
       {draft.credential === "key" && (

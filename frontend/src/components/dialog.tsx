@@ -1,4 +1,7 @@
-/** What opens above the page: the browser keeps the focus in it, `esc` closes it if it may be closed, and the focus goes back to where it was. */
+/**
+ * What opens above the page: the browser keeps the focus in it, `esc` closes it if it may be closed, and the focus goes back to
+ * where it was, or to the page where that is gone.
+ */
 import { type ReactNode, useLayoutEffect, useRef } from "react";
 
 interface Props {
@@ -18,7 +21,10 @@ export function Dialog({ label, className, onClose, children }: Props) {
     if (dialog !== null && !dialog.open) dialog.showModal();
     return () => {
       dialog?.close();
-      if (!(before instanceof HTMLElement) || !before.isConnected) return;
+      if (!(before instanceof HTMLElement) || before === document.body || !before.isConnected) {
+        document.getElementById("main")?.focus({ preventScroll: true });
+        return;
+      }
       before.focus();
       // What was out of sight takes the focus as soon as it is back.
       if (document.activeElement !== before) requestAnimationFrame(() => before.focus());

@@ -30,8 +30,8 @@ export function HumanCheck({ run }: { run: Run }) {
               <th className="num">Agrees</th>
               <th className="num">n</th>
               <th className="num hide-s">Kappa</th>
-              <th className="num hide-s">Sees good as good</th>
-              <th className="num hide-s">Sees bad as bad</th>
+              <th className="num hide-s">Good items passed</th>
+              <th className="num hide-s">Bad items failed</th>
               <th className="num">Pass rate, corrected</th>
             </tr>
           </thead>

@@ -146,7 +146,7 @@ function JobForm({ run, onClose }: { run: Run; onClose: () => void }) {
           {connections.data?.map((one) => <option key={one.id} value={one.id}>{`${shown(one.name)} · ${shown(one.model)}`}</option>)}
         </select>
       </label>
-      <label>Name of the evaluator <input className="field" required autoFocus value={name} onChange={(event) => setName(event.target.value)} /></label>
+      <label>Evaluator name <input className="field" required autoFocus value={name} onChange={(event) => setName(event.target.value)} /></label>
       <label className="wide">
         Criteria
         <textarea className="field" required rows={3} value={criteria} placeholder="Is the answer correct and complete?" onChange={(event) => setCriteria(event.target.value)} />
@@ -164,7 +164,7 @@ function JobForm({ run, onClose }: { run: Run; onClose: () => void }) {
           </label>
         ))}
       </fieldset>
-      {([["min", "Lowest score"], ["max", "Highest score"], ["threshold", "Passes from (empty: informs only)"]] as const).map(([key, label]) => (
+      {([["min", "Minimum score"], ["max", "Maximum score"], ["threshold", "Pass threshold (empty: informational)"]] as const).map(([key, label]) => (
         <label key={key}>
           {label} <input className="field" type="number" step="any" required={key !== "threshold"} value={range[key]} onChange={(event) => setRange({ ...range, [key]: event.target.value })} />
         </label>

@@ -1,13 +1,10 @@
-/** A new key: what it may do, and its text, which is shown once. */
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+/** A new key: who or what it is for, and what it may do. */
+import { useQuery } from "@tanstack/react-query";
+import type { FormEvent } from "react";
 import { projectsQuery } from "../api/queries";
-import { signIn } from "../api/session";
-import { type CreatedKey, type KeyBody, createKey } from "../api/settings";
+import { type KeyBody, createKey } from "../api/settings";
 import { useWrite } from "../api/write";
 import { useKeptForm } from "../lib/drafts";
-import { shown } from "../lib/format";
-import { pathHere } from "../lib/root";
 import { toMoment } from "../lib/settings";
 import { NotSaved } from "./notices";
 import { Field, KeptNote } from "./settings-bits";
@@ -33,11 +30,10 @@ interface Props {
   /** Whether the server is open, so that this key closes it. */
   readonly isFirst: boolean;
   readonly mayChooseTenant: boolean;
-  readonly onCreated: (key: CreatedKey) => void;
   readonly onClose: () => void;
 }
 
-export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props) {
+export function KeyForm({ isFirst, mayChooseTenant, onClose }: Props) {
   const projects = useQuery(projectsQuery);
   const form = useKeptForm("key:new", () => newKey(isFirst));
   const { name, role, project, projectRole, tenant, expires, limit } = form.fields;
@@ -46,7 +42,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
     what: "The key",
     send: ({ body }: { readonly body: Partial<KeyBody>; readonly fields: Typed }) => createKey(body),
     keys: () => [["api-keys"], ["session"]],
-    onSaved: (created, { fields }) => form.finish({ sent: fields, stored: { fields: newKey(isFirst), opened: null }, key: "key:new" }, () => onCreated(created)),
+    onSaved: (_, { fields }) => form.finish({ sent: fields, stored: { fields: newKey(false), opened: null }, key: "key:new" }, (isLeft) => (isLeft ? undefined : onClose())),
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -83,13 +79,13 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
             </select>
           )}
         </Field>
-        <Field label="Expires" hint="In your zone. Empty: never.">
+        <Field label="Expires" hint="In your time zone. Empty: never.">
           {(id, hint) => <input id={id} className="field" type="datetime-local" aria-describedby={hint} value={expires} onChange={({ target }) => set({ expires: target.value })} />}
         </Field>
-        <Field label="Requests in a minute" hint="Empty: as the server limits; 0: any number.">
+        <Field label="Requests per minute" hint="Empty: the server’s limit; 0: unlimited.">
           {(id, hint) => <input id={id} className="field" type="number" min={0} step={1} aria-describedby={hint} value={limit} onChange={({ target }) => set({ limit: target.value })} />}
         </Field>
-        <Field label="Role in one project" hint={role === "NONE" ? "All that a key with the role none sees." : "Where it may do more than elsewhere."}>
+        <Field label="Project" hint={role === "NONE" ? "The only one that a key with the role none sees." : "One in which it has a role of its own."}>
           {(id, hint) => (
             <>
               <input id={id} className="field" list={`${id}-projects`} placeholder="Project" required={role === "NONE"} aria-describedby={hint} value={project} onChange={({ target }) => set({ project: target.value })} />
@@ -98,7 +94,7 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
           )}
         </Field>
         {project.trim() !== "" && (
-          <Field label="Role there">
+          <Field label="Role in the project">
             {(id) => (
               <select id={id} className="field" value={projectRole} onChange={({ target }) => set({ projectRole: target.value as ProjectRole })}>
                 <option value="VIEWER">viewer</option>
@@ -120,40 +116,5 @@ export function KeyForm({ isFirst, mayChooseTenant, onCreated, onClose }: Props)
         <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
       </div>
     </form>
-  );
-}
-
-export function NewKey({ created, maySignIn, onClose }: { created: CreatedKey; maySignIn: boolean; onClose: () => void }) {
-  const queries = useQueryClient();
-  const [said, setSaid] = useState<string | null>(null);
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(created.key);
-      setSaid("Copied.");
-    } catch {
-      setSaid("The browser does not allow copying here: select the text and copy it.");
-    }
-  };
-  const enter = async () => {
-    try {
-      await signIn(queries, created.key, pathHere());
-      setSaid(`You are signed in with ${created.apiKey.name}.`);
-    } catch (error) {
-      setSaid(error instanceof Error ? error.message : String(error));
-    }
-  };
-  return (
-    <div className="panel pad new-key" role="region" aria-label="Text of the key">
-      <h2>{shown(created.apiKey.name)}: copy its text now</h2>
-      <p className="label">It is shown this once. The server keeps only a hash of it, so nobody can read it again.</p>
-      <div className="bar">
-        <output tabIndex={0}>{created.key}</output>
-        <button type="button" className="btn main" autoFocus onClick={() => void copy()}>Copy</button>
-        {maySignIn && <button type="button" className="btn" onClick={() => void enter()}>Sign in with it</button>}
-        <button type="button" className="btn bare" onClick={onClose}>I have kept it</button>
-      </div>
-      {created.warning !== null && <p className="callout warn"><b>!</b> {shown(created.warning)}</p>}
-      <p className="label" role="status">{said === null ? "" : shown(said)}</p>
-    </div>
   );
 }

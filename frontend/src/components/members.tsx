@@ -30,9 +30,9 @@ export function Members({ project, mayManage, session }: Props) {
           <>
             <div className="panel">
               {members.data.length === 0 ? <State title="Nobody has a role here alone"><p>Roles on the whole server hold in this project, too.</p></State> : (
-                <table className="stack-s">
-                  <thead><tr><th>Member</th><th>Role here</th><th className="hide-s">Since</th><th className="num">Actions</th></tr></thead>
-                  <tbody>{members.data.map((one) => <MemberRow key={one.id} member={one} project={project} />)}</tbody>
+                <table role="table" className="stack-s">
+                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Member</th><th role="columnheader">Role here</th><th role="columnheader" className="hide-s">Since</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                  <tbody role="rowgroup">{members.data.map((one) => <MemberRow key={one.id} member={one} project={project} />)}</tbody>
                 </table>
               )}
             </div>
@@ -64,13 +64,13 @@ function MemberRow({ member, project }: { member: Member; project: string }) {
   const removal = useWrite({ what: "The removal of the role", send: (_: null) => removeMember(project, member.id), keys, notice: () => ({ text: `${member.name} has no role here any more` }) });
   return (
     <>
-      <tr>
-        <th scope="row">{shown(member.name)}<span className="sub">{member.kind === "key" ? "a key" : "a person"}</span></th>
-        <td><RoleChoice label={`Role of ${shown(member.name)}`} role={member.role} onRole={save.save} /></td>
-        <td className="hide-s"><Time value={member.createdAt} /></td>
-        <td><div className="row-actions"><Confirm label="Remove" action="Remove" question={`Take the role here from ${shown(member.name)}?`} isBusy={removal.isSaving} onConfirm={() => removal.save(null)} /></div></td>
+      <tr role="row">
+        <th scope="row" role="rowheader">{shown(member.name)}<span className="sub">{member.kind === "key" ? "a key" : "a person"}</span></th>
+        <td role="cell"><RoleChoice label={`Role of ${shown(member.name)}`} role={member.role} onRole={save.save} /></td>
+        <td role="cell" className="hide-s"><Time value={member.createdAt} /></td>
+        <td role="cell"><div className="row-actions"><Confirm label="Remove" action="Remove" question={`Take the role here from ${shown(member.name)}?`} isBusy={removal.isSaving} onConfirm={() => removal.save(null)} /></div></td>
       </tr>
-      {(save.failure !== null || removal.failure !== null) && <tr><td colSpan={4}><NotSaved write={save} /><NotSaved write={removal} /></td></tr>}
+      {(save.failure !== null || removal.failure !== null) && <tr role="row"><td role="cell" colSpan={4}><NotSaved write={save} /><NotSaved write={removal} /></td></tr>}
     </>
   );
 }

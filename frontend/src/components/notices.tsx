@@ -4,6 +4,7 @@ import { useEffect, useState } from "react";
 import { lookWhoIsSignedIn } from "../api/session";
 import { isOutdated, isSignedOutElsewhere, needsSignIn } from "../api/signals";
 import type { Write } from "../api/write";
+import { announcement } from "../lib/announce";
 import { type Notice, dismissNotice, notice } from "../lib/notices";
 import { shown } from "../lib/format";
 import { loadAnew, pathHere } from "../lib/root";
@@ -15,10 +16,14 @@ const NOTICE_MS = 8_000;
 
 export function NoticeArea() {
   const now = useStore(notice);
+  const said = useStore(announcement);
   return (
-    <div role="status" className="notices">
-      {now !== null && <Toast key={now.id} notice={now} />}
-    </div>
+    <>
+      <div role="status" className="notices">
+        {now !== null && <Toast key={now.id} notice={now} />}
+      </div>
+      <div role="status" className="unseen">{said !== null && <span key={said.id}>{shown(said.text)}</span>}</div>
+    </>
   );
 }
 

@@ -20,20 +20,20 @@ interface Setting {
 }
 
 const GROUPS: readonly (readonly [string, readonly Setting[]])[] = [
-  ["How long things are kept", [
-    { name: "runRetentionDays", label: "Days that runs are kept", hint: "After their end; −1 for ever.", low: -1, high: 36_500 },
-    { name: "keepLatestRuns", label: "Latest runs that stay", hint: "Of each experiment, however old they are.", low: 0, high: 10_000, step: 1 },
-    { name: "baselineBranches", label: "Branches of baselines", hint: "Their latest run stays; separated by commas." },
-    { name: "traceRetentionDays", label: "Days that traces are kept", hint: "After their last span; −1 for ever.", low: -1, high: 36_500 },
+  ["Retention", [
+    { name: "runRetentionDays", label: "Run retention, in days", hint: "After their end; −1 for ever.", low: -1, high: 36_500 },
+    { name: "keepLatestRuns", label: "Latest runs to keep", hint: "Of each experiment, however old they are.", low: 0, high: 10_000, step: 1 },
+    { name: "baselineBranches", label: "Baseline branches", hint: "Their latest run stays; separated by commas." },
+    { name: "traceRetentionDays", label: "Trace retention, in days", hint: "After their last span; −1 for ever.", low: -1, high: 36_500 },
   ]],
   ["Alerts", [
-    { name: "alertOn", label: "Webhooks are told that", hint: "When a run has ended." },
-    { name: "traceFalseAlarmsPerYear", label: "False alarms in a year", hint: "Of all change alerts on traces together.", low: 0.01, high: 365 },
+    { name: "alertOn", label: "Webhooks are called when", hint: "When a run has ended." },
+    { name: "traceFalseAlarmsPerYear", label: "False alarms per year", hint: "Of all change alerts on traces together.", low: 0.01, high: 365 },
   ]],
   ["Reviews", [
-    { name: "blindReview", label: "Reviewers see others’ verdicts", hint: "Blind reviews are independent, which agreement needs." },
-    { name: "reviewOverlap", label: "Share that two people review", hint: "From 0 to 1.", low: 0, high: 1 },
-    { name: "reviewRandomShare", label: "Share that chance draws", hint: "From 0 to 1; corrected pass rates rest on it.", low: 0, high: 1 },
+    { name: "blindReview", label: "Show others’ verdicts to reviewers", hint: "Blind reviews are independent, which agreement needs." },
+    { name: "reviewOverlap", label: "Share reviewed by two people", hint: "From 0 to 1.", low: 0, high: 1 },
+    { name: "reviewRandomShare", label: "Share drawn at random", hint: "From 0 to 1; corrected pass rates rest on it.", low: 0, high: 1 },
   ]],
 ];
 const NAMES = GROUPS.flatMap(([, settings]) => settings.map((one) => one.name));

@@ -44,7 +44,7 @@ function Results({ results }: { results: QueueItem["evalResults"] }) {
   if (results.length === 0) return null;
   return (
     <>
-      <h3>What evaluators say</h3>
+      <h3>Evaluator results</h3>
       {judging.length > 0 && <ResultList results={judging} />}
       {informing.length > 0 && (judging.length === 0 ? <ResultList results={informing} /> : (
         <details className="small">
@@ -107,7 +107,7 @@ export function OtherReviews({ reviews }: { reviews: readonly Review[] }) {
   if (reviews.length === 0) return null;
   return (
     <>
-      <h3>Others said</h3>
+      <h3>Other reviews</h3>
       <ul className="reasons">
         {reviews.map((review) => (
           <li key={review.id}>

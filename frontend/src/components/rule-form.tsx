@@ -56,44 +56,44 @@ export function RuleForm({ project, rule, onSaved, onCancel }: Props) {
       >
         <KeptNote form={form} />
         <fieldset>
-          <legend>What it matches</legend>
+          <legend>Which spans it scores</legend>
           {text("Name of the rule", "name", { required: true })}
-          <Choice label="A span matches where" value={draft.matchType} onChange={set("matchType")} options={[["SPAN_NAME", "its name is"], ["ATTRIBUTE", "an attribute is"], ["WILDCARD", "a text fits, with * and ?"], ["PATTERN", "a regular expression is found"]]} />
-          {draft.matchType !== "SPAN_NAME" && text("Attribute", "matchKey", { required: draft.matchType === "ATTRIBUTE", note: draft.matchType === "ATTRIBUTE" ? "" : "Empty for the name of the span." })}
+          <Choice label="Match spans by" value={draft.matchType} onChange={set("matchType")} options={[["SPAN_NAME", "span name"], ["ATTRIBUTE", "attribute"], ["WILDCARD", "wildcard, with * and ?"], ["PATTERN", "regular expression"]]} />
+          {draft.matchType !== "SPAN_NAME" && text("Attribute", "matchKey", { required: draft.matchType === "ATTRIBUTE", note: draft.matchType === "ATTRIBUTE" ? "" : "Empty: the span name." })}
           {text("Value", "matchValue", { required: true })}
-          <Choice label="Scored is" value={draft.scope} onChange={set("scope")} options={[["span", "that span"], ["parent", "the span above it"], ["trace", "the whole trace"], ["session", "the session until then"]]} />
-          {text("Share that is scored, in percent", "share", { type: "number", min: 0, max: 100, required: true })}
-          {text("At most, US dollars in a day", "maxCostUsd", { type: "number", min: 0, note: "Empty for the budgets of project and server alone." })}
+          <Choice label="What is scored" value={draft.scope} onChange={set("scope")} options={[["span", "the span itself"], ["parent", "its parent span"], ["trace", "the whole trace"], ["session", "the session up to it"]]} />
+          {text("Sampling rate, in percent", "share", { type: "number", min: 0, max: 100, required: true })}
+          {text("Daily budget, in US dollars", "maxCostUsd", { type: "number", min: 0, note: "Empty: only the budgets of the project and the server." })}
         </fieldset>
         <fieldset>
           <legend>How it scores</legend>
-          <Choice label="With" value={draft.kind} onChange={(kind) => setDraft({ ...draft, kind: kind === "judge" ? "judge" : "evaluator" })} options={[["judge", "a model, by criteria"], ["evaluator", "an evaluator of the library"]]} />
+          <Choice label="Evaluator" value={draft.kind} onChange={(kind) => setDraft({ ...draft, kind: kind === "judge" ? "judge" : "evaluator" })} options={[["judge", "LLM judge, by criteria"], ["evaluator", "built-in evaluator"]]} />
           <Connections value={draft.connectionId} required={draft.kind === "judge"} onChange={set("connectionId")} />
           {draft.kind === "judge" ? (
             <>
               <label>Criteria<textarea className="field" required dir="auto" value={draft.criteria} onChange={(event) => set("criteria")(event.target.value)} /></label>
               <div className="three-fields">
-                {text("Lowest score", "minScore", { type: "number", required: true })}
-                {text("Highest score", "maxScore", { type: "number", required: true })}
-                {text("Passes from", "threshold", { type: "number" })}
+                {text("Minimum score", "minScore", { type: "number", required: true })}
+                {text("Maximum score", "maxScore", { type: "number", required: true })}
+                {text("Pass threshold", "threshold", { type: "number" })}
               </div>
             </>
           ) : (
             <>
-              {text("Type", "type", { required: true })}
+              {text("Evaluator type", "type", { required: true })}
               {text("Parameters, as JSON", "params", { note: body === null ? "This is not JSON yet." : "" })}
             </>
           )}
-          {text("Scores are called", "evaluatorName", { note: "Empty for the name of the rule." })}
+          {text("Score name", "evaluatorName", { note: "Empty: the name of the rule." })}
         </fieldset>
         <fieldset className="wide">
-          <legend>What people look at</legend>
+          <legend>Human review</legend>
           <div className="three-fields">
             {text("Failed scores queued for review, in percent", "reviewFailed", { type: "number", min: 0, max: 100, required: true })}
-            {text("Other scores, in percent", "reviewOther", { type: "number", min: 0, max: 100, required: true })}
-            {text("At most in a day", "reviewMost", { type: "number", min: 1, max: 1000, required: true })}
+            {text("Other scores queued, in percent", "reviewOther", { type: "number", min: 0, max: 100, required: true })}
+            {text("Review items per day, at most", "reviewMost", { type: "number", min: 1, max: 1000, required: true })}
           </div>
-          <Note>A few of the scores that did not fail tell how often the rule lets something pass.</Note>
+          <Note>Reviewing a few scores that did not fail shows how often the rule misses a failure.</Note>
         </fieldset>
         <div className="wide">
           {body !== null && <RulePreview project={project} body={body} />}

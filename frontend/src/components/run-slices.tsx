@@ -60,9 +60,9 @@ function Slices({ run, outline, version }: Props) {
           slices={slices}
           chosen={chosen}
           onChoose={(value) => choose({ slice: name, ...(value === chosen ? {} : { value }) })}
-          head={<><th className="num">Pass rate</th><th className="hide-s">95 % interval</th></>}
+          head={<><th role="columnheader" className="num">Pass rate</th><th role="columnheader" className="hide-s">95 % interval</th></>}
           cells={({ rates, n }) => (
-            <><td className="num">{rate(rates[0])}</td><td className="hide-s"><RateBar passed={(rates[0] ?? 0) * n} judged={n} /></td></>
+            <><td role="cell" className="num">{rate(rates[0])}</td><td role="cell" className="hide-s"><RateBar passed={(rates[0] ?? 0) * n} judged={n} /></td></>
           )}
         />
       </div>

@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Session } from "../api/session";
 import type { Write } from "../api/write";
+import { BusyButton } from "./busy-button";
 import type { KeptForm } from "../lib/drafts";
 
 interface FieldProps {
@@ -32,10 +33,16 @@ interface ConfirmProps {
   readonly action: string;
   readonly isBusy?: boolean;
   readonly onConfirm: () => void;
+  /** What the button looks like that asks. */
+  readonly className?: string;
+  /** What the button says that changes nothing. */
+  readonly keep?: string;
+  /** Whether something would be lost at all; without it, always. */
+  readonly isNeeded?: () => boolean;
 }
 
 /** A button that asks in its place before it does what cannot be undone. */
-export function Confirm({ label, question, action, isBusy = false, onConfirm }: ConfirmProps) {
+export function Confirm({ label, question, action, isBusy = false, onConfirm, className = "btn", keep: keepLabel = "Keep", isNeeded = () => true }: ConfirmProps) {
   const [isAsking, setIsAsking] = useState(false);
   const first = useRef<HTMLButtonElement>(null);
   const keep = useRef<HTMLButtonElement>(null);
@@ -46,7 +53,7 @@ export function Confirm({ label, question, action, isBusy = false, onConfirm }: 
     wasAsking.current = isAsking;
   }, [isAsking]);
   if (!isAsking) {
-    return <button ref={first} type="button" className="btn" disabled={isBusy} onClick={() => setIsAsking(true)}>{label}</button>;
+    return <BusyButton ref={first} isBusy={isBusy} className={className} onClick={() => (isNeeded() ? setIsAsking(true) : onConfirm())}>{label}</BusyButton>;
   }
   return (
     <span
@@ -69,7 +76,7 @@ export function Confirm({ label, question, action, isBusy = false, onConfirm }: 
       >
         {action}
       </button>
-      <button ref={keep} type="button" className="btn bare" onClick={() => setIsAsking(false)}>Keep</button>
+      <button ref={keep} type="button" className="btn bare" onClick={() => setIsAsking(false)}>{keepLabel}</button>
     </span>
   );
 }

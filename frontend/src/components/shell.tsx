@@ -14,6 +14,7 @@ import { toggleTheme } from "../lib/theme";
 import mark from "../styles/mark.svg";
 import { Account } from "./account";
 import { KeyHelpHost } from "./key-help-host";
+import { KeyTextHost } from "./key-text";
 import { Tabs } from "./tabs";
 import { NewVersion, NoticeArea, SignInNeeded, SignedOut } from "./notices";
 import { PrintFoot } from "./print-foot";
@@ -81,7 +82,7 @@ export function Shell() {
           </main>
         </div>
       </div>
-      {isSignedOut ? <SignedOut /> : <><NoticeArea /><PaletteHost /><KeyHelpHost /></>}
+      {isSignedOut ? <SignedOut /> : <><NoticeArea /><PaletteHost /><KeyHelpHost /><KeyTextHost /></>}
       <Tabs />
     </CrumbsPlace>
   );

@@ -18,17 +18,17 @@ interface Props {
 
 export function SliceTable({ name, slices, chosen, isCards = false, onChoose, head, cells }: Props) {
   return (
-    <table className={isCards ? "cards-s" : undefined}>
-      <thead><tr><th>{shown(name)}</th><th className="num">n</th>{head}</tr></thead>
-      <tbody>
+    <table role="table" className={isCards ? "cards-s" : undefined}>
+      <thead role="rowgroup"><tr role="row"><th role="columnheader">{shown(name)}</th><th role="columnheader" className="num">n</th>{head}</tr></thead>
+      <tbody role="rowgroup">
         {slices.map((slice) => (
-          <tr key={slice.value} className={chosen === slice.value ? "on" : ""}>
-            <th scope="row">
+          <tr role="row" key={slice.value} className={chosen === slice.value ? "on" : ""}>
+            <th scope="row" role="rowheader">
               <button type="button" className="plain link" aria-pressed={chosen === slice.value} onClick={() => onChoose(slice.value)}>
                 {shown(cut(slice.value, 80)) || "(empty)"}
               </button>
             </th>
-            <td className="num none" data-label="n">{count(slice.n)}</td>
+            <td role="cell" className="num none" data-label="n">{count(slice.n)}</td>
             {cells(slice)}
           </tr>
         ))}

@@ -43,7 +43,7 @@ export function TraceReview({ traceId }: { traceId: string }) {
   const whole = reviews.data?.content.find((one) => one.spanId === null);
   return (
     <section>
-      <div className="sec"><h2>What people say</h2></div>
+      <div className="sec"><h2>Human feedback</h2></div>
       <div className="bar" role="group" aria-label="Your verdict">
         {VERDICTS.map(([verdict, label, name]) => (
           <button key={verdict} type="button" className="chip" aria-pressed={whole?.verdict === verdict} disabled={judge.isSaving} onClick={() => judge.save(verdict)}>

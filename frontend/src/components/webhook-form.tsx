@@ -33,13 +33,15 @@ export function WebhookForm({ project, webhook, onClose, onStay }: Props) {
   const isSecretLost = form.fields.hasTypedSecret && secret === "" && form.isFromBefore;
   const save = useWrite({
     what: "The webhook",
-    send: ({ version }: { readonly version: string | null; readonly fields: Typed }) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
+    send: ({ version }: Sent) => saveWebhook(project, webhook?.id ?? null, readBody(), version),
     keys: () => [["webhooks", project]],
     notice: (answer) => ({ text: answer.enabled ? "The webhook is saved" : "The webhook is saved, and disabled" }),
-    onSaved: (saved, { fields }) => {
+    onSaved: (saved, { fields, secret: sentSecret }) => {
       queries.setQueryData(webhooksQuery(project).queryKey, (list) => withSaved(list, saved));
       const stored = { fields: readTyped(saved), opened: saved.version };
-      form.finish({ sent: fields, stored, key: `webhook:${project}:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
+      // A secret that was typed meanwhile is not among the fields: it counts as one that differs.
+      const sent = secret === sentSecret ? fields : { ...fields, hasTypedSecret: !form.fields.hasTypedSecret };
+      form.finish({ sent, stored, key: `webhook:${project}:${saved.id}` }, (isLeft) => (isLeft ? onStay(saved.id) : onClose()));
     },
   });
   const readBody = (): Partial<WebhookBody> => {
@@ -54,7 +56,7 @@ export function WebhookForm({ project, webhook, onClose, onStay }: Props) {
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    save.save({ version: form.opened, fields: form.fields });
+    save.save({ version: form.opened, fields: form.fields, secret });
   };
   const typeSecret = (next: string) => {
     setSecret(next);
@@ -67,18 +69,18 @@ export function WebhookForm({ project, webhook, onClose, onStay }: Props) {
       <h2>{webhook === null ? "New webhook" : "Change the webhook"}</h2>
       <KeptNote form={form} />
       <div className="set-fields">
-        <Field label="Address" hint="Public addresses only, unless the server allows others by name." isWide>
+        <Field label="URL" hint="A public address, unless the server allows others by name." isWide>
           {(id, hint) => <input id={id} className="field mono" type="url" required autoFocus maxLength={2_048} placeholder="https://hooks.example.com/dokimos" aria-describedby={hint} spellCheck={false} value={url} onChange={({ target }) => set({ url: target.value })} />}
         </Field>
         <Field label="Secret" hint={webhook?.hasSecret ? "One is set. Empty keeps it; it is never shown." : "Signs what is sent. Empty: it is not signed."}>
           {(id, hint) => <input id={id} className="field mono" type="password" autoComplete="off" aria-describedby={hint} required={isSecretLost && !isWithout} value={secret} onChange={({ target }) => typeSecret(target.value)} />}
         </Field>
-        <Field label="Form" hint="What the receiver reads.">
+        <Field label="Payload format" hint="What the receiver can read.">
           {(id, hint) => (
             <select id={id} className="field" aria-describedby={hint} value={format} onChange={({ target }) => set({ format: target.value as Webhook["format"] })}>
-              <option value="dokimos">JSON of dokimos</option>
+              <option value="dokimos">dokimos JSON</option>
               <option value="slack">Slack</option>
-              <option value="generic">Fields of your own</option>
+              <option value="generic">Custom JSON</option>
             </select>
           )}
         </Field>
@@ -106,13 +108,19 @@ export function WebhookForm({ project, webhook, onClose, onStay }: Props) {
         </fieldset>
       )}
       <label className="pick"><input type="checkbox" checked={isOn} onChange={({ target }) => set({ isOn: target.checked })} /><span>Enabled<span className="label">Alerts for a webhook that is disabled are given up.</span></span></label>
-      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save({ version: null, fields: form.fields }))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
+      <NotSaved write={sayOvertaken(save, "The webhook", () => save.save({ version: null, fields: form.fields, secret }))} again={isOvertaken(save) ? "Save mine over it" : "Save again"} submits={!isOvertaken(save)} />
       <div className="actions">
         <button type="submit" className="btn main" disabled={save.isSaving}>{save.isSaving ? "Saving…" : "Save webhook"}</button>
         <button type="button" className="btn bare" onClick={() => form.giveUp(onClose)}>Cancel</button>
       </div>
     </form>
   );
+}
+
+interface Sent {
+  readonly version: string | null;
+  readonly fields: Typed;
+  readonly secret: string;
 }
 
 /** What is kept of the form while somebody goes elsewhere: all but the secret. */

@@ -89,7 +89,7 @@ export const hasNoLargest = (metric: TraceAlert["metric"]): boolean => metric ==
 export function withMetric(draft: AlertDraft, metric: TraceAlert["metric"]): AlertDraft {
   if (metric === draft.metric) return draft;
   const next = { ...draft, metric, direction: isOfRule(metric) ? "DROP" : "RISE", isShare: draft.isShare && hasNoLargest(metric) } as const;
-  // A bound is in seconds or dollars: that of one is none of the other.
+  // A bound is in seconds or in dollars, so that of one metric means nothing for the other.
   return withUnit({ ...next, over: "" }, unitOf(draft));
 }
 

@@ -12,10 +12,12 @@ let isHidden = false;
 
 const ask = (event: Event): void => event.preventDefault();
 
+/** Whether something is lost with the page. */
+export const hasDrafts = (): boolean => [...kept.keys()].some((key) => !gone.has(key));
+
 function tell(): void {
-  const isSomethingLost = [...kept.keys()].some((key) => !gone.has(key));
   // A browser keeps pages that ask for going back faster, so they ask only as long as something would be lost.
-  if (typeof window !== "undefined") window[isSomethingLost ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
+  if (typeof window !== "undefined") window[hasDrafts() ? "addEventListener" : "removeEventListener"]("beforeunload", ask);
   for (const listener of [...listeners]) listener();
 }
 
@@ -143,13 +145,15 @@ export function useKeptForm<T>(key: string, read: () => T, version: string | nul
   const draft = useDraft<Begun<T>>(key);
   const [begun, setBegun] = useState<Begun<T>>(() => ({ fields: read(), opened: version }));
   const [wasKept, setWasKept] = useState(draft !== undefined);
-  const isOpen = useRef(false);
+  const path = useRef<string | null>(null);
   useEffect(() => {
-    isOpen.current = true;
+    path.current = location.pathname;
     return () => {
-      isOpen.current = false;
+      path.current = null;
     };
   }, []);
+  // The address is another one before the next page is there: its file may still be read.
+  const isHere = (): boolean => path.current === location.pathname;
   const { fields, opened } = draft ?? begun;
   return {
     fields,
@@ -161,12 +165,12 @@ export function useKeptForm<T>(key: string, read: () => T, version: string | nul
     },
     giveUp: (then) => {
       dropDraft(key);
-      if (isOpen.current) then();
+      if (isHere()) then();
     },
     finish: (saved, then) => {
       const isLeft = settleDraft(key, saved);
       if (saved.key === key) setBegun(saved.stored);
-      if (isOpen.current) then(isLeft);
+      if (isHere()) then(isLeft);
     },
     restart: () => {
       dropDraft(key);

@@ -34,11 +34,11 @@ export interface ConnectionDraft {
 }
 
 export const NUMBERS = {
-  inputPricePerMillion: "US dollars for a million tokens in",
-  outputPricePerMillion: "US dollars for a million tokens out",
-  maxOutputTokens: "Tokens that a reply may have",
-  requestsPerMinute: "Requests in a minute at most",
-  maxConcurrency: "Requests at once at most",
+  inputPricePerMillion: "Input price, US dollars per million tokens",
+  outputPricePerMillion: "Output price, US dollars per million tokens",
+  maxOutputTokens: "Maximum output tokens",
+  requestsPerMinute: "Maximum requests per minute",
+  maxConcurrency: "Maximum concurrent requests",
   temperature: "Temperature",
 } as const;
 export type NumberName = keyof typeof NUMBERS;

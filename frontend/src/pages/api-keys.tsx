@@ -1,16 +1,17 @@
-/** API keys: who may do what with which key, and the text of a new one, once. */
+/** API keys: who may do what with which key. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
 import { sessionQuery } from "../api/session";
-import { type ApiKey, type CreatedKey, deleteKey, enableKey, keysQuery, rotateKey, usersQuery } from "../api/settings";
+import { type ApiKey, deleteKey, enableKey, keysQuery, rotateKey, usersQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State, Time } from "../components/bits";
-import { KeyForm, NewKey } from "../components/key-form";
+import { KeyForm } from "../components/key-form";
 import { NotSaved } from "../components/notices";
 import { Confirm, More, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { shown } from "../lib/format";
+import { keyTexts } from "../lib/key-texts";
+import { useStore } from "../lib/store";
 import "../styles/settings.css";
 
 const route = getRouteApi("/api-keys");
@@ -28,7 +29,6 @@ export function KeysPage() {
   const navigate = route.useNavigate();
   const session = useQuery(sessionQuery);
   const keys = useInfiniteQuery(keysQuery(search, sort));
-  const [created, setCreated] = useState<CreatedKey | null>(null);
   const change = (next: { search?: string | undefined; sort?: string | undefined; make?: string | undefined }) => {
     const kept = Object.entries({ ...(search === "" ? {} : { search }), ...(sort === "createdAt" ? {} : { sort }), ...(make === undefined ? {} : { make }), ...next });
     void navigate({ search: Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== "")), replace: true, resetScroll: false });
@@ -38,6 +38,7 @@ export function KeysPage() {
   const names = new Map([...rows, ...(people.data ?? [])].map((one) => [one.id, one.name]));
   const isOpen = session.data?.needsKey === false;
   const isMaking = make !== undefined;
+  const isFirstNew = useStore(keyTexts).length > 0 && rows.length === 0; // it is read once somebody has signed in
   return (
     <div className="set-page">
       <Crumbs title="API keys" />
@@ -46,18 +47,16 @@ export function KeysPage() {
           <h1>API keys</h1>
           <p className="facts"><span>what programs sign in with, and browsers on servers without a provider</span></p>
         </div>
-        {keys.isSuccess && !isMaking && created === null && (
+        {keys.isSuccess && !isMaking && (
           <div className="actions">
             <button type="button" className="btn main" onClick={() => change({ make: "yes" })}>Create key</button>
           </div>
         )}
       </div>
-      {created !== null && <NewKey created={created} maySignIn={session.data?.isAuthenticated === false} onClose={() => setCreated(null)} />}
       {isMaking && keys.isSuccess && (
         <KeyForm
           isFirst={isOpen}
           mayChooseTenant={session.data?.tenantId == null}
-          onCreated={(key) => { setCreated(key); change({ make: undefined }); }}
           onClose={() => change({ make: undefined })}
         />
       )}
@@ -65,7 +64,7 @@ export function KeysPage() {
         : keys.isLoadingError ? <Failure error={keys.error} retry={() => void keys.refetch()} />
         : (
           <>
-            {isOpen && created === null && !isMaking && (
+            {isOpen && !isMaking && (
               <p className="callout warn"><b>! This server is open:</b> whoever reaches it may read, write and create keys. The first key closes it.</p>
             )}
             <div className="bar">
@@ -74,14 +73,14 @@ export function KeysPage() {
                 {ORDERS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
               </select>
             </div>
-            {!(rows.length === 0 && created !== null) && <div className="panel gap">
+            {!isFirstNew && <div className="panel gap">
               {rows.length === 0 ? (
                 search === "" ? <State title="There is no key yet"><p>Create one with the role admin first, then one with the role editor for each CI job.</p></State>
                   : <State title={`No key matches “${shown(search)}”`}><p>The names of keys are searched.</p></State>
               ) : (
-                <table className="stack-s">
-                  <thead><tr><th>Key</th><th>Role</th><th>State</th><th className="num">Last used</th><th className="num">Actions</th></tr></thead>
-                  <tbody>{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} onNewText={setCreated} />)}</tbody>
+                <table role="table" className="stack-s">
+                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Key</th><th role="columnheader">Role</th><th role="columnheader">Status</th><th role="columnheader" className="num">Last used</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                  <tbody role="rowgroup">{rows.map((one) => <KeyRow key={one.id} apiKey={one} maker={one.createdBy === null ? null : (names.get(one.createdBy) ?? one.createdBy)} isOwn={one.id === session.data?.id} />)}</tbody>
                 </table>
               )}
             </div>}
@@ -98,7 +97,7 @@ export function KeysPage() {
   );
 }
 
-function KeyRow({ apiKey, maker, isOwn, onNewText }: { apiKey: ApiKey; maker: string | null; isOwn: boolean; onNewText: (key: CreatedKey) => void }) {
+function KeyRow({ apiKey, maker, isOwn }: { apiKey: ApiKey; maker: string | null; isOwn: boolean }) {
   const keys = () => [["api-keys"], ["session"]];
   const state = useWrite({
     what: "The state of the key",
@@ -106,14 +105,14 @@ function KeyRow({ apiKey, maker, isOwn, onNewText }: { apiKey: ApiKey; maker: st
     keys,
     notice: (answer) => ({ text: answer.enabled ? `${answer.name} is accepted again` : `${answer.name} is refused from now on` }),
   });
-  const rotation = useWrite({ what: "The new text of the key", send: (_: null) => rotateKey(apiKey.id, OVERLAP_HOURS), keys, onSaved: onNewText });
+  const rotation = useWrite({ what: "The new text of the key", send: (_: null) => rotateKey(apiKey.id, OVERLAP_HOURS), keys });
   const removal = useWrite({ what: "The removal of the key", send: (_: null) => deleteKey(apiKey.id), keys, notice: () => ({ text: `${apiKey.name} is deleted` }) });
   const name = shown(apiKey.name);
   const isBusy = state.isSaving || rotation.isSaving || removal.isSaving;
   return (
     <>
-      <tr>
-        <th scope="row">
+      <tr role="row">
+        <th scope="row" role="rowheader">
           {name}{isOwn && <span className="tag">yours</span>}
           <span className="sub">
             made <Time value={apiKey.createdAt} />{maker !== null && ` by ${shown(maker)}`}
@@ -121,21 +120,21 @@ function KeyRow({ apiKey, maker, isOwn, onNewText }: { apiKey: ApiKey; maker: st
             {apiKey.requestsPerMinute !== null && ` · ${apiKey.requestsPerMinute === 0 ? "no limit" : `${apiKey.requestsPerMinute} requests a minute`}`}
           </span>
         </th>
-        <td>{apiKey.role.toLowerCase()}</td>
-        <td><KeyState apiKey={apiKey} /></td>
-        <td className="num">{apiKey.lastUsedAt === null ? "never used" : <><span className="only-stacked">used </span><Time value={apiKey.lastUsedAt} /></>}</td>
-        <td>
+        <td role="cell">{apiKey.role.toLowerCase()}</td>
+        <td role="cell"><KeyState apiKey={apiKey} /></td>
+        <td role="cell" className="num">{apiKey.lastUsedAt === null ? "never used" : <><span className="only-stacked">used </span><Time value={apiKey.lastUsedAt} /></>}</td>
+        <td role="cell">
           <div className="row-actions">
             {apiKey.enabled
               ? <Confirm label="Disable" action="Disable" question={`Refuse ${name} from now on?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => state.save(false)} />
               : <button type="button" className="btn" disabled={isBusy} onClick={() => state.save(true)}>Enable</button>}
-            <Confirm label="Rotate" action="Make a new text" question={`The text of now is accepted for ${OVERLAP_HOURS} hours more.`} isBusy={isBusy} onConfirm={() => rotation.save(null)} />
+            <Confirm label="Rotate" action="Make a new key" question={`The current key is accepted for ${OVERLAP_HOURS} hours more.`} isBusy={isBusy} onConfirm={() => rotation.save(null)} />
             <Confirm label="Delete" action="Delete" question={`Delete ${name} for good?${isOwn ? " You are signed in with it." : ""}`} isBusy={isBusy} onConfirm={() => removal.save(null)} />
           </div>
         </td>
       </tr>
       {[state, rotation, removal].some((write) => write.failure !== null) && (
-        <tr><td colSpan={5}><NotSaved write={sayRefusal(state, "The state of the key")} /><NotSaved write={rotation} /><NotSaved write={sayRefusal(removal, "The removal of the key")} /></td></tr>
+        <tr role="row"><td role="cell" colSpan={5}><NotSaved write={sayRefusal(state, "The state of the key")} /><NotSaved write={rotation} /><NotSaved write={sayRefusal(removal, "The removal of the key")} /></td></tr>
       )}
     </>
   );
@@ -151,7 +150,7 @@ function KeyState({ apiKey }: { apiKey: ApiKey }) {
         : expiresSoon ? <span className="sign error">! expires soon</span>
         : <span className="sign pass">✓ accepted</span>}
       <span className="sub">{expiresAt === null ? "never expires" : <>{isExpired ? "since" : "until"} <Time value={expiresAt} /></>}</span>
-      {previousExpiresAt !== null && Date.parse(previousExpiresAt) > Date.now() && <span className="sub">former text until <Time value={previousExpiresAt} /></span>}
+      {previousExpiresAt !== null && Date.parse(previousExpiresAt) > Date.now() && <span className="sub">previous key until <Time value={previousExpiresAt} /></span>}
     </>
   );
 }

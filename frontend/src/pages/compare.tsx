@@ -284,32 +284,32 @@ function Verdicts({ summaries, runs, pairing }: { summaries: readonly DiffSummar
   return (
     <section>
       <div className="panel">
-        <table className="cards-s">
-          <thead>
-            <tr>
-              <th>Against {shown(cut(runs[0]?.name ?? "the baseline", 40))}, {rate(summaries[0]?.pairedBaselinePassRate)} passed</th>
-              <th className="num">Pass rate</th>
-              <th className="num">Change, in points</th>
-              <th className="num">95 % between</th>
-              <th>Items that changed</th>
-              <th>Verdict</th>
+        <table role="table" className="cards-s">
+          <thead role="rowgroup">
+            <tr role="row">
+              <th role="columnheader">Against {shown(cut(runs[0]?.name ?? "the baseline", 40))}, {rate(summaries[0]?.pairedBaselinePassRate)} passed</th>
+              <th role="columnheader" className="num">Pass rate</th>
+              <th role="columnheader" className="num">Change, in points</th>
+              <th role="columnheader" className="num">95 % between</th>
+              <th role="columnheader">Items that changed</th>
+              <th role="columnheader">Verdict</th>
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {summaries.map((summary, index) => {
               const outcome = outcomeOf(summary);
               const run = runs[index + 1];
               const [low, high] = summary.pairedDeltaInterval ?? [];
               return (
-                <tr key={summary.candidateRunId}>
-                  <th scope="row">
+                <tr role="row" key={summary.candidateRunId}>
+                  <th scope="row" role="rowheader">
                     <Link className="link" to="/runs/$runId" params={{ runId: summary.candidateRunId }}>{shown(run?.name ?? summary.candidateRunId)}</Link>
                   </th>
-                  <td className="num" data-label="Pass rate">{rate(summary.pairedCandidatePassRate)}</td>
-                  <td className={`num ${outcome}`} data-label="Change, in points">{points(summary.pairedDelta)}</td>
-                  <td className="num muted" data-label="95 % between">{low === undefined || high === undefined ? "–" : `${points(low)} and ${points(high)}`}</td>
-                  <td data-label="Items that changed"><Flips pairing={pairing} run={index + 1} /></td>
-                  <td data-label="Verdict"><span className={`sign ${outcome}`}>{SIGNS[outcome]} {outcome === "none" ? "no clear change" : outcome === "fail" ? "regressed" : "improved"}</span></td>
+                  <td role="cell" className="num" data-label="Pass rate">{rate(summary.pairedCandidatePassRate)}</td>
+                  <td role="cell" className={`num ${outcome}`} data-label="Change, in points">{points(summary.pairedDelta)}</td>
+                  <td role="cell" className="num muted" data-label="95 % between">{low === undefined || high === undefined ? "–" : `${points(low)} and ${points(high)}`}</td>
+                  <td role="cell" data-label="Items that changed"><Flips pairing={pairing} run={index + 1} /></td>
+                  <td role="cell" data-label="Verdict"><span className={`sign ${outcome}`}>{SIGNS[outcome]} {outcome === "none" ? "no clear change" : outcome === "fail" ? "regressed" : "improved"}</span></td>
                 </tr>
               );
             })}

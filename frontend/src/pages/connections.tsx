@@ -6,10 +6,12 @@ import { sessionQuery } from "../api/session";
 import { type Connection, type ConnectionTest, connectionQuery, connectionsQuery, deleteConnection, hasRole, tryConnection } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, SearchField, State } from "../components/bits";
-import { ConnectionForm, TestResult } from "../components/connection-form";
+import { BusyButton } from "../components/busy-button";
+import { ConnectionForm, TestResult, sayTest } from "../components/connection-form";
 import { NotSaved } from "../components/notices";
 import { Confirm, RoleNeeded, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
+import { announce } from "../lib/announce";
 import { dropDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import { hostOf } from "../lib/settings";
@@ -47,7 +49,7 @@ export function ConnectionsPage() {
       <div className="bar">
         <SearchField
           label="Search connections"
-          placeholder="Search by name, model or address"
+          placeholder="Search by name, model or URL"
           text={search}
           onSearch={(text) => void navigate({ search: (old) => ({ ...(old.edit === undefined ? {} : { edit: old.edit }), ...(text === "" ? {} : { search: text }) }), replace: true, resetScroll: false })}
         />
@@ -57,9 +59,9 @@ export function ConnectionsPage() {
         : connections.data.length === 0 ? <Empty search={search} />
         : (
           <div className="panel gap">
-            <table className="stack-s">
-              <thead><tr><th>Connection</th><th>Model</th><th>Key</th><th>Price</th><th className="num">Actions</th></tr></thead>
-              <tbody>
+            <table role="table" className="stack-s">
+              <thead role="rowgroup"><tr role="row"><th role="columnheader">Connection</th><th role="columnheader">Model</th><th role="columnheader">API key</th><th role="columnheader">Price</th><th role="columnheader" className="num">Actions</th></tr></thead>
+              <tbody role="rowgroup">
                 {connections.data.map((one) => <ConnectionRow key={one.id} connection={one} mayChange={mayChange} onEdit={() => show(one.id)} />)}
               </tbody>
             </table>
@@ -92,7 +94,10 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
   const test = useWrite({
     what: "The result of the test",
     send: (_: null) => tryConnection(connection.id),
-    onSaved: setResult,
+    onSaved: (answer) => {
+      setResult(answer);
+      announce(`${connection.name}: ${sayTest(answer)}`);
+    },
     onFailed: () => setResult(null),
   });
   const removal = useWrite({
@@ -104,19 +109,19 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
   });
   return (
     <>
-      <tr>
-        <th scope="row">
+      <tr role="row">
+        <th scope="row" role="rowheader">
           {shown(connection.name)}
           <span className="sub">{shown(hostOf(connection.baseUrl))}</span>
           {connection.problem !== null && <span className="error">! {shown(connection.problem)}</span>}
         </th>
-        <td>{shown(connection.model)}<span className="sub">{PROTOCOLS[connection.protocol]}</span></td>
-        <td>{connection.hasInlineKey ? "stored" : connection.credentialRef === null ? "none" : <span className="mono">{shown(connection.credentialRef)}</span>}</td>
-        <td>{sayPrice(connection)}</td>
-        <td>
+        <td role="cell">{shown(connection.model)}<span className="sub">{PROTOCOLS[connection.protocol]}</span></td>
+        <td role="cell">{connection.hasInlineKey ? "stored" : connection.credentialRef === null ? "none" : <span className="mono">{shown(connection.credentialRef)}</span>}</td>
+        <td role="cell">{sayPrice(connection)}</td>
+        <td role="cell">
           {mayChange && (
             <div className="row-actions">
-              <button type="button" className="btn" disabled={test.isSaving} onClick={() => test.save(null)}>{test.isSaving ? "Testing…" : "Test connection"}</button>
+              <BusyButton isBusy={test.isSaving} busy="Testing…" onClick={() => test.save(null)}>Test connection</BusyButton>
               <button type="button" className="btn" onClick={onEdit}>Edit</button>
               <Confirm label="Delete" action="Delete" question={`Delete ${shown(connection.name)} and its jobs? Their scores stay.`} isBusy={removal.isSaving} onConfirm={() => removal.save(null)} />
             </div>
@@ -124,8 +129,8 @@ function ConnectionRow({ connection, mayChange, onEdit }: { connection: Connecti
         </td>
       </tr>
       {(result !== null || test.failure !== null || removal.failure !== null) && (
-        <tr>
-          <td colSpan={5}>
+        <tr role="row">
+          <td role="cell" colSpan={5}>
             {result !== null && <TestResult result={result} onClose={() => setResult(null)} />}
             <NotSaved write={test} again="Test again" />
             <NotSaved write={sayRefusal(removal, "The removal of the connection")} again="Delete again" />

@@ -111,7 +111,7 @@ function Versions({ dataset, version, onChoose }: { dataset: Dataset; version: n
       <div className="sec"><h2>Versions</h2><span className="label">{count(dataset.versions.length)}</span></div>
       <div className="panel">
         <table>
-          <thead><tr><th>Version</th><th className="num">Items</th><th className="hide-s">Description</th><th className="hide-s">Made</th><th><span className="label">Difference</span></th></tr></thead>
+          <thead><tr><th>Version</th><th className="num">Items</th><th className="hide-s">Description</th><th className="hide-s">Created</th><th><span className="label">Difference</span></th></tr></thead>
           <tbody>
             {rows.map((one) => (
               <tr key={one.id} className={one.version === version ? "on" : ""}>

@@ -113,24 +113,24 @@ function Jobs({ jobs, search, onChange }: { jobs: Budgets["jobs"]; search: Ledge
     <section>
       <div className="sec"><h2>Jobs</h2><span className="label">the latest {jobs.length > 1 ? count(jobs.length) : "one"}</span></div>
       <div className="panel">
-        <table className="stack-s">
-          <thead><tr><th>Evaluator</th><th>Created</th><th className="num">Calls</th><th className="num">Tokens</th><th className="num">Spent</th><th>Budget</th><th className="num">Actions</th></tr></thead>
-          <tbody>
+        <table role="table" className="stack-s">
+          <thead role="rowgroup"><tr role="row"><th role="columnheader">Evaluator</th><th role="columnheader">Created</th><th role="columnheader" className="num">Calls</th><th role="columnheader" className="num">Tokens</th><th role="columnheader" className="num">Spent</th><th role="columnheader">Budget</th><th role="columnheader" className="num">Actions</th></tr></thead>
+          <tbody role="rowgroup">
             {jobs.map((job) => (
-              <tr key={job.jobId} className={job.jobId === search.job ? "on" : undefined}>
-                <th scope="row">
+              <tr role="row" key={job.jobId} className={job.jobId === search.job ? "on" : undefined}>
+                <th scope="row" role="rowheader">
                   <Link className="link" to="/runs/$runId" params={{ runId: job.runId }}>{shown(job.evaluatorName)}</Link>
                   <span className="sub">{job.status.toLowerCase()}</span>
                 </th>
-                <td><Time value={job.createdAt} /></td>
-                <td className="num">{count(job.calls)}<span className="only-stacked"> calls</span>{job.lostCalls > 0 && <span className="sub">{count(job.lostCalls)} lost</span>}</td>
-                <td className="num">{count(job.tokens)}<span className="only-stacked"> tokens</span></td>
-                <td className="num">
+                <td role="cell"><Time value={job.createdAt} /></td>
+                <td role="cell" className="num">{count(job.calls)}<span className="only-stacked"> calls</span>{job.lostCalls > 0 && <span className="sub">{count(job.lostCalls)} lost</span>}</td>
+                <td role="cell" className="num">{count(job.tokens)}<span className="only-stacked"> tokens</span></td>
+                <td role="cell" className="num">
                   {job.calls === 0 ? "–" : cost(job.costUsd)}
                   {job.reservedCalls > 0 && <span className="sub">{plural(job.reservedCalls, "call")} in flight</span>}
                 </td>
-                <td>{sayLimits(job.budget) ?? "none"}</td>
-                <td>
+                <td role="cell">{sayLimits(job.budget) ?? "none"}</td>
+                <td role="cell">
                   <div className="row-actions">
                     <button type="button" className="btn" aria-pressed={job.jobId === search.job} onClick={() => onChange({ job: job.jobId === search.job ? undefined : job.jobId, run: undefined })}>
                       {job.jobId === search.job ? "Show all calls" : "Show its calls"}
@@ -168,9 +168,9 @@ function Calls({ name, search, onChange, onClear }: PartProps & { readonly onCle
                   <p>{isFiltered ? "Another state or a longer period may have some." : "“Run LLM judge” on the page of a run makes a job that asks one."}</p>
                 </State>
               ) : (
-                <table className="stack-s">
-                  <thead><tr><th>Made</th><th>For</th><th>Model</th><th>Outcome</th><th className="num">Tokens</th><th className="num">Cost</th><th className="num">Took</th></tr></thead>
-                  <tbody>{rows.map((one) => <CallRow key={one.id} call={one} />)}</tbody>
+                <table role="table" className="stack-s">
+                  <thead role="rowgroup"><tr role="row"><th role="columnheader">Time</th><th role="columnheader">Job</th><th role="columnheader">Model</th><th role="columnheader">Outcome</th><th role="columnheader" className="num">Tokens</th><th role="columnheader" className="num">Cost</th><th role="columnheader" className="num">Duration</th></tr></thead>
+                  <tbody role="rowgroup">{rows.map((one) => <CallRow key={one.id} call={one} />)}</tbody>
                 </table>
               )}
             </div>
@@ -236,22 +236,22 @@ function CallRow({ call }: { call: JudgeCall }) {
   const [, style, word] = STATES.find(([state]) => state === call.state) ?? ["", "none", call.state];
   const isShared = call.calls === 0;
   return (
-    <tr>
-      <th scope="row"><Time value={call.createdAt} /></th>
-      <td>
+    <tr role="row">
+      <th scope="row" role="rowheader"><Time value={call.createdAt} /></th>
+      <td role="cell">
         <Link className="link" to="/runs/$runId" params={{ runId: call.runId }}>{shown(call.evaluatorName)}</Link>
         <span className="sub">{call.runName === null ? "a run" : shown(cut(call.runName, 60))}</span>
       </td>
-      <td title={shown(call.judge)}>{shown(cut(call.model ?? call.judge, 60))}{call.connectionName !== null && <span className="sub">{shown(cut(call.connectionName, 60))}</span>}</td>
-      <td className="why">
+      <td role="cell" title={shown(call.judge)}>{shown(cut(call.model ?? call.judge, 60))}{call.connectionName !== null && <span className="sub">{shown(cut(call.connectionName, 60))}</span>}</td>
+      <td role="cell" className="why">
         <span className={`sign ${style}`}>{word}</span>
         {isShared && <span className="sub">together with another call</span>}
         {call.problem !== null && <span className="sub">{shown(cut(call.problem, MOST_TEXT))}</span>}
         {call.state === "ANSWERED" && !call.hasReply && <span className="sub">its reply is not kept any more</span>}
       </td>
-      <td className="num">{count(call.tokens)}<span className="only-stacked"> tokens</span>{call.state === "IN_FLIGHT" && <span className="sub">reserved</span>}</td>
-      <td className="num">{isShared ? "–" : cost(call.costUsd)}</td>
-      <td className="num">{duration(call.durationMs)}</td>
+      <td role="cell" className="num">{count(call.tokens)}<span className="only-stacked"> tokens</span>{call.state === "IN_FLIGHT" && <span className="sub">reserved</span>}</td>
+      <td role="cell" className="num">{isShared ? "–" : cost(call.costUsd)}</td>
+      <td role="cell" className="num">{duration(call.durationMs)}</td>
     </tr>
   );
 }

@@ -176,7 +176,7 @@ function OneRule({ rule, project, mayChange, onEdit, onDeleted }: OneRuleProps) 
       <NotSaved write={remove} />
       {stats.isPending ? <Loading /> : stats.isLoadingError ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : <Findings rule={rule} stats={stats.data} />}
       <section>
-        <div className="sec"><h2>What it matches</h2><span className="label">held against the stored traces of the last week; nothing is scored</span></div>
+        <div className="sec"><h2>Which spans it scores</h2><span className="label">held against the stored traces of the last week; nothing is scored</span></div>
         <RulePreview project={rule.projectId} body={bodyOf(rule)} />
       </section>
       <BackFills rule={rule} />

@@ -33,7 +33,7 @@ export function SessionsPage() {
             <table>
               <thead>
                 <tr>
-                  <th>Session</th><th className="num">Traces</th><th className="num">Errors</th><th className="num hide-s">Lasted</th>
+                  <th>Session</th><th className="num">Traces</th><th className="num">Errors</th><th className="num hide-s">Duration</th>
                   <th className="num hide-s">Tokens</th><th className="num hide-s">Cost</th><th className="num hide-s">Newest trace</th>
                 </tr>
               </thead>

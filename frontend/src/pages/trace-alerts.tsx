@@ -10,7 +10,7 @@ import { useWrite } from "../api/write";
 import { EvidenceOverTime } from "../charts/evidence";
 import { LatestInSight } from "../charts/latest";
 import { AlertForm } from "../components/alert-form";
-import { BackTestResult } from "../components/back-test";
+import { BackTesting } from "../components/back-test";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { EvidenceChart } from "../components/intervals";
 import { NotSaved } from "../components/notices";
@@ -91,7 +91,7 @@ function AlertTable({ alerts, project, make }: { alerts: readonly TraceAlert[]; 
   return (
     <div className="panel">
       <table>
-        <thead><tr><th>Alert</th><th>Status</th><th className="hide-s">Watches</th><th className="num hide-s">Now</th><th className="num">Evidence</th></tr></thead>
+        <thead><tr><th>Alert</th><th>Status</th><th className="hide-s">Metric</th><th className="num hide-s">Now</th><th className="num">Evidence</th></tr></thead>
         <tbody>
           {order.map((alert) => (
             <tr key={alert.id}>
@@ -190,7 +190,7 @@ function OneAlert({ alert, mayChange, isStale, onEdit, onDeleted }: OneAlertProp
         <Reading alert={alert} />
         <Decisions alert={alert} />
       </section>
-      <BackTesting alert={alert} />
+      <OwnBackTest alert={alert} />
     </>
   );
 }
@@ -276,7 +276,7 @@ function Decisions({ alert }: { alert: TraceAlert }) {
   const firings = useQuery(firingsQuery(alert.projectId, alert.id));
   return (
     <div>
-      <div className="sec"><h2>What was decided when</h2></div>
+      <div className="sec"><h2>History</h2></div>
       {firings.isPending ? <Loading /> : firings.isLoadingError ? <Failure error={firings.error} retry={() => void firings.refetch()} /> : (
         <ol className="decided">
           {decisionsOf(alert, firings.data).map((one, index) => (
@@ -322,14 +322,13 @@ function Acknowledge({ alert, firing }: { alert: TraceAlert; firing: Firing }) {
   );
 }
 
-function BackTesting({ alert }: { alert: TraceAlert }) {
+function OwnBackTest({ alert }: { alert: TraceAlert }) {
   const [isAsked, setIsAsked] = useState(false);
   const query = useQuery({ ...backTestQuery(alert), enabled: isAsked });
   return (
     <section>
       <div className="sec"><h2>Back-test</h2><span className="label">on what it would have fired in the last 30 days; nothing is stored, nobody is told</span></div>
-      {!isAsked ? <button type="button" className="btn" onClick={() => setIsAsked(true)}>Run the back-test</button>
-        : query.isPending ? <Loading /> : query.isLoadingError ? <Failure error={query.error} retry={() => void query.refetch()} /> : <BackTestResult test={query.data} watched={alert} />}
+      <BackTesting query={query} isCurrent={isAsked} label="Run the back-test" watched={alert} onAsk={() => (isAsked ? void query.refetch() : setIsAsked(true))} />
     </section>
   );
 }

@@ -8,17 +8,19 @@ import { sessionQuery } from "../api/session";
 import { type Delivery, type Webhook, deleteWebhook, deliveriesQuery, hasRole, saveWebhook, sendAgain, tryWebhook, webhooksQuery } from "../api/settings";
 import { useWrite } from "../api/write";
 import { Failure, Loading, State, Time } from "../components/bits";
+import { BusyButton } from "../components/busy-button";
 import { NotSaved } from "../components/notices";
 import { Confirm, More, RoleNeeded } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { WebhookForm } from "../components/webhook-form";
+import { announce } from "../lib/announce";
 import { dropDraft } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import "../styles/settings.css";
 
 const route = getRouteApi("/projects/$name/alerts");
 const RECHECK_MS = 5_000;
-const FORMATS: Record<Webhook["format"], string> = { dokimos: "JSON of dokimos", slack: "Slack", generic: "own fields" };
+const FORMATS: Record<Webhook["format"], string> = { dokimos: "dokimos JSON", slack: "Slack", generic: "custom JSON" };
 
 export function WebhooksPage() {
   const { name } = route.useParams();
@@ -72,9 +74,9 @@ function Webhooks({ project, name }: { project: string; name: string }) {
                 <p>Add an address of yours, of Slack, or of whatever your team reads: it is called as soon as a run of this project fails the gate, or an alert on its traces fires.</p>
               </State>
             ) : (
-              <table className="stack-s">
-                <thead><tr><th>Address</th><th>State</th><th>Secret</th><th>Form</th><th className="num">Actions</th></tr></thead>
-                <tbody>
+              <table role="table" className="stack-s">
+                <thead role="rowgroup"><tr role="row"><th role="columnheader">URL</th><th role="columnheader">Status</th><th role="columnheader">Secret</th><th role="columnheader">Payload</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                <tbody role="rowgroup">
                   {webhooks.data.map((one) => (
                     <WebhookRow
                       key={one.id}
@@ -115,7 +117,7 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
   const queries = useQueryClient();
   const keys = () => [["webhooks", projectId], ["deliveries", projectId, id]];
   const [result, setResult] = useState<Delivery | null>(null);
-  const test = useWrite({ what: "The result of the test", send: (_: null) => tryWebhook(projectId, id), keys, onSaved: setResult, onFailed: () => setResult(null) });
+  const test = useWrite({ what: "The result of the test", send: (_: null) => tryWebhook(projectId, id), keys, onSaved: (answer) => { setResult(answer); announce(`${webhook.url}: ${sayTest(answer)}`); }, onFailed: () => setResult(null) });
   const state = useWrite({
     what: "The state of the webhook",
     send: (enabled: boolean) => saveWebhook(projectId, id, { url: webhook.url, enabled }, webhook.version),
@@ -135,17 +137,17 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
   });
   return (
     <>
-      <tr className={isShown ? "on" : undefined}>
-        <th scope="row"><span className="address">{shown(webhook.url)}</span><span className="sub">since <Time value={webhook.createdAt} /></span></th>
-        <td><WebhookState webhook={webhook} /></td>
-        <td>{webhook.hasSecret ? "signed with a secret" : "no secret"}</td>
-        <td>{FORMATS[webhook.format]}</td>
-        <td>
+      <tr role="row" className={isShown ? "on" : undefined}>
+        <th scope="row" role="rowheader"><span className="address">{shown(webhook.url)}</span><span className="sub">since <Time value={webhook.createdAt} /></span></th>
+        <td role="cell"><WebhookState webhook={webhook} /></td>
+        <td role="cell">{webhook.hasSecret ? "signed with a secret" : "no secret"}</td>
+        <td role="cell">{FORMATS[webhook.format]}</td>
+        <td role="cell">
           <div className="row-actions">
             <button type="button" className="btn" aria-expanded={isShown} onClick={onLog}>Log</button>
             {mayChange && (
               <>
-                <button type="button" className="btn" disabled={test.isSaving} onClick={() => test.save(null)}>{test.isSaving ? "Sending…" : "Send test"}</button>
+                <BusyButton isBusy={test.isSaving} busy="Sending…" onClick={() => test.save(null)}>Send test</BusyButton>
                 <button type="button" className="btn" disabled={state.isSaving} onClick={() => state.save(!webhook.enabled)}>{webhook.enabled ? "Disable" : "Enable"}</button>
                 <button type="button" className="btn" onClick={onEdit}>Edit</button>
                 <Confirm label="Delete" action="Delete" question="Delete it with its log?" isBusy={removal.isSaving} onConfirm={() => removal.save(null)} />
@@ -155,12 +157,12 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
         </td>
       </tr>
       {(result !== null || [test, state, removal].some((write) => write.failure !== null)) && (
-        <tr>
-          <td colSpan={5}>
+        <tr role="row">
+          <td role="cell" colSpan={5}>
             {result !== null && (
-              <div className={result.status === "DELIVERED" ? "callout info split" : "callout warn split"} role="status">
+              <div className={result.status === "DELIVERED" ? "callout info split" : "callout warn split"}>
                 <span>
-                  <b>{result.status === "DELIVERED" ? "✓ The test arrived." : "✗ The test did not arrive."}</b>{" "}
+                  <b>{sayTest(result)}</b>{" "}
                   {result.lastStatusCode !== null && `The receiver answered ${result.lastStatusCode}. `}
                   {result.lastError !== null && shown(result.lastError)}
                 </span>
@@ -176,6 +178,8 @@ function WebhookRow({ webhook, mayChange, isShown, onEdit, onLog }: RowProps) {
     </>
   );
 }
+
+const sayTest = ({ status }: Delivery): string => (status === "DELIVERED" ? "✓ The test arrived." : "✗ The test did not arrive.");
 
 function WebhookState({ webhook }: { webhook: Webhook }) {
   return (
@@ -209,7 +213,7 @@ function Deliveries({ webhook, status, mayChange, onStatus }: DeliveriesProps) {
   const rows = deliveries.data?.pages.flat() ?? [];
   return (
     <section aria-label="Delivery log">
-      <div className="sec"><h2>What was sent</h2><span className="label address">to {shown(webhook.url)}, newest first</span></div>
+      <div className="sec"><h2>Delivery log</h2><span className="label address">to {shown(webhook.url)}, newest first</span></div>
       <div className="bar" role="group" aria-label="Filters">
         {STATUSES.map(([value, label]) => <button key={value} type="button" className="chip" aria-pressed={status === value} onClick={() => onStatus(value)}>{label}</button>)}
       </div>
@@ -218,9 +222,9 @@ function Deliveries({ webhook, status, mayChange, onStatus }: DeliveriesProps) {
         : (
           <div className="panel gap">
             {rows.length === 0 ? <State title={status === "" ? "Nothing was sent yet" : "Nothing of this kind was sent"}><p>The next run that fails the gate is. “Send test” tries it now.</p></State> : (
-              <table className="stack-s">
-                <thead><tr><th>Stored</th><th>Outcome</th><th>About</th><th className="num">Tries</th><th className="num">Actions</th></tr></thead>
-                <tbody>{rows.map((one) => <DeliveryRow key={one.id} delivery={one} project={webhook.projectId} mayChange={mayChange} />)}</tbody>
+              <table role="table" className="stack-s">
+                <thead role="rowgroup"><tr role="row"><th role="columnheader">Created</th><th role="columnheader">Status</th><th role="columnheader">Trigger</th><th role="columnheader" className="num">Attempts</th><th role="columnheader" className="num">Actions</th></tr></thead>
+                <tbody role="rowgroup">{rows.map((one) => <DeliveryRow key={one.id} delivery={one} project={webhook.projectId} mayChange={mayChange} />)}</tbody>
               </table>
             )}
           </div>
@@ -239,17 +243,17 @@ function DeliveryRow({ delivery, project, mayChange }: { delivery: Delivery; pro
   });
   return (
     <>
-      <tr>
-        <th scope="row"><Time value={delivery.createdAt} /></th>
-        <td><Outcome delivery={delivery} /></td>
-        <td>
+      <tr role="row">
+        <th scope="row" role="rowheader"><Time value={delivery.createdAt} /></th>
+        <td role="cell"><Outcome delivery={delivery} /></td>
+        <td role="cell">
           {delivery.runId !== null ? <Link className="link" to="/runs/$runId" params={{ runId: delivery.runId }}>a run</Link>
             : delivery.firingId !== null ? "an alert on traces" : "a test"}
         </td>
-        <td className="num">{plural(delivery.attempts, "try", "tries")}</td>
-        <td>{mayChange && <div className="row-actions"><button type="button" className="btn" disabled={again.isSaving} onClick={() => again.save(null)}>Send again</button></div>}</td>
+        <td role="cell" className="num">{plural(delivery.attempts, "attempt")}</td>
+        <td role="cell">{mayChange && <div className="row-actions"><BusyButton isBusy={again.isSaving} onClick={() => again.save(null)}>Send again</BusyButton></div>}</td>
       </tr>
-      {again.failure !== null && <tr><td colSpan={5}><NotSaved write={again} /></td></tr>}
+      {again.failure !== null && <tr role="row"><td role="cell" colSpan={5}><NotSaved write={again} /></td></tr>}
     </>
   );
 }
@@ -261,7 +265,7 @@ function Outcome({ delivery: { status, lastStatusCode, lastError, nextAttemptAt,
       {status === "DELIVERED" ? <span className="sign pass">✓ arrived{answered}</span>
         : status === "DEAD" ? <span className="sign fail">✗ given up{answered}</span>
         : <span className="sign error">! waits{answered}</span>}
-      {nextAttemptAt !== null && <span className="sub">next try <Time value={nextAttemptAt} /></span>}
+      {nextAttemptAt !== null && <span className="sub">next attempt <Time value={nextAttemptAt} /></span>}
       {finishedAt !== null && <span className="sub"><Time value={finishedAt} /></span>}
       {lastError !== null && status !== "DELIVERED" && <span className="sub">{shown(lastError)}</span>}
     </>

@@ -2,7 +2,7 @@
 
 Commands with another outcome than that of a run decide their own: `gate` (1 and 4), `doctor`,
 `datasets diff`, `db check`, `db upgrade --check`, `import --strict`, `size` and `spool replay` (1),
-`optimize` (3) and `judge attack` (130).
+`mutate` and `invariance` (1 and 3), `perturb` and `generate` (3), `optimize` (3) and `judge attack` (130).
 """
 
 from __future__ import annotations

@@ -33,7 +33,11 @@ def import_() -> None:
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @click.option("--strict", is_flag=True, help="Exit with 1 where something could not be converted.")
-def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
+@click.option(
+    "--run-programs", is_flag=True,
+    help="Run the programs of the configuration that make variables (transformVars); only for one you trust.",
+)  # fmt: skip
+def promptfoo(config: str, output: str, force: bool, strict: bool, run_programs: bool) -> int:
     """Convert a configuration of promptfoo.
 
     Prompts, providers, tests and assertions become suites.
@@ -48,7 +52,7 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     from dokimos.importers._promptfoo.conversion import convert
 
     target = Path(output)
-    converted = convert(Path(config), stem=target.stem)
+    converted = convert(Path(config), stem=target.stem, runs_programs=run_programs)
     files = _files(converted, config, target)
     # All of them before any is written, so that there are no halves.
     _check_free(files, force=force)

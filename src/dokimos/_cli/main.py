@@ -33,6 +33,22 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "gate": ("dokimos._cli.gate:gate", "Fail where a result is worse than its baseline."),
     "plan": ("dokimos._cli.plan:plan", "Say how many items and repeats it takes to see a drop."),
     "noise": ("dokimos._cli.noise:noise", "Say how often a gate would fire although nothing changed."),
+    "mutate": (
+        "dokimos._cli.mutate:mutate",
+        "Say how many faults in recorded answers the metrics notice.",
+    ),
+    "perturb": (
+        "dokimos._cli.perturb:perturb",
+        "Add changed versions of examples, whose answers should be the same.",
+    ),
+    "invariance": (
+        "dokimos._cli.perturb:invariance",
+        "Say how often answers stay the same although the input is perturbed.",
+    ),
+    "generate": (
+        "dokimos._cli.generate:generate",
+        "Let a model write cases from documents, for a person to review.",
+    ),
     "cache": ("dokimos._cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos._cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos._cli.judge:judge", "Test how easily a judge is misled: attack it."),

@@ -72,7 +72,10 @@ _DAYS: Final = FiniteRange(min=0, max=_MOST_DAYS)
 _LOAD_OPTIONS: Final = (
     click.option("--runs", type=parse_count, metavar="N", help="Runs a day."),
     click.option("--items", type=parse_count, metavar="N", help="Items of all runs of a day."),
-    click.option("--judge-calls", type=parse_count, metavar="N", help="Calls of judges a day."),
+    click.option(
+        "--judge-calls", type=parse_count, metavar="N",
+        help="Calls of judges a day; of a preset as many for each item as it has, unless given.",
+    ),
     click.option("--spans", type=parse_count, metavar="N", help="Spans of traces a day, such as 1M."),
     click.option(
         "--peak", type=FiniteRange(min=1, max=1440), metavar="TIMES",
@@ -189,6 +192,8 @@ def _read_load(preset: str | None, options: dict[str, Any]) -> tuple[Load, Machi
             f"Name a load ({', '.join(PRESETS)}), or say what comes in a day, such as --items 10k --spans 1M."
         )
     load, machine = (Load(), Machine()) if preset is None else (KNOWN[preset].load, KNOWN[preset].machine)
+    if load.items and "items" in options:
+        options.setdefault("judge_calls", load.judge_calls / load.items * options["items"])
     if "judge_price" in options:
         options["judge_usd_in"], options["judge_usd_out"] = options.pop("judge_price")
     machine = replace(machine, **{name: options.pop(name) for name in _MACHINE if name in options})

@@ -198,7 +198,7 @@ def _compile_slots_copier(kind: type) -> _Copier:
 def _copy_content(value: Any, memo: _Memo, depth: int) -> Any:
     if type(value) is not dict or id(value) in memo:
         return _copy(value, memo, depth)
-    new = memo[id(value)] = value.copy()  # as `_copy_dict` does, without another call
+    new = memo[id(value)] = {**value}  # as `_copy_dict` does, in less time for a small one
     for key, content in new.items():
         if type(content) not in _ATOMS:
             new[key] = _copy(content, memo, depth)

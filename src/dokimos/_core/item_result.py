@@ -76,7 +76,14 @@ class ItemResult(Printable):
     def errors(self) -> tuple[str, ...]:
         """Why the item is errored: the task's error, or those of its evaluators."""
         task = () if self.error is None else (self.error,)
+        if not self._has_failed_evaluators:
+            return task
         return task + tuple(result.error_text for result in self.culprits if result.error is not None)
+
+    @property
+    def _has_failed_evaluators(self) -> bool:
+        """Whether an evaluator has an error: of most items none has, and nothing else need be asked."""
+        return any([result.error is not None for result in self.eval_results])
 
     @property
     def errors_with_location(self) -> tuple[str, ...]:
@@ -88,6 +95,8 @@ class ItemResult(Printable):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Errors of evaluators that leave the item's outcome to the others."""
+        if not self._has_failed_evaluators:
+            return ()
         counted = self.culprits
         return tuple(r.error_text for r in self.eval_results if r.error is not None and r not in counted)
 

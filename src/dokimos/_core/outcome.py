@@ -36,7 +36,10 @@ def derive_outcome(error: str | None, results: Sequence[EvalResult]) -> Outcome:
     """
     if error is not None:
         return Outcome.ERRORED
-    return _OUTCOMES[max(map(_weigh, results), default=0)]
+    most = 0
+    for result in results:  # `max(map(...))` takes twice as long for one result, as most items have
+        most = max(most, _weigh(result))
+    return _OUTCOMES[most]
 
 
 _OUTCOMES: Final = (

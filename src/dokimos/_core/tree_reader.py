@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from enum import StrEnum
 from functools import cache
@@ -35,6 +35,15 @@ def read_plain_tree(target: type[T], tree: Mapping[str, Any]) -> T:
         kind: Any = target
         value: T = _reader(kind)(tree)
         return value
+    except (TypeError, ValueError, OverflowError, RecursionError) as cause:
+        raise UnusualTree(str(cause)) from cause
+
+
+def read_plain_trees(target: type[T], trees: Iterable[Mapping[str, Any]]) -> list[T]:
+    """Return what `read_plain_tree` returns for each of several trees. Raises `UnusualTree` as well."""
+    try:
+        kind: Any = target
+        return list(map(_reader(kind), trees))
     except (TypeError, ValueError, OverflowError, RecursionError) as cause:
         raise UnusualTree(str(cause)) from cause
 
@@ -106,8 +115,11 @@ def _read_whole_number(content: object) -> float:
 
 
 def _copy_mapping(content: Any) -> dict[str, Any]:
-    if type(content) is not dict or not all(type(key) is str for key in content):
+    if type(content) is not dict:
         _refuse(content)
+    for key in content:  # a generator would take three times as long, and this runs for each map of each item
+        if type(key) is not str:
+            _refuse(content)
     return content.copy()
 
 

@@ -6,13 +6,13 @@ Keys inside inputs, outputs and metadata are user data and stay as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from dokimos._core.convert import adapter, explain
 from dokimos._core.jsonable import JsonValue, is_wire_type, jsonable, wire_fields, with_escapes
-from dokimos._core.tree_reader import UnusualTree, read_plain_tree
+from dokimos._core.tree_reader import UnusualTree, read_plain_tree, read_plain_trees
 from dokimos.errors import TypeConversionError
 
 T = TypeVar("T")
@@ -58,6 +58,14 @@ def from_json(target: type[T], data: str | bytes | Mapping[str, Any]) -> T:
     except ValueError as cause:
         message = f"Cannot read {target.__name__}: {explain(cause)}"
         raise TypeConversionError(message, target=target) from cause
+
+
+def list_from_json(target: type[T], trees: Sequence[Mapping[str, Any]]) -> list[T]:
+    """Read each tree of a list as `from_json` does."""
+    try:
+        return read_plain_trees(target, trees)
+    except UnusualTree:
+        return [from_json(target, tree) for tree in trees]
 
 
 def _parse(target: type, text: str | bytes) -> Any:

@@ -43,8 +43,9 @@ class _Threads:
             # Not "if idle, then pop": another thread may take the last one in between.
             worker = self._idle.pop()
         except IndexError:
-            worker = _Worker(self, self._name)
-        worker.run(call)
+            _Worker(self, self._name, call)
+        else:
+            worker.run(call)
 
     def forget(self) -> None:
         """Drop all idle threads without stopping them: in a forked child they do not exist."""
@@ -68,11 +69,11 @@ class _Threads:
 class _Worker:
     """A daemon thread that puts itself back among the idle ones after each call."""
 
-    def __init__(self, threads: _Threads, name: str) -> None:
+    def __init__(self, threads: _Threads, name: str, call: Call) -> None:
         self._threads = threads
-        self._call: Call | None = None
-        self._wake = threading.Lock()  # released to wake the thread: the cheapest signal there is
-        self._wake.acquire()
+        self._call: Call | None = call
+        # Released to wake the thread, the cheapest signal there is; not taken yet, for the first call.
+        self._wake = threading.Lock()
         threading.Thread(target=self._loop, name=name, daemon=True).start()
 
     def run(self, call: Call | None) -> None:

@@ -37,16 +37,17 @@ class Demand:
 
     @classmethod
     def of(cls, load: Load, costs: UnitCosts, machine: Machine, store: Store) -> Demand:
-        item_cpu = costs["item-cpu-ms" if store == "sqlite" else "item-cpu-ms-postgresql"] / 1000
+        item_bytes = costs.on("item-disk-bytes", store) + load.item_bytes
+        span_bytes = costs.on("span-disk-factor", store) * load.span_bytes
         run_cpu = load.items * costs["run-item-cpu-ms"] + load.judge_calls * costs["judge-call-cpu-ms"]
         compared = load.items if load.runs else 0.0
         base = costs["comparing-process-mib"] if load.runs else 0.0
         compare_mib = base + load.items_per_run * costs["compare-item-bytes"] / 2**20
         return cls(
-            item_cpu=load.at_peak(load.items) * item_cpu,
-            span_cpu=load.at_peak(load.spans) * costs["span-cpu-ms"] / 1000,
-            item_gb=load.items * load.run_days * (costs["item-disk-bytes"] + load.item_bytes) / 1e9,
-            span_gb=load.spans * load.trace_days * load.span_bytes * costs["span-disk-factor"] / 1e9,
+            item_cpu=load.at_peak(load.items) * costs.on("item-cpu-ms", store) / 1000,
+            span_cpu=load.at_peak(load.spans) * costs.on("span-cpu-ms", store) / 1000,
+            item_gb=load.items * load.run_days * item_bytes / 1e9,
+            span_gb=load.spans * load.trace_days * span_bytes / 1e9,
             run_cpu=load.at_peak(run_cpu) / 1000,
             compare_cpu=load.at_peak(compared) * costs["compare-item-cpu-ms"] / 1000,
             compare_mib=compare_mib,

@@ -64,11 +64,11 @@ def find_peak_outcome(load: Load, deployment: Deployment, costs: UnitCosts) -> P
 
 def _list_kinds(load: Load, deployment: Deployment, costs: UnitCosts) -> tuple[RequestKind, RequestKind]:
     """Return the batches of items and the exports of spans that come at the peak."""
-    name = "item-cpu-ms" if deployment.store == "sqlite" else "item-cpu-ms-postgresql"
+    item_ms, span_ms = (costs.on(name, deployment.store) for name in ("item-cpu-ms", "span-cpu-ms"))
     batch, export = costs["items-per-request"], costs["spans-per-export"]
     return (
-        RequestKind(load.at_peak(load.items) / batch, batch * costs[name] / 1000),
-        RequestKind(load.at_peak(load.spans) / export, export * costs["span-cpu-ms"] / 1000),
+        RequestKind(load.at_peak(load.items) / batch, batch * item_ms / 1000),
+        RequestKind(load.at_peak(load.spans) / export, export * span_ms / 1000),
     )
 
 

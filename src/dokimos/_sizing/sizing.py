@@ -70,6 +70,8 @@ class Sizing(Printable):
     """Where the disk is too small for what is to be kept."""
     at_ten_times: Deployment | None
     """What ten times the load takes; None where the deployment is a given one."""
+    would_be_enough: Deployment | None
+    """What would be planned, where the deployment is a given one and not enough."""
     spans_beyond_measured: float
     """How many times more spans are stored in one database than lists and searches were measured with."""
     items_beyond_measured: float
@@ -102,8 +104,7 @@ def size_load(
         machine: The kind of machine that there is.
         name: Of the load.
         costs: The unit costs, where some are others than `UNIT_COSTS`.
-        store: A kind of database that there is, and
-        servers: a number of serving processes that there are: one installation. By default it is planned.
+        store, servers: What there is, in one installation. By default it is planned.
 
     Raises:
         ConfigurationError: for a load of nothing.
@@ -118,6 +119,7 @@ def size_load(
     deployment = plan_deployment(load, machine, costs, store=store, servers=servers)
     share, price = deployment.take_share(load), machine.usd_per_hour
     machines = _count_machines(Demand.of(share, costs, machine, deployment.store), deployment, machine, costs)
+    is_given = store is not None or servers is not None
     return Sizing(
         name=name,
         load=load,
@@ -129,8 +131,9 @@ def size_load(
         resources=tuple(list_resources(load, deployment, machine, costs)),
         peak=find_peak_outcome(load, deployment, costs),
         judging=_size_judging(load),
-        days_until_disk_full=_find_full_day(share, deployment.disk_gb, costs),
-        at_ten_times=_plan_growth(load, machine, costs) if store is None and servers is None else None,
+        days_until_disk_full=_find_full_day(share, deployment, costs),
+        at_ten_times=None if is_given else _plan_growth(load, machine, costs),
+        would_be_enough=_plan_instead(load, deployment, machine, costs) if is_given else None,
         spans_beyond_measured=share.spans * load.trace_days / costs["measured-spans"],
         items_beyond_measured=share.items * load.run_days / costs["measured-items"],
         unit_costs=costs.figures,
@@ -174,13 +177,14 @@ def _size_judging(load: Load) -> Judging | None:
     )
 
 
-def _find_full_day(load: Load, disk_gb: float, costs: UnitCosts) -> float | None:
+def _find_full_day(load: Load, deployment: Deployment, costs: UnitCosts) -> float | None:
     """Return the day on which a disk is full; None where it holds all that is kept.
 
     Runs and traces grow each day until their retention removes as much as comes.
     """
-    item_gb = load.items * (costs["item-disk-bytes"] + load.item_bytes) / 1e9
-    span_gb = load.spans * load.span_bytes * costs["span-disk-factor"] / 1e9
+    store, disk_gb = deployment.store, deployment.disk_gb
+    item_gb = load.items * (costs.on("item-disk-bytes", store) + load.item_bytes) / 1e9
+    span_gb = load.spans * load.span_bytes * costs.on("span-disk-factor", store) / 1e9
     (first, first_gb), (last, last_gb) = sorted(((load.run_days, item_gb), (load.trace_days, span_gb)))
     if first * first_gb + last * last_gb <= disk_gb:
         return None
@@ -195,3 +199,15 @@ def _plan_growth(load: Load, machine: Machine, costs: UnitCosts) -> Deployment |
     except ConfigurationError:
         return None
     return plan_deployment(grown, machine, costs, store=None, servers=None)
+
+
+def _plan_instead(load: Load, given: Deployment, machine: Machine, costs: UnitCosts) -> Deployment | None:
+    """Return a deployment that is enough, where the given one is not and there is one."""
+    if _is_enough(load, given, machine, costs):
+        return None
+    planned = plan_deployment(load, machine, costs, store=None, servers=None)
+    return planned if _is_enough(load, planned, machine, costs) else None
+
+
+def _is_enough(load: Load, deployment: Deployment, machine: Machine, costs: UnitCosts) -> bool:
+    return all(each.is_enough for each in list_resources(load, deployment, machine, costs))

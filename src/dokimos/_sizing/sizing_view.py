@@ -128,6 +128,11 @@ def _describe_growth(sizing: Sizing) -> Iterator[str]:
         yield f"{_capitalize(first.name)} runs out first, at {format_number(first.growth)} times this load."
     if first is not None:
         yield f"Then add: {first.remedy}."
+        if first.is_enough:
+            yield f"Without that: {first.loss}."
+    if sizing.would_be_enough is not None:
+        planned = sizing.would_be_enough
+        yield f"Enough would be: {format_deployment(planned)}, with {format_disk(planned.disk_gb)} of disk."
     if sizing.deployment.installations > 1:
         yield (
             "An installation has whole projects. Larger disks (--disk-gb) or a shorter retention "
@@ -194,6 +199,16 @@ def _describe_judging(sizing: Sizing) -> Iterator[str]:
 
 
 def _list_warnings(sizing: Sizing) -> Iterator[str]:
+    load = sizing.load
+    if load.items and not load.runs:
+        yield "Items without runs (--runs): comparisons of runs are not counted."
+    elif load.runs > load.items:
+        yield (
+            f"There are more runs ({format_exactly(load.runs)}) than items ({format_exactly(load.items)}): "
+            "--items are those of all runs of a day together."
+        )
+    if load.judge_calls and not load.items:
+        yield "Calls of judges without items (--items): what stores their scores is not counted."
     kinds = (
         (sizing.spans_beyond_measured, "spans", "lists and searches of traces"),
         (sizing.items_beyond_measured, "items", "pages of runs"),
@@ -224,7 +239,7 @@ def format_number(value: float) -> str:
 
 def format_exactly(value: float) -> str:
     """Write a number as it was entered: 2,048 and 0.7."""
-    return f"{value:,.12g}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.12g}"
 
 
 def format_count(count: float, noun: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
+from dokimos._sizing.load import Store
 from dokimos.errors import ConfigurationError
 
 Origin: TypeAlias = Literal["measured", "derived", "limit", "setting", "assumed", "given"]
@@ -38,6 +39,7 @@ _INGESTION: Final = "python benchmarks/server_ingestion.py"
 _TRACES: Final = "python benchmarks/server_traces.py"
 _FINISHED: Final = "python benchmarks/finished_runs.py"
 _SIZING: Final = "python benchmarks/sizing.py"
+_DATABASES: Final = "python benchmarks/server_database_costs.py"
 
 UNIT_COSTS: Final = (
     UnitCost(
@@ -50,15 +52,18 @@ UNIT_COSTS: Final = (
     ),
     UnitCost(
         name="span-cpu-ms", value=0.104, unit="ms", origin="measured", command=_TRACES,
-        meaning="CPU of the server for a span of 1.8 KB (protobuf), on a machine with other load",
+        meaning="CPU of the server for a span of 1.8 KB (protobuf), on a machine with other load, on SQLite",
+    ),
+    UnitCost(
+        name="span-cpu-ms-postgresql", value=0.149, unit="ms", origin="derived", command=_DATABASES,
+        meaning="the same on PostgreSQL, 1.43 times as much, without what the database takes",
     ),
     UnitCost(
         name="lone-request-factor", value=1.5, unit="", origin="measured", command=_SIZING,
         meaning="CPU of a request that shares its commit with no other, beside one at capacity (SQLite)",
     ),
     UnitCost(
-        name="database-cpu-factor", value=1.0, unit="", origin="assumed",
-        command="the benchmarks count the CPU of the server alone",
+        name="database-cpu-factor", value=0.77, unit="", origin="measured", command=_DATABASES,
         meaning="CPU of PostgreSQL for each second of CPU of the servers",
     ),
     UnitCost(
@@ -71,8 +76,16 @@ UNIT_COSTS: Final = (
         meaning="an item with three scores in SQLite, beside the texts in it",
     ),
     UnitCost(
+        name="item-disk-bytes-postgresql", value=841, unit="bytes", origin="measured", command=_DATABASES,
+        meaning="the same in PostgreSQL, without its write-ahead log",
+    ),
+    UnitCost(
         name="span-disk-factor", value=1.6, unit="", origin="measured", command=_TRACES,
         meaning="bytes on disk for each byte of a span as protobuf, on SQLite",
+    ),
+    UnitCost(
+        name="span-disk-factor-postgresql", value=1.6, unit="", origin="measured", command=_DATABASES,
+        meaning="the same on PostgreSQL, without its write-ahead log",
     ),
     UnitCost(
         name="server-memory-mib", value=250, unit="MiB", origin="limit", command=_INGESTION,
@@ -88,7 +101,7 @@ UNIT_COSTS: Final = (
         meaning="CPU of a run for an item, with its journal and without the application",
     ),
     UnitCost(
-        name="judge-call-cpu-ms", value=0.373, unit="ms", origin="measured",
+        name="judge-call-cpu-ms", value=0.406, unit="ms", origin="measured",
         command="python benchmarks/judged.py",
         meaning="CPU of a run for an item with one call of a judge over HTTP, its journal included",
     ),
@@ -159,6 +172,10 @@ class UnitCosts:
 
     def __getitem__(self, name: str) -> float:
         return next(each.value for each in self.figures if each.name == name)
+
+    def on(self, name: str, store: Store) -> float:
+        """Return a figure that is another one on PostgreSQL."""
+        return self[name if store == "sqlite" else f"{name}-postgresql"]
 
     def with_values(self, values: Mapping[str, float]) -> UnitCosts:
         """Return the same with other values of some.

@@ -73,13 +73,9 @@ def push_result(
         return run_id
     run = ServerRun(id=run_id, completed_at=format_utc(result.provenance.ended_at))
     delivery = Delivery(
-        server_url=server_url,
-        api_key=api_key,
-        api_version=api_version,
-        attempts=api.attempts,
-        spool=None,
-        on_failure=None,
-    )
+        server_url=server_url, api_key=api_key, api_version=api_version, attempts=api.attempts,
+        spool=None, on_failure=None,
+    )  # fmt: skip
     for content in encode_items(result, escapes):
         delivery.add(run, content)
     delivery.end(run, status, evaluator_bodies(result.evaluators, escapes))

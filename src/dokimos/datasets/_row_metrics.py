@@ -47,4 +47,6 @@ def _read_plain(tree: dict[str, Any]) -> CallMetrics | None:
 def order_metrics(metrics: CallMetrics) -> dict[str, Any]:
     """Return what `jsonable` does, in the order of the names."""
     pairs = zip(_NAMES, _read_in_order(metrics), strict=True)
-    return {name: jsonable(value) for name, value in pairs if value is not None}
+    return {
+        name: value if type(value) is float else jsonable(value) for name, value in pairs if value is not None
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
@@ -20,6 +20,8 @@ from dokimos.errors import DatasetError, TypeConversionError
 _SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
 _USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedOutputs", "metadata"})
 _EXAMPLE_FIELDS: Final = frozenset(WIRE_NAMES.values())
+_RECORDED: Final = _EXAMPLE_FIELDS - _USUAL
+"""Names of what an application has answered already."""
 
 
 # What the constructor of `Example` does beyond setting its slots, a row does not need: its maps were parsed
@@ -39,16 +41,15 @@ class RowReader:
     def read(self, row: Any, line: int | None = None) -> Example:
         """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
         actual = metrics = error = None
-        # Rows with only the usual names, which most are, skip all that moves and checks.
-        usual = _rename_usual(row) if self._columns is None and type(row) is dict else None
-        if usual is None:
-            row = self._in_our_names(row, line)
-            if not row.keys() <= _USUAL:
-                row = self._with_others_as_metadata(row, line)
-                actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
-                error = self._error(row.get("actualError"), line)
-        else:
-            row = usual
+        # Rows with only names of ours, which most have, skip all that moves and checks.
+        names = _find_names(row) if self._columns is None and type(row) is dict else None
+        if names is None or (names.has_recorded and not are_metrics(row.get("metrics"))):
+            row = self._with_others_as_metadata(self._in_our_names(row, line), line)
+        elif names.renamed:
+            row = dict(zip(names.renamed, row.values(), strict=True))
+        if names is None or names.has_recorded:
+            actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
+            error = self._error(row.get("actualError"), line)
         get = row.get
         inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
         if inputs is None and "input" in row:
@@ -172,25 +173,32 @@ class RowReader:
         raise DatasetError(message, path=self.label, line=line)
 
 
-def _rename_usual(row: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a row that has only usual names under those of a file, else None."""
-    names = _usual_names(tuple(row)) if len(row) <= len(_USUAL) else None
-    if names:
-        return dict(zip(names, row.values(), strict=True))
-    return None if names is None else row
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of a row, all of which are ours."""
+
+    renamed: tuple[str, ...]
+    """The names as a file has them, () if these are so."""
+    has_recorded: bool
+    """Whether one is of what an application has answered already."""
+
+
+def _find_names(row: dict[str, Any]) -> _Names | None:
+    """Return the names of a row that has only names of ours, else None."""
+    return _read_names(tuple(row)) if len(row) <= len(_EXAMPLE_FIELDS) else None
 
 
 @lru_cache(maxsize=256)
-def _usual_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the names as a file has them, () if these are so; None unless all are usual and differ.
+def _read_names(names: tuple[str, ...]) -> _Names | None:
+    """Return names that are all ours and differ, else None.
 
     The rows of one data set have the same names again and again. What is kept is small, since only rows with
-    no more names than there are usual ones get here.
+    no more names than we have get here.
     """
     renamed = tuple([WIRE_NAMES.get(name, name) for name in names])
-    if not _USUAL.issuperset(renamed) or len(set(renamed)) < len(names):
+    if not _EXAMPLE_FIELDS.issuperset(renamed) or len(set(renamed)) < len(names):
         return None
-    return () if renamed == names else renamed
+    return _Names(() if renamed == names else renamed, not _RECORDED.isdisjoint(renamed))
 
 
 def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:

@@ -54,7 +54,7 @@ ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
-_new_result: Final = fast_factory(EvalResult)
+_new_result: Final = fast_factory(EvalResult, is_checked=False)
 _new_score: Final = fast_factory(Score)
 _SINGLE: Final = frozenset((Score, float, int, bool))
 """Types of one score. To ask a number whether it is a mapping takes far longer than to look here."""
@@ -355,13 +355,14 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:
             check_explanation(self.name, score)
         threshold = self.threshold if key is None else self.threshold_of(key)
+        may_change = self.gets_copies and score is outcome  # the evaluator may have kept it
         return _new_result(
             self.name if key is None else self.result_name(key),
             value,
             threshold=threshold,
             success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
             reason=score.reason,
-            metadata=copy_containers(score.metadata) if self.gets_copies else score.metadata,
+            metadata=copy_containers(score.metadata) if may_change else score.metadata,
             fail_on_error=self.fail_on_error,
             score_range=self.own_range,
             label=score.label,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.datasets._fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.experiment._redaction import Redact, redact_example
-from dokimos.experiment._run_journal import content_hash
 
 ROWS_AHEAD: Final = 100
 """How many examples of a stream are read before the first is run, to see the names of their inputs."""
@@ -41,6 +41,11 @@ class SourcedExample:
 _new_sourced: Final = fast_factory(SourcedExample)
 
 
+def content_hash(example_json: str) -> str:
+    """Return 16 hex digits that tell whether an example has changed."""
+    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+
 class ExampleSource:
     """Iterates over a data set once, selects the shard and counts the examples."""
 
@@ -55,7 +60,7 @@ class ExampleSource:
         self._examples = iter(dataset)
         self._ahead: deque[Any] = deque()
         """Examples that were read ahead and are still to be handed out."""
-        self._waits = isinstance(dataset, DatasetStream) and dataset.waits
+        self.waits = isinstance(dataset, DatasetStream) and dataset.waits
         self._turn = asyncio.Lock()
 
     @property
@@ -70,7 +75,7 @@ class ExampleSource:
 
     async def input_keys(self) -> set[str]:
         """Return the names of the inputs of the first 100 examples, or of the first one of a slow source."""
-        if self._waits:
+        if self.waits:
             # Only one: a live source may need minutes for a hundred rows, and nothing would run until then.
             await call_in_thread(self._look_ahead, 1)
         else:
@@ -94,7 +99,7 @@ class ExampleSource:
 
     async def take(self) -> SourcedExample | None:
         """Return the next example, None at the end; a slow source does not block the event loop."""
-        if not self._waits:
+        if not self.waits:
             return next(self, None)
         # Python's iterators cannot be advanced by two threads at once.
         async with self._turn:

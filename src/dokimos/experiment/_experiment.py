@@ -82,7 +82,7 @@ class Experiment:
         values = {
             "dataset": _as_dataset(dataset),
             "task": _as_task(task),
-            "evaluators": _as_evaluators(evaluators),
+            "evaluators": as_evaluators(evaluators),
             "name": checks.require_text("name", name),
             "description": checks.require_text("description", description),
             "metadata": checks.require_mapping("metadata", metadata),
@@ -155,7 +155,7 @@ class Experiment:
         from dokimos.experiment._rescoring import rescore_async
 
         options = with_keywords(RunOptions(), keywords)
-        chosen = _as_evaluators(evaluators)
+        chosen = as_evaluators(evaluators)
         parallelism = checks.require_positive("parallelism", parallelism)
         if not isinstance(result, ExperimentResult):
             raise ConfigurationError(f"rescore() takes an ExperimentResult, not {type(result).__name__}.")
@@ -295,7 +295,12 @@ def _as_task(task: object) -> Task:
     return cast("Task", task)
 
 
-def _as_evaluators(evaluators: object) -> EvaluatorSource:
+def as_evaluators(evaluators: object) -> EvaluatorSource:
+    """Return one evaluator, several, or a function that chooses them, as it is stored.
+
+    Raises:
+        ConfigurationError: for anything else.
+    """
     if isinstance(evaluators, str):
         raise ConfigurationError(f"{evaluators!r:.80} is not an evaluator{suggest_evaluator(evaluators)}.")
     if looks_like_evaluator(evaluators):

@@ -48,13 +48,15 @@ class ItemWriter:
         except Exception as problem:  # user values decide how they are written
             self._note(position, problem)
 
-    def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
-        """Write what evaluators found for an item."""
+    def write_results(
+        self, position: Position, results: tuple[EvalResult, ...], *, is_held: bool = False
+    ) -> None:
+        """Write what evaluators found for an item, as `Journal.write_results` does."""
         redact = self._redact
         if redact is not None:
             results = tuple(redact_result(result, redact) for result in results)
         try:
-            self._journal.write_results(position, results)
+            self._journal.write_results(position, results, is_held=is_held)
         except Exception as problem:
             self._note(position, problem)
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
 
 from dokimos.experiment._remote_job import RemoteJob
 from dokimos.experiment._task_calls import NotBegunError
 from dokimos.experiment._worker_handle import WorkerHandle
+
+HALVING_SECONDS: Final = 30.0
+"""Suspects that take longer than that one by one are tried in halves. Each half that has the culprit costs a
+worker, whose start takes two to three seconds on Ray."""
+_FEW: Final = 4
+"""So many are tried one by one in any case: halving would not need fewer workers."""
 
 
 class JobDispatcher:
@@ -23,8 +32,8 @@ class JobDispatcher:
         self._most_ahead = most_ahead
         self._waiting: deque[RemoteJob] = deque()
         """Jobs that wait until a worker may have them."""
-        self._suspects: deque[RemoteJob] = deque()
-        """Jobs during which a worker ended; each is worked on by a worker that has nothing else."""
+        self._suspects: deque[Sequence[RemoteJob]] = deque()
+        """Jobs during which a worker ended; each group is worked on by a worker that has nothing else."""
 
     def add(self, worker: WorkerHandle) -> None:
         """Give a worker that is ready its share of what there is to do."""
@@ -45,19 +54,30 @@ class JobDispatcher:
         self._waiting.append(remote)
         self._give_waiting()
 
-    def suspect(self, remote: RemoteJob) -> None:
-        """Have a job done by a worker that has nothing else, since a worker may have ended because of it."""
+    def suspect(self, jobs: Sequence[RemoteJob], job_seconds: float) -> None:
+        """Have jobs done by workers that have nothing else, since a worker may have ended because of one.
+
+        One by one, each is done only once more; so that is done unless it takes long, as where a worker works
+        on many at once. Then each half is done as a whole, and halved again if its worker ends.
+
+        Args:
+            jobs: Those that the worker may have begun with.
+            job_seconds: How long one takes by itself.
+        """
         if self._failure is not None:
-            remote.fail(self._failure)
+            for remote in jobs:
+                remote.fail(self._failure)
             return
-        self._suspects.append(remote)
+        is_halved = len(jobs) > _FEW and len(jobs) * job_seconds > HALVING_SECONDS
+        size = math.ceil(len(jobs) / 2) if is_halved else 1
+        self._suspects.extend(jobs[start : start + size] for start in range(0, len(jobs), size))
         self._give_work()
 
     def take_off(self, worker: WorkerHandle, remote: RemoteJob) -> bool:
         """Note that a worker no longer has a job; False if it has ended, so that others have it."""
         if worker.jobs.pop(remote.number, None) is None:
             return False
-        worker.is_reserved = False
+        worker.is_reserved = worker.is_reserved and bool(worker.jobs)
         self._give_work()
         return True
 
@@ -86,17 +106,18 @@ class JobDispatcher:
         self._fail_waiting(error)
 
     def _fail_waiting(self, error: BaseException) -> None:
-        for remote in (*self._waiting, *self._suspects):
+        for remote in (*self._waiting, *chain.from_iterable(self._suspects)):
             remote.fail(error)
         self._waiting.clear()
         self._suspects.clear()
 
     def _give_work(self) -> None:
-        """Give workers what waits: to one that has nothing else an item that ended another worker."""
+        """Give workers what waits: to one that has nothing else, items that may have ended another worker."""
         for worker in self.workers:
             if self._suspects and not worker.jobs:
                 worker.is_reserved = True
-                self._give(worker, self._suspects.popleft())
+                for remote in self._suspects.popleft():
+                    self._give(worker, remote)
         self._give_waiting()
 
     def _give_waiting(self) -> None:
@@ -117,7 +138,8 @@ class JobDispatcher:
         """Take half of what waits behind other jobs back while a worker has nothing to do."""
         if self._waiting or self._suspects:
             return
-        fullest = max(self.workers, key=lambda one: len(one.jobs), default=None)
+        unreserved = (worker for worker in self.workers if not worker.is_reserved)
+        fullest = max(unreserved, key=lambda one: len(one.jobs), default=None)
         if fullest is None:
             return
         surplus = [job for job in list(fullest.jobs.values())[self._jobs_at_once :] if not job.is_recalled]

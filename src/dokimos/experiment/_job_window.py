@@ -19,7 +19,7 @@ class JobWindow:
     with, either: it may be taken away, and at the end of the run others have nothing to do.
     """
 
-    __slots__ = ("_at_once", "_done", "_most_ahead", "_since", "limit")
+    __slots__ = ("_at_once", "_busy", "_done", "_last", "_most_ahead", "_since", "_total", "limit")
 
     def __init__(self) -> None:
         self.set_limits(1, LEAST_AHEAD)
@@ -31,14 +31,23 @@ class JobWindow:
         self.limit: int = at_once + min(LEAST_AHEAD, most_ahead)
         """How many jobs the worker may have."""
         self._since, self._done = 0.0, 0
+        self._last, self._busy, self._total = 0.0, 0.0, 0
 
     def begin(self, now: float) -> None:
         """A worker that had nothing to do has been given a job."""
-        self._since, self._done = now, 0
+        self._since, self._done, self._last = now, 0, now
+
+    @property
+    def job_seconds(self) -> float:
+        """How long a job takes by itself, on average; infinite where none was done yet."""
+        return self._at_once * self._busy / self._total if self._total else math.inf
 
     def count_done(self, now: float) -> None:
         """A job was done; `now` is a time in seconds."""
         self._done += 1
+        self._total += 1
+        self._busy += now - self._last
+        self._last = now
         elapsed = now - self._since
         if elapsed < _MEASURED_SECONDS:
             return

@@ -49,10 +49,9 @@ class ReporterRecords:
             self.server_run_ids[record["r"]] = tuple(dict.fromkeys([*known, *record["ids"]]))
 
 
-def with_checksum(line: bytes) -> bytes:
-    """Return a line with the checksum of what stands in it."""
-    content = line[:-2]  # without the closing brace and the line break
-    return b'%s,"c":"%08x"}\n' % (content, zlib.crc32(content))
+def with_checksum(content: bytes) -> bytes:
+    """Return the line of an object that lacks its closing brace, with the checksum of what stands in it."""
+    return content + b',"c":"%08x"}\n' % zlib.crc32(content)
 
 
 def read_head(line: bytes) -> tuple[tuple[int, int], str | None] | None:

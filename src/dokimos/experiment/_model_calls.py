@@ -55,8 +55,13 @@ class ModelCalls:
         """Why the budget did not let a call through, None as long as it lets all."""
         return None if self.ledger is None else self.ledger.refusal
 
-    def open(self, folder: Path | None, earlier: EarlierOutputs | None = None) -> None:
-        """Store replies in a run folder, and use those that are there already or in earlier runs."""
+    def open(
+        self, folder: Path | None, earlier: EarlierOutputs | None = None, *, retry_unusable: bool = False
+    ) -> None:
+        """Store replies in a run folder, and use those that are there already or in earlier runs.
+
+        Replies there that were of no use are asked for again with `retry_unusable`, or `retry_errors`.
+        """
         if earlier is not None and not self._is_recording:  # a recording asks for everything
             self._earlier = earlier.call_stores()
         if folder is None:
@@ -66,7 +71,7 @@ class ModelCalls:
             # A resumed run continues the budget of its earlier processes, and gets no new one.
             for judge, metrics in self._calls.costs():
                 self.ledger.record(judge, metrics)
-        if self._retries:
+        if self._retries or retry_unusable:
             self._ask_again = self._calls.unusable_keys()
         if self._cassette is not None:
             # Nobody asks for these replies again, so the cassette would lack what the earlier process had

@@ -121,12 +121,24 @@ def _join(ray: Any, executor: RayExecutor) -> None:
         # Notes on the start are about Ray itself; warnings that come later are about the cluster.
         ray.init(address=executor.address, runtime_env=sent, logging_level=logging.ERROR)
     except Exception as error:  # of many kinds, and assertions where this process was a client before
+        problem = str(error).strip().rstrip(".")
         raise ConfigurationError(
-            f"The Ray cluster {executor.address} cannot be used: {error}. An address is ray://host:10001, "
-            "host:port, or auto on a node of the cluster. One that asks for a token needs RAY_AUTH_MODE and "
-            "RAY_AUTH_TOKEN."
+            f"The Ray cluster {executor.address} cannot be used: {problem}. {advise(problem)}"
         ) from error
     logging.getLogger("ray").setLevel(logging.WARNING)
+
+
+def advise(problem: str) -> str:
+    """Say what to do where a cluster cannot be joined."""
+    if "ersion" in problem and "Python" in problem:  # Ray compares both before anything else happens
+        return (
+            "Start the run with the Python and the Ray that the nodes have, or give the nodes those of this "
+            "process. With RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL=minor, Ray takes 3.11.4 for 3.11.9."
+        )
+    return (
+        "An address is ray://host:10001, host:port, or auto on a node of the cluster. One that asks for a "
+        "token needs RAY_AUTH_MODE and RAY_AUTH_TOKEN."
+    )
 
 
 class _Variables:

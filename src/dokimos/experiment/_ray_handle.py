@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickletools
 import queue
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dokimos._core.text import pluralize
 from dokimos._runtime.file_access import files_read
-from dokimos._version import __version__
 from dokimos.errors import ConfigurationError, RunError
 from dokimos.experiment._ray_cluster import KNOWN_RESOURCES, LOCAL, connect, disconnect, load_ray
+from dokimos.experiment._ray_head import CHECK_SECONDS, HeadWatch, watch_head
+from dokimos.experiment._ray_versions import Versions, check_versions
 from dokimos.experiment._ray_worker import GATHER_SECONDS, RayWorker
 from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
 from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, NUMBER_BYTES, decode, encode
@@ -44,20 +46,24 @@ class RayHost:
         self._executor = executor
         self._closing = threading.Lock()
         self._is_connected_here = False
+        self._head: HeadWatch | None = None
         address = executor.address
         where = "Starting a Ray cluster on this machine" if address == LOCAL else f"Joining Ray at {address}"
         self.announcement = f"{where} for {pluralize(executor.workers, 'worker')} ..."
 
     def open(self) -> None:
         self._is_connected_here = connect(self._executor)
+        self._head = watch_head(load_ray())
 
     def create(self, number: int) -> RayHandle:
         is_local = self._is_connected_here and self._executor.address == LOCAL
-        return RayHandle(number, self._executor, is_local=is_local)
+        return RayHandle(number, self._executor, is_local=is_local, head=self._head)
 
     def close(self) -> None:
         with self._closing:
             is_connected_here, self._is_connected_here = self._is_connected_here, False
+            if self._head is not None:
+                self._head.stop()
         if is_connected_here:
             disconnect()
 
@@ -71,17 +77,21 @@ class RayHandle(WorkerHandle):
 
     delivers_before_end: ClassVar[bool] = False  # what an actor has not been asked for dies with it
 
-    def __init__(self, number: int, executor: RayExecutor, *, is_local: bool) -> None:
+    def __init__(
+        self, number: int, executor: RayExecutor, *, is_local: bool, head: HeadWatch | None = None
+    ) -> None:
         """Plan an actor.
 
         Args:
             number: Which of the workers it is.
             executor: What it takes of a node.
             is_local: Whether it sees the files of this process under the same names.
+            head: Says when the cluster has gone; None where Ray does.
         """
         super().__init__(number)
         self._executor = executor
         self._is_local = is_local
+        self._head = head
         self._ray = load_ray()
         self._actor: Any = None
         self._node: str | None = None
@@ -100,6 +110,7 @@ class RayHandle(WorkerHandle):
     def prepare(self, setup: bytes, advice: str) -> None:
         script = _script_of(setup, is_local=self._is_local)
         try:
+            self._check_head()
             self._create_actor(script)
             self._identify()
             self._put([encode(NO_JOB, (bool(files_read.started_ns),)), setup])
@@ -127,7 +138,7 @@ class RayHandle(WorkerHandle):
 
     def kill(self) -> None:
         self._killed.set()
-        if self._actor is not None:
+        if self._actor is not None and not self._has_lost_head:
             with contextlib.suppress(Exception):  # it has ended, or the connection has
                 self._ray.kill(self._actor)
 
@@ -139,7 +150,7 @@ class RayHandle(WorkerHandle):
 
     @property
     def has_ended(self) -> bool:
-        return self._ended.is_set()
+        return self._ended.is_set() or self._has_lost_head
 
     @property
     def was_preempted(self) -> bool:
@@ -203,13 +214,11 @@ class RayHandle(WorkerHandle):
         """
         seconds = self._executor.start_timeout
         self._node, *versions = self._call("identify", deadline=time.monotonic() + seconds)
-        expected = [__version__, f"{sys.version_info.major}.{sys.version_info.minor}"]
-        if versions != expected:
+        try:
+            check_versions(Versions(*versions), Versions.of_this_process())
+        except ConfigurationError:
             self.kill()
-            raise ConfigurationError(
-                f"The nodes have dokimos {versions[0]} on Python {versions[1]}, this process {expected[0]} "
-                f"on {expected[1]}: both must be the same."
-            )
+            raise
 
     def _put(self, messages: list[bytes]) -> None:
         self._call("put", self._sent_count, messages)
@@ -236,20 +245,38 @@ class RayHandle(WorkerHandle):
         while not self._killed.is_set():
             try:
                 call = getattr(self._actor, method).remote(*args)
-                if deadline is not None:
-                    left = max(deadline - time.monotonic(), 0.0)
-                    if not self._ray.wait([call], timeout=left)[0]:
-                        self.kill()
-                        raise ConfigurationError(_no_place(self._ray, self._executor))
-                return self._ray.get(call)
-            except ConfigurationError:
+                return self._get(call, deadline)
+            except (ConfigurationError, _EndedError):
                 raise
             except (errors.ActorUnavailableError, errors.ObjectLostError, errors.NodeDiedError):
+                self._check_head()
                 time.sleep(_RETRY_SECONDS)  # a connection that comes back takes a while
             except Exception as error:  # the actor is dead, or there is no cluster any more
                 self._note_end(error)
                 raise _EndedError from error
         raise _EndedError
+
+    def _get(self, call: Any, deadline: float | None) -> Any:
+        """Return the result of a call: without a head, Ray waits for it until it ends the process."""
+        while self._head is not None or deadline is not None:
+            left = math.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if self._ray.wait([call], timeout=min(left, CHECK_SECONDS))[0]:
+                break
+            self._check_head()
+            if left <= CHECK_SECONDS:
+                self.kill()
+                raise ConfigurationError(_no_place(self._ray, self._executor))
+        return self._ray.get(call)
+
+    @property
+    def _has_lost_head(self) -> bool:
+        return self._head is not None and self._head.is_lost
+
+    def _check_head(self) -> None:
+        if self._has_lost_head:
+            self._lost_connection, self._exit_reason = True, "the head of its cluster has gone"
+            self._ended.set()
+            raise _EndedError
 
     def _note_end(self, error: Any) -> None:
         """Find out how the actor ended, in a thread that calls it."""

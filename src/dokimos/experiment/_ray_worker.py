@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Final
 
 from dokimos._core.tracebacks import format_located_error
-from dokimos._version import __version__
+from dokimos.experiment._ray_versions import Versions
 from dokimos.experiment._worker_messages import FAILED, NO_JOB, encode
 from dokimos.experiment._worker_process import serve
 
@@ -62,7 +62,7 @@ class RayWorker:
         import ray
 
         node = str(ray.get_runtime_context().get_node_id())
-        return node, __version__, f"{sys.version_info.major}.{sys.version_info.minor}"
+        return node, *Versions.of_this_process()
 
     def put(self, first: int, messages: Sequence[bytes]) -> None:
         """Take messages in, of which `first` is the number of the first one."""

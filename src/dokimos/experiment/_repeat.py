@@ -32,6 +32,7 @@ from dokimos.experiment._reporters import Handles, collect_server_run_ids
 from dokimos.experiment._run_reports import describe_end, describe_start
 from dokimos.experiment._run_state import RunState
 from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskOutcome
+from dokimos.experiment._worker_pool import WorkerPool
 from dokimos.experiment._workers import abandon, wait_for_workers
 from dokimos.judges._run_scope import enter_scope
 
@@ -125,7 +126,8 @@ class Repeat:
 
     async def _worker(self) -> None:
         state = self._state
-        while (sourced := await self._source.take()) is not None:
+        source = self._source
+        while (sourced := await source.take() if source.waits else next(source, None)) is not None:
             state.progress.start_item(sourced.index)
             try:
                 item = await self._run_item(sourced)
@@ -149,7 +151,7 @@ class Repeat:
         finished = record.finished.load(position, sourced) if record.is_resumed else None
         earlier_results: dict[str, EvalResult] = {}
         sink = record.writer.item_sink(position, sourced)
-        remote = self._remote_item(example, sink)
+        remote = None if state.pool is None else self._remote_item(state.pool, example, sink)
         if finished is not None:
             outcome, earlier_results = finished
             self._resumed_items.add(sourced.index)
@@ -162,15 +164,7 @@ class Repeat:
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
-            item = ItemResult(
-                sourced.index,
-                example,
-                actual_outputs=dict(outcome.outputs),
-                metrics=outcome.metrics,
-                error=outcome.error,
-                error_detail=outcome.detail,
-            )
-            return self._redact(item, finished is not None, ())
+            return self._redact(_failed_item(sourced, outcome), finished is not None, ())
         case = _new_case(
             example.inputs,
             outcome.outputs,
@@ -180,7 +174,11 @@ class Repeat:
             metrics=outcome.metrics,
             run_index=self._repeat_index,
         )
-        results = await self._evaluate(case, sourced, earlier_results, remote)
+        if state.is_inline and state.evaluators is not None and not earlier_results:
+            result_sink = record.writer.result_sink(position, is_held=state.are_repeatable)
+            results = evaluate_inline(state.evaluators, case, result_sink)
+        else:
+            results = await self._evaluate(case, sourced, earlier_results, remote)
         if finished is not None and len(results) > len(earlier_results):
             # Evaluators that the earlier process had not come to have run now, so the item took time.
             self._untimed_items.discard(sourced.index)
@@ -194,11 +192,8 @@ class Repeat:
         )
         return self._redact(item, finished is not None, earlier_results)
 
-    def _remote_item(self, example: Example, sink: ItemSink | None) -> RemoteItem | None:
-        state = self._state
-        if state.pool is None:
-            return None
-        return RemoteItem(state.pool, state.caller, self._repeat_index, example, sink)
+    def _remote_item(self, pool: WorkerPool, example: Example, sink: ItemSink | None) -> RemoteItem:
+        return RemoteItem(pool, self._state.caller, self._repeat_index, example, sink)
 
     def _call_task(
         self, sourced: SourcedExample, sink: ItemSink | None, remote: RemoteItem | None
@@ -223,7 +218,8 @@ class Repeat:
     ) -> tuple[EvalResult, ...]:
         """Score an item by the evaluators that have not scored it in an earlier process."""
         state = self._state
-        sink = self._record.writer.result_sink((self._repeat_index, sourced.index))
+        position = (self._repeat_index, sourced.index)
+        sink = self._record.writer.result_sink(position)
         evaluators = state.evaluators
         if evaluators is None:
             try:
@@ -233,9 +229,7 @@ class Repeat:
             state.add_infos(evaluators)
         results = group_by_evaluator(earlier.values()) if earlier else {}
         missing = evaluators if not earlier else [e for e in evaluators if e.name not in results]
-        if state.is_inline:
-            new_results = evaluate_inline(missing, case, sink)
-        elif remote is not None and missing:
+        if remote is not None and missing:
             new_results = await remote.evaluate(missing, case, sink)
         else:
             new_results = await evaluate_all(missing, case, sink)
@@ -291,3 +285,14 @@ class Repeat:
             summary=self._tally.summary(),
             server_run_ids=self._server_run_ids,
         )
+
+
+def _failed_item(sourced: SourcedExample, outcome: TaskOutcome) -> ItemResult:
+    return ItemResult(
+        sourced.index,
+        sourced.example,
+        actual_outputs=dict(outcome.outputs),
+        metrics=outcome.metrics,
+        error=outcome.error,
+        error_detail=outcome.detail,
+    )

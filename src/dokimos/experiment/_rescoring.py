@@ -33,12 +33,18 @@ async def rescore_async(
     *,
     parallelism: int = 8,
     options: RunOptions | None = None,
+    calls: ModelCalls | None = None,
 ) -> ExperimentResult:
-    """Score the outputs of a result again; see `Experiment.rescore`."""
+    """Score the outputs of a result again; see `Experiment.rescore`.
+
+    With `calls`, the stores and the budget are those of the caller, who closes them.
+    """
     if any(run.total_count and not run.item_results for run in result.runs):
         raise ConfigurationError(ITEMS_MISSING)
     options = options or RunOptions()
-    calls = ModelCalls(options)
+    own_calls = None
+    if calls is None:
+        calls = own_calls = ModelCalls(options)
     limit = options.evaluator_timeout
     completed = False
     watch = LoopWatch({} if limit is None else {base.__file__: limit})
@@ -49,8 +55,10 @@ async def rescore_async(
         completed = rescored.status is not RunStatus.BUDGET_SPENT
     finally:
         rescoring.close()
-        calls.close(completed=completed)
-    return replace(rescored, warnings=(*rescored.warnings, *calls.warnings(), *watch.warnings()))
+        if own_calls is not None:
+            own_calls.close(completed=completed)
+    of_calls = [] if own_calls is None else own_calls.warnings()
+    return replace(rescored, warnings=(*rescored.warnings, *of_calls, *watch.warnings()))
 
 
 class _Rescoring:
@@ -110,6 +118,8 @@ class _Rescoring:
         self, items: Iterator[ItemResult], scored: dict[int, ItemResult], run_index: int
     ) -> None:
         for item in items:
+            # Evaluators that wait for nothing would block the loop for as long as the whole result takes.
+            await asyncio.sleep(0)
             try:
                 scored[item.index] = replace(item, eval_results=await self._score_item(item, run_index))
             except BudgetExceededError:

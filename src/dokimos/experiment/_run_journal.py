@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import math
 import os
@@ -50,15 +49,11 @@ from dokimos.experiment._stored_item import StoredItem, read_results
 JOURNAL_FILE: Final = "journal.jsonl"
 MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
-"""At most so much of the journal is lost with the power; a killed process loses nothing."""
+"""At most so much of the journal is lost with the power; a killed process loses no output and no reply."""
 
+_write_result: Final = wire_writer(EvalResult)
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
-
-
-def content_hash(example_json: str) -> str:
-    """Return 16 hex digits that tell whether an example has changed."""
-    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
 class Journal:
@@ -73,6 +68,8 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(folder / JOURNAL_FILE, flags, 0o644)
         self._mutex = threading.Lock()
+        self._held = b""
+        """Lines that wait to be written with the next one."""
         self._dirty = threading.Event()
         self._closing = threading.Event()
         self._syncer = threading.Thread(target=self._sync_loop, name="dokimos-journal", daemon=True)
@@ -108,12 +105,17 @@ class Journal:
             line += f',"d":{wire_json(detail)}'
         if metrics is not None:
             line += f',"m":{wire_json(metrics)}'
-        self._write(line + "}\n")
+        self._write(line)
 
-    def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
-        """Record what evaluators found for an item."""
-        scores = ",".join(map(wire_writer(EvalResult), results))
-        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]}}\n')
+    def write_results(
+        self, position: Position, results: tuple[EvalResult, ...], *, is_held: bool = False
+    ) -> None:
+        """Record what evaluators found for an item.
+
+        `is_held`, for results that a resumed run computes at once, lets it wait for the next record or sync.
+        """
+        scores = ",".join(map(_write_result, results))
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]', is_held=is_held)
 
     def write_repeat_end(
         self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
@@ -126,11 +128,11 @@ class Journal:
             "fingerprint": fingerprint,
             "duplicates": duplicate_ids,
         }
-        self._write(compact_json(record) + "\n")
+        self._write_object(record)
 
     def write_kept(self, reporter: str, key: str, value_json: str) -> None:
         """Record what a reporter keeps; on disk when this returns. Raises `ReporterError` after the run."""
-        self._write(f'{{"t":"keep","n":{json.dumps(reporter)},"k":{json.dumps(key)},"v":{value_json}}}\n')
+        self._write(f'{{"t":"keep","n":{json.dumps(reporter)},"k":{json.dumps(key)},"v":{value_json}')
         with self._mutex:  # which `close` needs before it gives the descriptor back
             if self._closed:
                 raise ReporterError("The run has ended, so a reporter cannot keep anything with it any more.")
@@ -138,16 +140,16 @@ class Journal:
 
     def write_server_runs(self, run_index: int, ids: Iterable[str]) -> None:
         """Record which runs on servers a repeat is sent to."""
-        self._write(compact_json({"t": "server", "r": run_index, "ids": list(ids)}) + "\n")
+        self._write_object({"t": "server", "r": run_index, "ids": list(ids)})
 
     def write_void(self, names: Iterable[str]) -> None:
         """Record that earlier results of some evaluators no longer count; on disk when this returns."""
-        self._write(compact_json({"t": "void", "names": sorted(names)}) + "\n")
+        self._write_object({"t": "void", "names": sorted(names)})
         self._sync()
 
     def close(self, **outcome: object) -> None:
         """Record how the run ended, sync the file and release the run's lock."""
-        self._write(compact_json({"t": "done", **jsonable(outcome)}) + "\n")
+        self._write_object({"t": "done", **jsonable(outcome)})
         self._closing.set()
         self._dirty.set()
         self._syncer.join()
@@ -159,28 +161,39 @@ class Journal:
                 os.close(self._file)
         self._lock.release()
 
-    def _write(self, line: str) -> None:
+    def _write_object(self, record: Mapping[str, Any]) -> None:
+        self._write(compact_json(record)[:-1])
+
+    def _write(self, content: str, *, is_held: bool = False) -> None:
+        """Write an object that lacks its closing brace."""
         # Models and files give lone surrogates, which UTF-8 cannot hold: an output is never lost for that.
-        data = with_checksum(line.encode("utf-8", "backslashreplace"))
+        line = with_checksum(content.encode("utf-8", "backslashreplace"))
         with self._mutex:
-            if self._closed or self.problem is not None:
-                return
-            try:
-                written = os.write(self._file, data)
-                while written < len(data):
-                    written += os.write(self._file, data[written:])
-            except OSError as error:
-                self._give_up(error)
-                return
+            self._held += line
+            if not is_held:
+                self._write_held()
         # Asked first, since `set` takes a lock each time, and this runs for each line.
         if not self._dirty.is_set():
             self._dirty.set()
+
+    def _write_held(self) -> None:
+        data, self._held = self._held, b""
+        if not data or self._closed or self.problem is not None:
+            return
+        try:
+            written = os.write(self._file, data)
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            self._give_up(error)
 
     def _sync_loop(self) -> None:
         while not self._closing.is_set():
             self._dirty.wait()
             self._closing.wait(SYNC_SECONDS)
             self._dirty.clear()  # before the sync, so that what is written meanwhile gets another one
+            with self._mutex:
+                self._write_held()
             self._sync()
 
     def _sync(self) -> None:

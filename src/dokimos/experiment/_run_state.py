@@ -44,6 +44,8 @@ class RunState:
     """The evaluators of every item; None where a function chooses them for each example."""
     is_inline: bool
     """Whether none of them waits for anything, so that they are called without a task of their own."""
+    are_repeatable: bool
+    """Whether all of them would score an item the same again, so that nothing is lost with their results."""
     parallelism: int
     """How many items are going on at once, those that wait in workers included."""
     counts_own_calls: bool
@@ -90,6 +92,7 @@ class RunState:
             progress=make_progress(plan, options, parallelism),
             evaluators=evaluators,
             is_inline=pool is None and evaluators is not None and all_inline(evaluators),
+            are_repeatable=all(evaluator.deterministic for evaluator in evaluators or ()),
             parallelism=parallelism,
             counts_own_calls=counts_own_calls,
         )

@@ -51,10 +51,13 @@ class RunWriter:
         items = self._items
         return None if items is None else partial(items.write_item, position, sourced)
 
-    def result_sink(self, position: Position) -> ResultSink | None:
-        """Return a function that writes evaluators' results to the journal, None without a journal."""
+    def result_sink(self, position: Position, *, is_held: bool = False) -> ResultSink | None:
+        """Return a function that writes evaluators' results to the journal, None without a journal.
+
+        With `is_held` they are written with what follows them, as `Journal.write_results` says.
+        """
         items = self._items
-        return None if items is None else partial(items.write_results, position)
+        return None if items is None else partial(items.write_results, position, is_held=is_held)
 
     def end_repeat(self, repeat_index: int, source: ExampleSource) -> None:
         """Record that a repeat has gone through the whole data set."""

@@ -9,7 +9,7 @@ from typing import Any
 from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
-from dokimos._core.wire import from_json
+from dokimos._core.wire import from_json, list_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def read_results(
     """
     results: dict[str, EvalResult] = {}
     for offset, trees in lines:
-        scored = [from_json(EvalResult, tree) for tree in trees]
+        scored = list_from_json(EvalResult, trees)
         if results:
             # All scores of an evaluator are replaced: scored again, it may give other keys.
             rescored = {result.evaluator for result in scored}

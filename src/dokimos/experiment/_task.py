@@ -52,7 +52,7 @@ chunks (sync or async), or any other value, which becomes the output called "out
 
 T = TypeVar("T")
 
-_new_metrics: Final = fast_factory(CallMetrics)
+_new_metrics: Final = fast_factory(CallMetrics, is_checked=False)  # of times that were measured here
 _new_result: Final = fast_factory(TaskResult)
 
 
@@ -73,7 +73,12 @@ class PreparedTask:
         if not self.is_async:
             return await self._run_in_thread(example, returned)
         start = time.perf_counter()
-        return returned(await _finish(self.call(example), start))
+        value = self.call(example)
+        if type(value) is CoroutineType:
+            value = await value
+        if type(value) is str:
+            return returned(_normalize_output(value, None, start=start))
+        return returned(await _finish(value, start))
 
     async def _run_in_thread(self, example: Example, returned: Callable[[TaskResult], T]) -> T:
         outcome = await call_in_thread(_call_measured, self.call, example, returned)
@@ -154,8 +159,6 @@ def _call_measured(
 
 async def _finish(value: object, start: float) -> TaskResult:
     first_chunk_ms = None
-    if type(value) is CoroutineType:
-        value = await value
     if type(value) not in (str, dict) and is_awaitable(value):
         value = await await_value(value)
     if type(value) is not str and isinstance(value, AsyncIterator):

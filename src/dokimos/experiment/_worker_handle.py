@@ -45,7 +45,7 @@ class WorkerHandle(ABC):
         self.window: JobWindow = JobWindow()
         """How much it is given at once."""
         self.is_reserved = False
-        """Whether it works on an item that ended another worker, and gets no other meanwhile."""
+        """Whether it works on items that may have ended another worker, and gets no other meanwhile."""
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 

@@ -85,10 +85,10 @@ class WorkerPool:
         self._input_keys: frozenset[str] | None = None
         self._late: set[asyncio.Task[None]] = set()
         """Workers that are started while the run goes on."""
-        self._starts = 0
-        """How many of them may still get ready."""
+        self._starts = 0  # those of them that may still get ready
         self._failures = 0
         """Workers that ended without having worked on anything, since the last job was done."""
+        self._start_problem: str | None = None  # of one of them: it tells more than that another one ended
         self._is_closed = False
 
     @property
@@ -276,7 +276,7 @@ class WorkerPool:
     ) -> None:
         """Take in what became of a job; no `scored` means that its task would ask a model."""
         self._jobs.finish(worker, remote)
-        self._failures = 0
+        self._failures, self._start_problem = 0, None
         self._caller.add_counts(*counts)
         files_read.add_news(news)
         if scored is None:
@@ -318,17 +318,18 @@ class WorkerPool:
         worker.jobs.clear()
         self._failures += 0 if jobs else 1
         self._go_on_with(self._replace(worker.number, how))
-        for place, remote in enumerate(jobs):
-            # Of one that delivers late, any may have begun, and which it was is known only where it had one.
-            has_begun = place < self._jobs_at_once or not worker.delivers_before_end
-            is_certain = worker.delivers_before_end or len(jobs) == 1
-            remote.moves += has_begun and worker.was_preempted
-            may_be_cause = has_begun and not worker.was_preempted
-            self._rescue(remote, how, may_be_cause=may_be_cause, deaths=int(may_be_cause and is_certain))
+        begun = jobs[: self._jobs_at_once] if worker.delivers_before_end else jobs  # any may have
+        for remote in begun:  # which of several it was is not known
+            remote.moves += worker.was_preempted
+            remote.deaths += len(begun) == 1 and not worker.was_preempted
+        suspects = [] if worker.was_preempted else [one for one in begun if self._is_rescued(one, how)]
+        self._jobs.suspect(suspects, worker.window.job_seconds)
+        for remote in jobs if worker.was_preempted else jobs[len(begun) :]:
+            if self._is_rescued(remote, how):
+                self._jobs.submit(remote)
 
-    def _rescue(self, remote: RemoteJob, how: str, *, may_be_cause: bool, deaths: int) -> None:
-        """Decide what becomes of a job whose worker has ended; `deaths` is 1 if it was being worked on."""
-        remote.deaths += deaths
+    def _is_rescued(self, remote: RemoteJob, how: str) -> bool:
+        """Say whether another worker is to have a job whose worker has ended; else it has got its end."""
         if remote.received is not None and remote.received.error is not None:
             settle(remote.done, Scored())
         elif self._jobs.is_stopped:
@@ -339,10 +340,9 @@ class WorkerPool:
             self._give_up(remote, f"{remote.moves} workers were taken away while they had it: {how}")
         elif not remote.can_be_sent():
             self._give_up(remote, f"its worker ended ({how}), and no other can be sent its output")
-        elif may_be_cause:
-            self._jobs.suspect(remote)
         else:
-            self._jobs.submit(remote)
+            return True
+        return False
 
     def _go_on_with(self, start: Coroutine[Any, Any, None]) -> None:
         self._starts += 1
@@ -367,26 +367,26 @@ class WorkerPool:
         try:
             self._adopt(await start)
         except Exception as error:
-            self._failures += 1
-            await self._replace(number, str(error).rstrip("."))
+            self._note_failed_start(error)
+            await self._replace(number)
 
-    async def _replace(self, number: int, how: str) -> None:
-        """Start a worker in the place of one that ended or was not to be started.
+    def _note_failed_start(self, error: Exception) -> None:
+        self._failures += 1
+        self._start_problem = str(error).rstrip(".")
 
-        Raises:
-            RunError: where that has failed too often.
-        """
+    async def _replace(self, number: int, how: str = "") -> None:
+        """Start a worker for one that ended, and `how`. Raises `RunError` where that has failed too often."""
         while not (self._is_closed or self._jobs.is_stopped):
             if self._failures > MOST_DEATHS * self._count:
-                raise RunError(f"Workers cannot be started, or end as soon as they have: {how}.")
+                why = self._start_problem or how
+                raise RunError(f"Workers cannot be started, or end as soon as they have: {why}.")
             try:
                 self._adopt(await call_in_thread(self._start_worker, number))
                 return
             except HostLostError:
                 raise
             except Exception as error:  # it was killed, too; or this machine has no process or thread left
-                self._failures += 1
-                how = str(error).rstrip(".")
+                self._note_failed_start(error)
 
     def _give_up(self, remote: RemoteJob, problem: str) -> None:
         if remote.received is None:

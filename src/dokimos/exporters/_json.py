@@ -10,7 +10,7 @@ from statistics import stdev
 from typing import Any, ClassVar, Final
 
 from dokimos._core.json_parsing import parse_json
-from dokimos._core.jsonable import JsonValue
+from dokimos._core.jsonable import JsonValue, jsonable
 from dokimos._core.keys import OUTPUT
 from dokimos._core.means import exact_mean
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
@@ -231,11 +231,11 @@ def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
         tree["errors"] = item.errors
     detail = next((run.error_detail for run in item.results if run.error_detail is not None), None)
     if detail is not None:
-        tree["errorDetail"] = detail
+        tree["errorDetail"] = jsonable(detail)
     if item.warnings:
         tree["warnings"] = item.warnings
     if result.run_count == 1:
-        tree["metrics"] = item.results[0].metrics
+        tree["metrics"] = jsonable(item.results[0].metrics)
     else:
         tree["runs"] = [
             _repeat(run.index, repeat, tree["actualOutput"])
@@ -252,11 +252,11 @@ def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str,
     # Repeats of a deterministic application would otherwise multiply the size of the report.
     if output == first_output and is_long(output):
         del tree["actualOutput"]
-    tree |= {"success": item.success, "outcome": item.outcome, "metrics": item.metrics}
+    tree |= {"success": item.success, "outcome": item.outcome, "metrics": jsonable(item.metrics)}
     if item.errors:
         tree["errors"] = item.errors
     if item.error_detail is not None:
-        tree["errorDetail"] = item.error_detail
+        tree["errorDetail"] = jsonable(item.error_detail)
     return tree
 
 
@@ -288,7 +288,7 @@ def _evaluation_of_one(result: EvalResult) -> dict[str, JsonValue]:
         ("reason", result.reason),
         ("error", result.error),
         ("errorKind", result.error_kind),
-        ("errorDetail", result.error_detail),
+        ("errorDetail", jsonable(result.error_detail)),
         ("skipped", result.skipped),
     )
     for name, content in members:
@@ -329,7 +329,7 @@ def _first(results: list[EvalResult], name: str) -> dict[str, Any]:
     """Return the first value of a field that is there, as a member of an object; nothing where none is."""
     attribute = _ATTRIBUTES.get(name, name)
     values = [value for result in results if (value := getattr(result, attribute)) not in (None, "")]
-    return {name: values[0]} if values else {}
+    return {name: jsonable(values[0])} if values else {}
 
 
 def _all_passed(results: list[EvalResult]) -> bool | None:

@@ -6,14 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from dokimos._core.jsonable import JsonValue, compact_json, jsonable, wire_fields, wire_object
+from dokimos._core.jsonable import (
+    MAX_DEPTH,
+    JsonValue,
+    compact_json,
+    is_wire_type,
+    jsonable,
+    leaf_json,
+    wire_fields,
+    wire_members,
+    wire_object,
+)
 from dokimos._core.results import ExperimentResult, RunResult
 from dokimos._runtime.terminal_text import escape_control_characters
-from dokimos.exporters._shared_texts import TextSharing, may_hold
+from dokimos.exporters._shared_texts import LEVELS_AS_TEXT, TextSharing, may_hold
 
 _RESULT, _RUNS, _ITEMS = "result", "runs", "itemResults"
 _OUTER: Final = (-1,) * 5
 """Stands for the containers that a part is in: `jsonable` cuts what is nested too deep in the document."""
+
+_HALF_PAIR: Final = "\\ud"
+"""In JSON text that has half a surrogate pair: `jsonable` joins the halves that belong together."""
 
 _Path: TypeAlias = tuple[Any, ...]
 _Texts: TypeAlias = tuple[str, str]
@@ -39,7 +52,7 @@ class DocumentWriter:
             yield f"{',' if number else '{'}{_encode(key)}:{self._learn(content, (key,), _OUTER[:1])}"
         yield ',"items":['
         for place, item in enumerate(items):
-            text = self._learn(item, ("items", place), _OUTER[:2])
+            text = self._learn_item(item, ("items", place))
             yield f",{text}" if place else text
         yield f'],"{_RESULT}":'
         yield from self._choose_texts(self._render_result())
@@ -50,6 +63,17 @@ class DocumentWriter:
         if may_hold(tree):
             self._sharing.learn(tree, path)
         return _encode(tree)
+
+    def _learn_item(self, tree: JsonValue, path: _Path) -> str:
+        """Write a tree of plain values, of which `jsonable` would change only some numbers and texts."""
+        try:
+            text = compact_json(tree)
+        except ValueError:  # a number that JSON does not have
+            return self._learn(tree, path, _OUTER[:2])
+        if _HALF_PAIR in text:
+            return self._learn(tree, path, _OUTER[:2])
+        self._sharing.learn(tree, path)
+        return _escape(text)
 
     def _choose_texts(self, parts: Iterable[_Texts]) -> Iterator[str]:
         """Yield the parts with references if there are any at all, else without."""
@@ -75,7 +99,7 @@ class DocumentWriter:
                 yield _both("]")
             elif name in members:
                 yield _both(f"{separator}{_encode(name)}:")
-                yield self._share(members[name], (_RESULT, name))
+                yield self._share_tree(members[name], (_RESULT, name))
             else:
                 continue
             separator = ","
@@ -89,21 +113,51 @@ class DocumentWriter:
                 yield _both(f'{separator}"{_ITEMS}":')
                 for place, item in enumerate(run.item_results):
                     yield _both("," if place else "[")
-                    yield self._share(jsonable(item, _OUTER), (*path, _ITEMS, place))
+                    yield self._share(item, (*path, _ITEMS, place), _OUTER)
                 yield _both("]")
             elif name in members:
                 yield _both(f"{separator}{_encode(name)}:")
-                yield self._share(members[name], (*path, name))
+                yield self._share_tree(members[name], (*path, name))
             else:
                 continue
             separator = ","
         yield _both("}")
 
-    def _share(self, tree: JsonValue, path: _Path) -> _Texts:
-        shared = self._sharing.tree(tree, path) if may_hold(tree) else tree
+    def _share(self, value: Any, path: _Path, outer: tuple[int, ...], levels: int = 0) -> _Texts:
+        """Write a value as it is where nothing of it is a reference, else look into its parts."""
+        text = leaf_json(value)
+        if _may_be_cut(text, MAX_DEPTH - len(outer)):
+            return self._share_tree(jsonable(value, outer), path, levels)
+        if not self._sharing.may_change(text):
+            return _both(_escape(text))
+        inner = (*outer, id(value))
+        if is_wire_type(type(value)):
+            members = [
+                (f"{_encode(name)}:", self._share(content, (*path, name), inner, LEVELS_AS_TEXT.get(name, 0)))
+                for name, content in wire_members(value)
+            ]
+            return _join("{", members, "}")
+        if type(value) is tuple:
+            places = enumerate(value)
+            return _join("[", [("", self._share(each, (*path, place), inner)) for place, each in places], "]")
+        return self._share_tree(jsonable(value, outer), path, levels)
+
+    def _share_tree(self, tree: JsonValue, path: _Path, levels: int = 0) -> _Texts:
+        shared = self._sharing.tree(tree, path, levels) if may_hold(tree) else tree
         text = _encode(shared)
         is_undecided = self._sharing.has_wrapped and not self._sharing.count
         return _encode(tree) if is_undecided else text, text
+
+
+def _join(opening: str, parts: Iterable[tuple[str, _Texts]], closing: str) -> _Texts:
+    plain = ",".join([name + texts[0] for name, texts in parts])
+    shared = ",".join([name + texts[1] for name, texts in parts])
+    return f"{opening}{plain}{closing}", f"{opening}{shared}{closing}"
+
+
+def _may_be_cut(text: str, depth: int) -> bool:
+    """Say whether a value may be nested so deep, or in itself, that `jsonable` cuts it where it stands."""
+    return '"..."' in text or text.count("{") + text.count("[") > depth
 
 
 def _both(text: str) -> _Texts:
@@ -111,4 +165,11 @@ def _both(text: str) -> _Texts:
 
 
 def _encode(tree: JsonValue) -> str:
-    return escape_control_characters(compact_json(tree))  # its escapes are those of JSON
+    return _escape(compact_json(tree))
+
+
+def _escape(json_text: str) -> str:
+    """Return JSON text with escapes for what acts on a terminal, which are those of JSON."""
+    # The encoder has escaped all that ASCII has of it but this one, and to ask is 20 times faster.
+    is_plain = json_text.isascii() and "\x7f" not in json_text
+    return json_text if is_plain else escape_control_characters(json_text)

@@ -8,7 +8,6 @@ reference is wrapped in `{"$plain": ...}`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 from dokimos._core.jsonable import JsonValue, compact_json
@@ -17,8 +16,9 @@ SHARED_FROM_LENGTH: Final = 200
 """Shorter texts, in characters, are repeated: references would save little and be hard to read."""
 
 _TEXT, _JSON, _PLAIN = "$text", "$json", "$plain"
+_SHORT: Final = frozenset((float, int, bool, type(None)))
 _MARKS: Final = frozenset((_TEXT, _JSON, _PLAIN))
-_LEVELS_AS_TEXT: Final = {"inputs": 2, "expectedOutputs": 2, "actualOutputs": 2}
+LEVELS_AS_TEXT: Final = {"inputs": 2, "expectedOutputs": 2, "actualOutputs": 2}
 """Maps of which the report renders one value, or the whole, as text."""
 
 _Path = tuple[Any, ...]
@@ -58,13 +58,30 @@ class TextSharing:
 
     def learn(self, value: JsonValue, path: _Path) -> None:
         """Remember where the long texts in a value are."""
-        if type(value) is str:
-            self._paths.setdefault(value, path)
-            self._any_json |= value[0] in "[{"
+        if isinstance(value, str):
+            if len(value) >= SHARED_FROM_LENGTH:
+                self._paths.setdefault(str.__str__(value), path)
+                self._any_json |= value[0] in "[{"
             return
-        for key, content in _entries(value):
-            if may_hold(content):
+        for key, content in value.items() if isinstance(value, dict) else enumerate(value):
+            kind = type(content)
+            # Short texts and numbers are most of a report, and need no path.
+            if len(content) >= SHARED_FROM_LENGTH if kind is str else kind not in _SHORT:
                 self.learn(content, (*path, key))
+
+    def may_change(self, json_text: str) -> bool:
+        """Say whether `tree` may give something else than the value of a JSON text; no is certain."""
+        if '{"$' in json_text or (self._any_json and len(json_text) >= SHARED_FROM_LENGTH):
+            return True
+        # Without the quotes in texts, a long one is a long stretch without any.
+        unquoted = json_text.replace('\\"', "  ")
+        start, last = 0, len(unquoted) - SHARED_FROM_LENGTH
+        while start <= last:
+            quote = unquoted.rfind('"', start, start + SHARED_FROM_LENGTH)
+            if quote < 0:
+                return True
+            start = quote + 1
+        return False
 
     def tree(self, value: JsonValue, path: _Path, text_levels: int = 0) -> JsonValue:
         """Return the value with references; `text_levels` counts the levels rendered as text."""
@@ -84,7 +101,7 @@ class TextSharing:
             path = (*path, _PLAIN)
         below = max(0, text_levels - 1)
         shared = {
-            key: self.tree(item, (*path, key), _LEVELS_AS_TEXT.get(key, below)) if may_hold(item) else item
+            key: self.tree(item, (*path, key), LEVELS_AS_TEXT.get(key, below)) if may_hold(item) else item
             for key, item in value.items()
         }
         return {_PLAIN: shared} if marked else shared
@@ -139,10 +156,3 @@ def may_hold(value: JsonValue) -> bool:
 
 def _is_marked(value: dict[str, JsonValue]) -> bool:
     return len(value) == 1 and not _MARKS.isdisjoint(value)
-
-
-def _entries(value: JsonValue) -> Iterator[tuple[Any, JsonValue]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dokimos.evaluators._base import Evaluator
 from dokimos.suites._case_plan import TurnPlan
@@ -69,7 +69,7 @@ def _turn_metric(name: str, built: BuiltMetric, turn: TurnPlan, conversation: bo
     return TurnMetric(
         name=name,
         inner=built.evaluator,
-        turn=turn,
+        turn=turn if metric.ground_truth is None else replace(turn, ground_truth=metric.ground_truth),
         conversation=conversation,
         threshold=metric.threshold,
         decides=built.decides,

@@ -15,6 +15,10 @@ _TRUTH: Final = ({"type": "number"}, {"type": "boolean"})
 _SHORT_FORMS: Final[dict[str, dict[str, tuple[dict[str, Any], ...]]]] = {
     "SuiteFile": {"agent": (_TEXT,)},
     "TestCase": {"expected_tools": (_TOOLS,), "ground_truth": _TRUTH},
+    **{
+        name: {"ground_truth": _TRUTH}
+        for name in ("StandardMetric", "GEvalMetric", "RagMetric", "CodeMetric", "EvaluatorMetric")
+    },
     "Turn": {"expected_tools": (_TOOLS,), "ground_truth": _TRUTH},
 }
 """What a key takes beside its own form: it is read into that form, which pydantic's schema does not know."""

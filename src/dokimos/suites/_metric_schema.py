@@ -182,6 +182,8 @@ class Metric(Block):
     """How often an evaluation that errored is repeated."""
     model: ModelBlock | None = None
     """The judge of this metric, instead of `evaluations.model` and the agent's model."""
+    ground_truth: Text | dict[str, Any] | list[Any] | None = None
+    """The expected reply of this metric, instead of that of the case or turn."""
     response_path: Text | None = None
     """Evaluate this value in a JSON reply, such as `items[0].price`."""
 

@@ -247,7 +247,7 @@ class Endpoint:
             raise _agent_error(error_of_refusal(target, refusal, secrets)) from None
         except JudgeUnavailableError as error:
             raise _agent_error(error) from None
-        return answer.data if self.output_path is None else _select_leaf(answer.data, self.output_path)
+        return answer.data if self.output_path is None else select_leaf(answer.data, self.output_path)
 
 
 def _agent_error(error: JudgeUnavailableError) -> DokimosError:
@@ -320,7 +320,8 @@ def normalize_outputs(value: object) -> Any:
     return TaskResult(outputs, CallMetrics(**{name: metrics[name] for name in _METRICS if name in metrics}))
 
 
-def _select_leaf(data: object, path: str) -> Any:
+def select_leaf(data: object, path: str) -> Any:
+    """Return the value at a path in the answer of an application. Raises `AgentError` where there is none."""
     from dokimos.errors import UnusableOutputError
     from dokimos.evaluators._response_path import with_response_path
 

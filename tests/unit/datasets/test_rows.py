@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from dokimos import CallMetrics, Example
-from dokimos.datasets._rows import RowReader, _usual_names
+from dokimos.datasets._rows import RowReader, _read_names
 from dokimos.errors import DatasetError
 
 FULL = {
@@ -57,7 +57,7 @@ def test_rows_with_the_same_names_are_renamed_by_their_own_values(names):
         assert row == before
 
 
-@pytest.mark.parametrize("more", [{}, {"topic": "t"}, {f"other {n}": n for n in range(9)}])
+@pytest.mark.parametrize("more", [{}, {"topic": "t"}, {f"other {n}": n for n in range(12)}])
 def test_a_name_in_both_spellings_is_refused_each_time(more):
     for _ in range(2):
         with pytest.raises(DatasetError, match="rows:7: 'expectedOutput' is given twice"):
@@ -95,9 +95,16 @@ def test_recorded_outputs(outputs, expected):
     assert read({"input": "q", **outputs}).actual_outputs == expected
 
 
-def test_columns_rename_also_rows_that_have_only_usual_names():
+def test_columns_rename_also_rows_that_have_only_read_names():
     example = read({"input": "a", "id": "b", "expected_output": "c"}, id="input", input="id")
     assert example == Example({"input": "b"}, {"output": "c"}, id="a")
+
+
+@pytest.mark.parametrize("name", ["metadata", "meta"], ids=["names of ours", "another name"])
+def test_metrics_of_the_users_own_become_metadata(name):
+    example = read({"input": "q", "actual_output": "a", "metrics": {"rouge": 1}, name: {}})
+    assert example.metadata["metrics"] == {"rouge": 1}
+    assert (example.metrics, example.actual_outputs) == (None, {"output": "a"})
 
 
 def test_errors_in_renamed_rows_name_the_line():
@@ -106,6 +113,6 @@ def test_errors_in_renamed_rows_name_the_line():
 
 
 def test_rows_with_many_names_are_not_kept():
-    _usual_names.cache_clear()
-    read({"input": "q", **{f"other {n}": n for n in range(9)}})
-    assert _usual_names.cache_info().currsize == 0
+    _read_names.cache_clear()
+    read({"input": "q", **{f"other {n}": n for n in range(12)}})
+    assert _read_names.cache_info().currsize == 0

@@ -1,6 +1,7 @@
 """Where a run works: which worker gets which item, and how many at once."""
 
 import asyncio
+import math
 import queue
 import threading
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class InboxWorker(WorkerHandle):
     def __init__(self, number=1):
         super().__init__(number)
         self.sent = []
+        self.recalled = []
 
     def send(self, data):
         self.sent.append(decode_number(data))
@@ -111,13 +113,62 @@ async def test_a_suspect_is_worked_on_by_a_worker_that_has_nothing_else():
     dispatch = dispatcher(worker)
     first, suspect, other = jobs(3)
     dispatch.submit(first)
-    dispatch.suspect(suspect)
+    dispatch.suspect([suspect], job_seconds=60)
     assert worker.sent == [1]
     dispatch.finish(worker, first)
     dispatch.submit(other)
     assert worker.sent == [1, 2], "nothing beside a suspect"
     dispatch.finish(worker, suspect)
     assert worker.sent == [1, 2, 3]
+
+
+async def test_suspects_that_are_quick_are_tried_one_by_one():
+    worker = InboxWorker()
+    dispatch = dispatcher(worker, at_once=2)
+    suspects = jobs(64)
+    dispatch.suspect(suspects, job_seconds=0.01)
+    assert worker.sent == [1]
+    dispatch.finish(worker, suspects[0])
+    assert worker.sent == [1, 2]
+
+
+async def test_suspects_that_take_long_are_tried_in_halves_with_nothing_beside_them():
+    first, second = InboxWorker(), InboxWorker(2)
+    dispatch = dispatcher(first, second, at_once=3)
+    *suspects, other = jobs(9)
+    dispatch.suspect(suspects, job_seconds=30)
+    assert (first.sent, second.sent) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    dispatch.submit(other)
+    for done in suspects[:3]:
+        dispatch.finish(first, done)
+    assert first.sent == [1, 2, 3, 4], "one suspect is still going on"
+    dispatch.finish(first, suspects[3])
+    assert first.sent == [1, 2, 3, 4, 9]
+    dispatch.finish(first, other)
+    assert second.recalled == [], "suspects stay together"
+
+
+@pytest.mark.parametrize("culprit", [1, 40, 66])
+async def test_the_culprit_among_many_suspects_costs_few_workers(culprit):
+    dispatch = dispatcher(at_once=64)
+    dispatch.suspect(jobs(66), job_seconds=10)
+    worker, attempts, ended = InboxWorker(), 0, 0
+    dispatch.add(worker)
+    while worker.jobs:
+        attempts += 1
+        held = list(worker.jobs.values())
+        if culprit not in worker.jobs:
+            for job in held:
+                dispatch.finish(worker, job)
+            continue
+        ended += 1
+        dispatch.workers.remove(worker)
+        if len(held) > 1:
+            dispatch.suspect(held, job_seconds=10)
+        worker = InboxWorker()
+        dispatch.add(worker)
+    assert ended <= 6
+    assert attempts <= 14, "of whole groups; one by one it would be 66"
 
 
 async def test_after_a_stop_what_waits_is_not_begun():
@@ -153,6 +204,19 @@ def test_a_window_is_small_where_an_item_takes_long():
     window.begin(0.0)
     window.count_done(30.0)
     assert window.limit == 2
+
+
+def test_a_window_knows_how_long_a_job_takes_by_itself():
+    window = JobWindow()
+    window.set_limits(4, 64)
+    assert window.job_seconds == math.inf, "until one was done"
+    window.begin(100.0)
+    for _ in range(8):
+        window.count_done(100.5)  # together
+    window.begin(200.0)  # after a time without work
+    for _ in range(8):
+        window.count_done(200.5)
+    assert window.job_seconds == pytest.approx(4 * 1.0 / 16)
 
 
 def test_how_the_options_name_an_executor():
@@ -436,7 +500,7 @@ async def test_what_comes_after_the_last_worker_is_told_so():
     dispatch.submit(waits)
     dispatch.break_off(RunError("No worker is left."))
     dispatch.submit(later)
-    dispatch.suspect(suspect)
+    dispatch.suspect([suspect], job_seconds=60)
     for job in (waits, later, suspect):
         with pytest.raises(RunError, match="No worker is left"):
             await job.done

@@ -9,7 +9,11 @@ from dokimos._cli.executors import executor_changes
 from dokimos._cli.run_settings import RunSettings
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ExactMatch
+from dokimos.experiment import _ray_head
+from dokimos.experiment._ray_cluster import advise
 from dokimos.experiment._ray_handle import actor_options, describe_needs
+from dokimos.experiment._ray_head import HeadWatch, find_patience
+from dokimos.experiment._ray_versions import Versions, check_versions
 from dokimos.experiment._ray_worker import RayWorker
 from dokimos.experiment._run_options import RunOptions
 from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, READY, decode, encode
@@ -128,3 +132,84 @@ def test_resources_have_the_names_of_ray():
     assert actor_options(RayExecutor(resources={"num_cpus": 0.1}), is_local=True) == {"num_cpus": 0.1}
     assert actor_options(RayExecutor(), is_local=True) == {"num_cpus": 0}
     assert describe_needs(executor) == "num_cpus=1, num_gpus=0.5, license=1"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "here"),
+    [
+        (("0.2.0", "3.11.4"), ("0.2.0", "3.11.9")),
+        (("0.2", "3.11.4"), ("0.2.0", "3.11.4")),
+        (("0.2.0+cu12", "3.11.4"), ("v0.2.0", "3.11.4")),
+    ],
+)
+def test_versions_that_go_together(nodes, here):
+    check_versions(Versions(*nodes), Versions(*here))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "remedy"),
+    [
+        (
+            ("0.1.0", "3.11.4"),
+            r"Install dokimos 0\.2\.0 on .* Or start the run with dokimos 0\.1\.0\.",
+        ),
+        (("0.20.0", "3.11.4"), r"Install dokimos 0\.2\.0"),
+        (("0.2.0rc1", "3.11.4"), r"Install dokimos 0\.2\.0"),
+        (
+            ("0.2.0", "3.1.4"),
+            r"with Python 3\.1, or give the nodes an image with Python 3\.11\.",
+        ),
+        (
+            ("0.2.0", "3.12.0"),
+            r"0\.2\.0 on Python 3\.12\.0, this process 0\.2\.0 on 3\.11\.4\. Start",
+        ),
+    ],
+)
+def test_versions_that_differ_say_what_to_do(nodes, remedy):
+    with pytest.raises(ConfigurationError, match=remedy):
+        check_versions(Versions(*nodes), Versions("0.2.0", "3.11.4"))
+
+
+def test_a_cluster_that_cannot_be_joined_says_what_its_problem_needs():
+    versions = "Version mismatch: The cluster was started with: Ray: 2.60.0 Python: 3.11.4"
+    assert "Start the run with the Python and the Ray that the nodes have" in advise(versions)
+    assert "An address is ray://host:10001" in advise("ray client connection timeout")
+
+
+class ScriptedHead(HeadWatch):
+    """A head that answers as often as it is said to, then never."""
+
+    def __init__(self, *answers):
+        super().__init__("[::1]:6379", most_missed=3)
+        self.answers = list(answers)
+
+    def _answers(self):
+        return bool(self.answers) and self.answers.pop(0)
+
+
+@pytest.fixture
+def _checks_at_once(monkeypatch):
+    monkeypatch.setattr(_ray_head, "CHECK_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_checks_at_once")
+def test_a_head_that_does_not_answer_for_too_long_is_lost():
+    watch = ScriptedHead(True, False, False, True, False)
+    watch._watch()
+    assert watch.is_lost
+    assert watch.answers == [], "two misses in a row were not enough"
+
+
+@pytest.mark.usefixtures("_checks_at_once")
+def test_a_head_is_not_lost_once_nobody_watches():
+    watch = ScriptedHead()
+    watch.stop()
+    watch._watch()
+    assert not watch.is_lost
+
+
+@pytest.mark.parametrize(("of_ray", "seconds"), [(None, 30), ("300", 150), ("soon", 30)])
+def test_a_head_may_be_away_for_half_of_what_ray_waits(monkeypatch, of_ray, seconds):
+    name = "RAY_gcs_rpc_server_reconnect_timeout_s"
+    monkeypatch.delenv(name, raising=False) if of_ray is None else monkeypatch.setenv(name, of_ray)
+    assert find_patience() == seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -217,18 +218,12 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch, comparable: Comparable
 ) -> None:
     write = os.write
-    written = 0
 
     def full(file: int, data: bytes) -> int:
-        nonlocal written
-        if not data.startswith(b"{") or b'"t":' not in data:
-            return write(file, data)
-        written += 1
-        if written < 6:
-            return write(file, data)
-        if written == 6:
-            return write(file, data[:10])
-        raise OSError(errno.ENOSPC, "No space left on device")
+        if b'{"t":"item","r":0,"i":3,' in data:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        place = data.find(b'{"t":"item","r":0,"i":2,')
+        return write(file, data if place < 0 else data[: place + 10])
 
     with monkeypatch.context() as patched:
         patched.setattr(journal_module.os, "write", full)
@@ -239,6 +234,65 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(
     again = plan(numbers(5), task).run(resume=result.run_id)
     assert task.calls == ["3", "4"]
     assert comparable(again) == comparable(replace(result, warnings=()))
+
+
+def test_results_that_are_computed_at_once_are_written_with_the_next_output(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    writes: list[bytes] = []
+
+    def note(file: int, data: bytes) -> int:
+        if data.startswith(b'{"t":'):
+            writes.append(data)
+        return write(file, data)
+
+    monkeypatch.setattr(journal_module, "SYNC_SECONDS", 60)
+    monkeypatch.setattr(journal_module.os, "write", note)
+    plan(numbers(3), Counted(), parallelism=1).run()
+    kinds = [[json.loads(line)["t"] for line in data.splitlines()] for data in writes]
+    assert kinds == [["item"], ["eval", "item"], ["eval", "item"], ["eval", "pass"], ["done"]]
+
+
+def test_results_that_are_held_are_written_at_the_next_sync(tmp_path: Path) -> None:
+    journal = journal_module.Journal(tmp_path, RunLock(tmp_path))
+    synced = threading.Event()
+    journal._sync = synced.set  # type: ignore[method-assign] # to know when, without a wait
+    journal.write_results((0, 0), (EvalResult("A", 1.0, success=True),), is_held=True)
+    assert synced.wait(30)
+    assert json.loads((tmp_path / "journal.jsonl").read_text())["v"] == [
+        {"name": "A", "score": 1.0, "success": True}
+    ]
+    journal.close(status="completed")
+
+
+@evaluator
+async def paid(case: EvalTestCase) -> float:
+    return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Evaluator):
+    deterministic = False
+
+    def score(self, case: EvalTestCase) -> Score:
+        return Score(1.0)
+
+
+@pytest.mark.parametrize("unrepeatable", [paid, Sampled()])
+def test_results_that_would_not_be_computed_again_are_written_at_once(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch, unrepeatable: Evaluator
+) -> None:
+    monkeypatch.setattr(journal_module, "SYNC_SECONDS", 60)
+    seen: list[int] = []
+
+    def task(example: Example) -> str:
+        [folder] = ROOT.iterdir()
+        seen.append((folder / "journal.jsonl").read_text().count('"t":"eval"'))
+        return str(example.input)
+
+    plan(numbers(3), task, unrepeatable, parallelism=1).run()
+    assert seen == [0, 1, 2]
 
 
 def test_a_folder_that_cannot_be_written_warns_and_the_run_goes_on(numbers: Numbers) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.example import Example
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.errors import ConfigurationError
@@ -66,6 +67,28 @@ def test_an_item_that_crashed_in_the_first_run_keeps_the_others():
     assert item["success"] is False
     assert item["errors"] == ["boom"]
     assert item["evaluations"][0]["scores"] == [None, 1.0]
+
+
+@pytest.mark.parametrize("run_count", [1, 2])
+def test_where_errors_come_from_is_in_items_repeats_and_evaluations(run_count):
+    detail = ErrorDetail("KeyError", "'answer'", traceback="Traceback")
+    score = EvalResult("E", error="boom", error_detail=detail)
+    item = ItemResult(0, Example.of("q"), eval_results=(score,), error="boom", error_detail=detail)
+    result = ExperimentResult(runs=tuple(RunResult(index=i, item_results=(item,)) for i in range(run_count)))
+
+    tree = tree_of(result)["items"][0]
+
+    expected = {"type": "KeyError", "message": "'answer'", "traceback": "Traceback"}
+    repeats = tree.get("runs", [])
+    assert len(repeats) == (0 if run_count == 1 else run_count)
+    assert all(part["errorDetail"] == expected for part in [tree, *tree["evaluations"], *repeats])
+
+
+def test_texts_of_halves_of_surrogate_pairs_become_characters():
+    score = EvalResult("E", 1.0, reason="\ud83d\ude00 \ud83d")
+    item = ItemResult(0, Example.of("q"), eval_results=(score,))
+    text = render(ExperimentResult(runs=(RunResult(item_results=(item,)),)), "json")
+    assert text.count('"reason":"😀 \\ud83d"') == 2
 
 
 def test_nothing_scored_is_null_not_zero():

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import EvalResult, Example, ExperimentResult, load_result, render
+from dokimos._core.jsonable import compact_json, jsonable
 from dokimos._core.results import ItemResult, RunResult
 from dokimos.errors import ConfigurationError
-from dokimos.exporters._shared_texts import SHARED_FROM_LENGTH
+from dokimos.exporters._shared_texts import SHARED_FROM_LENGTH, TextSharing, may_hold
 
 EARLIER = Path(__file__).parents[2] / "data" / "reports" / "earlier_version.json"
 MARK = "0123456789abcdef"
@@ -68,6 +69,30 @@ def results(draw):
         for run in range(draw(st.integers(1, 3)))
     )
     return ExperimentResult(runs=runs, description=draw(reasons), metadata=draw(maps))
+
+
+@given(values, st.sampled_from(LONG_TEXTS))
+def test_nothing_is_shared_of_a_text_that_may_not_change(value, known):
+    sharing = TextSharing()
+    sharing.learn({"input": known}, ("items", 0))
+
+    if not sharing.may_change(compact_json(value)):
+        assert not may_hold(value) or sharing.tree(value, ("result",), 2) == value
+        assert (sharing.count, sharing.has_wrapped) == (0, False)
+
+
+@pytest.mark.parametrize("beside", ["short", LONG_TEXTS[0]], ids=["nothing shared", "shared"])
+@pytest.mark.parametrize("levels", [85, 91, 95, 120])
+def test_what_is_nested_too_deep_is_cut_where_it_stands_in_the_document(levels, beside):
+    nested = "leaf"
+    for _ in range(levels):
+        nested = [nested]
+    result = result_of({"output": beside}, example=Example.of("q", nested=nested))
+
+    written = json.loads(render(result, "json"))["result"]
+    expected = jsonable({"result": result})["result"]
+
+    assert written["runs"][0]["itemResults"][0]["example"] == expected["runs"][0]["itemResults"][0]["example"]
 
 
 def result_of(*outputs, example=None):

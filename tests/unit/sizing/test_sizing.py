@@ -19,6 +19,7 @@ from dokimos.errors import ConfigurationError
 
 SPANS_OF_ONE_CORE = 86_400 / 0.000104
 """Spans of a day that keep one serving process busy all the time, by the unit cost."""
+SPANS_OF_ONE_CORE_ON_POSTGRESQL = 86_400 / 0.000149
 MACHINE = Machine(cores=4, memory_gib=16, disk_gb=100_000)
 
 
@@ -62,9 +63,11 @@ def test_each_installation_that_is_proposed_has_servers_and_disk_for_its_share(n
     made = size_load(load, machine).deployment
 
     # From the unit costs and the load alone; servers and databases are whole.
-    item_ms = 0.225 if made.store == "sqlite" else 0.3
-    cores = (load.items * item_ms + load.spans * 0.104) / 1000 / 86_400 * load.peak / made.installations
-    gigabytes = (load.items * 365 * 2490 + load.spans * 30 * 1800 * 1.6) / 1e9 / made.installations
+    item_ms, span_ms, item_bytes, factor = (
+        (0.225, 0.104, 2490, 1.6) if made.store == "sqlite" else (0.3, 0.149, 2841, 1.6)
+    )
+    cores = (load.items * item_ms + load.spans * span_ms) / 1000 / 86_400 * load.peak / made.installations
+    gigabytes = (load.items * 365 * item_bytes + load.spans * 30 * 1800 * factor) / 1e9 / made.installations
     assert cores <= 0.7 * made.servers
     assert gigabytes <= 0.8 * made.disk_gb
     assert made.servers == max(1, math.ceil(cores / 0.7))
@@ -88,7 +91,7 @@ def test_disk_grows_with_the_retention():
 
 
 def test_more_than_a_core_of_spans_takes_postgresql_and_several_servers():
-    load = Load(spans=3 * SPANS_OF_ONE_CORE, peak=1, trace_days=1)
+    load = Load(spans=3 * SPANS_OF_ONE_CORE_ON_POSTGRESQL, peak=1, trace_days=1)
     sizing = size_load(load, replace(MACHINE, cores=16))
 
     assert sizing.deployment.store == "postgresql"
@@ -123,7 +126,7 @@ def test_one_run_is_not_divided_among_installations():
 
 
 def test_installations_share_machines_and_databases_do_not():
-    load = Load(spans=3 * SPANS_OF_ONE_CORE, trace_days=50, peak=1)
+    load = Load(spans=3 * SPANS_OF_ONE_CORE_ON_POSTGRESQL, trace_days=70, peak=1)
     sizing = size_load(load, replace(MACHINE, cores=16, usd_per_hour=0.5))
 
     assert (sizing.deployment.installations, sizing.deployment.servers) == (5, 1)
@@ -245,11 +248,11 @@ def test_a_disk_that_is_too_small_is_full_after_some_days():
 
 
 def test_traces_stop_growing_when_their_retention_has_passed():
-    # 2.88 GB of spans a day for 10 days, 2.49 GB of items a day for a year.
+    # 2.88 GB of spans a day for 10 days, 2.841 GB of items a day for a year.
     load = Load(spans=1e6, trace_days=10, items=1e6, run_days=365)
     sizing = size_load(load, replace(MACHINE, disk_gb=100), store="postgresql")
 
-    assert sizing.days_until_disk_full == pytest.approx((100 - 28.8) / 2.49)
+    assert sizing.days_until_disk_full == pytest.approx((100 - 28.8) / 2.841)
 
 
 def test_a_disk_between_its_reserve_and_its_end_is_never_full():

@@ -219,6 +219,33 @@ def test_a_leaf_of_a_structured_reply_can_be_evaluated(folder):
     assert result.success is True
 
 
+@pytest.mark.parametrize(
+    "case", ["{input: price}", "{input: price, ground_truth: other}", "{turns: [{input: price}]}"]
+)
+@pytest.mark.parametrize(("truth", "success"), [("60.94", True), ("61", False)])
+def test_a_metric_has_a_ground_truth_of_its_own(folder, case, truth, success):
+    item = folder.item(one_metric(f"{{metric: equality, ground_truth: {truth}}}", case))
+    assert {r.name: r.success for r in item.eval_results}["equality"] is success
+
+
+def test_two_metrics_of_one_kind_expect_different_replies(folder):
+    number, structure = (
+        "{metric: equality, ground_truth: '61'}",
+        "{metric: structural_match, ground_truth: {a: 1}}",
+    )
+    item = folder.item(one_metric(f"{{metric: equality}}, {number}, {structure}"))
+    assert {r.name: r.success for r in item.eval_results} == {
+        "equality": True,
+        "equality (2)": False,
+        "Structural Match": False,
+    }
+
+
+def test_a_blank_ground_truth_of_a_metric_is_refused(folder):
+    with pytest.raises(ConfigurationError, match="ground_truth"):
+        folder.item(one_metric("{metric: equality, ground_truth: ' '}"))
+
+
 def test_equality_forgives_what_it_is_told(folder):
     folder.write("app.py", "def answer(question):\n    return 'YES.'\n")
     case = "{input: a, ground_truth: yes}"

@@ -6,58 +6,31 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from dokimos.importers._promptfoo.assertion_values import read_program, read_value
-from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.converted_case import Assertion, Block, Case
 from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
-from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block
 from dokimos.importers._promptfoo.shapes import ASSERTION, check_shape
 from dokimos.importers._promptfoo.templates import escape, render, unescape
 
-Block = dict[str, Any]
 NOT: Final = "not-"
-_MISSING: Final = object()
 PROGRAMS: Final = ("javascript", "python")
+COMPARED: Final = frozenset(
+    {"equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all",
+     "regex", "starts-with"}
+)  # fmt: skip
+"""What compares a reply with a value, and can do so with what a transform makes of it."""
+CORRECTNESS: Final = "correctness"
+_OF_JSON: Final = ("is-json", "contains-json")
+_BESIDE_REPLY: Final = ("cost", "latency", "trajectory:tool-used")
 _HALF: Final = 0.5
 _LENGTH: Final = re.compile(r"\s*output\.length\s*(<=?|>=?)\s*(\d+)\s*;?\s*")
 # Two shapes of JavaScript that nearly every configuration has; any other needs Node to run.
 _INCLUDES: Final = re.compile(
     r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2)[^\\])*)\2\)\s*;?\s*"
 )
-
-
-@dataclass(slots=True)
-class Case:
-    """A test while it is converted."""
-
-    variables: Mapping[str, Any]
-    notes: Notes
-    programs: Programs
-    folder: Path
-    judge: Block | None = None
-    """The model that judges, where the configuration names one."""
-    needs_judge: bool = False
-    """Whether the judge of something is not named."""
-    truth: Any = _MISSING
-    context: list[str] | None = None
-    tools: list[str] = field(default_factory=list)
-
-    @property
-    def has_truth(self) -> bool:
-        return self.truth is not _MISSING
-
-    def expects(self, value: object, kind: str) -> bool:
-        """Take a value for the ground truth; a case has only one."""
-        if value is None or (self.has_truth and self.truth != value):
-            what = "has no value" if value is None else "expects another text than an assertion before it"
-            self.notes.lose(f"{kind}: it {what}")
-            return False
-        self.truth = value
-        return True
 
 
 def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
@@ -92,11 +65,19 @@ def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
     kind: str = assertion["type"]
     plain = kind.removeprefix(NOT)
     convert = KNOWN.get(plain)
-    if assertion.get("transform") or assertion.get("contextTransform"):
-        case.notes.lose(f"{kind}: its transform is a program")
-        return None
+    own = assertion.get("transform")
+    transforms = (*case.transforms, own) if isinstance(own, str) and own.strip() else case.transforms
+    problem = None
     if convert is None:
-        case.notes.lose(f"{kind}: there is no such metric")
+        problem = "there is no such metric"
+    elif assertion.get("contextTransform"):
+        problem = "its contextTransform is a program"
+    elif transforms and plain in COMPARED:
+        convert = _compare_with_value
+    elif transforms and plain not in (*PROGRAMS, *_OF_JSON, *_BESIDE_REPLY):
+        problem = "a transform changes the reply, and this metric sees it as it is"
+    if convert is None or problem is not None:
+        case.notes.lose(f"{kind}: {problem}")
         return None
     if assertion.get("rubricPrompt"):
         case.notes.change(f"{kind}: its rubricPrompt is left out")
@@ -108,39 +89,10 @@ def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
     try:
         read = read_program if plain in PROGRAMS else read_value
         value = read(assertion.get("value"), case.folder, case.variables, case.notes)
-        return convert(_Assertion(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
+        negated = kind.startswith(NOT)
+        return convert(Assertion(kind, plain, value, assertion, case, negated, transforms))
     except TemplateRefused as refused:
         case.notes.lose(f"{kind}: {refused}")
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Assertion:
-    """An assertion that is being converted into a metric."""
-
-    kind: str
-    plain: str
-    value: Any
-    raw: Mapping[str, Any]
-    case: Case
-    negated: bool
-
-    @property
-    def text(self) -> str:
-        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
-
-    @property
-    def texts(self) -> list[str]:
-        values = self.value if isinstance(self.value, list) else str(self.value).split(",")
-        return [str(one).strip() if isinstance(self.value, str) else str(one) for one in values]
-
-    def threshold(self, usual: float) -> float:
-        threshold = self.raw.get("threshold")
-        return float(usual if threshold is None else threshold)
-
-    def lose(self, why: str) -> Block | None:
-        """Note why there is no metric."""
-        self.case.notes.lose(f"{self.kind}: {why}")
         return None
 
 
@@ -148,32 +100,25 @@ def _standard(metric: str, **parameters: Any) -> Block:
     return {"type": "standard", "metric": metric, **parameters}
 
 
-def _regex(assertion: _Assertion, pattern: str, **parameters: Any) -> Block:
+def _regex(assertion: Assertion, pattern: str, **parameters: Any) -> Block:
     return _standard(
         "regex", pattern=pattern, **({"negate": True} if assertion.negated else {}), **parameters
     )
 
 
-def _equals(assertion: _Assertion) -> Block | None:
+def _equals(assertion: Assertion) -> Block | None:
     if assertion.value is None:
         return assertion.lose("it has no value")
     if isinstance(assertion.value, Mapping | list):
         if assertion.negated:
             return assertion.lose("there is no negated form for structures")
-        return (
-            _standard("structural_match") if assertion.case.expects(assertion.value, assertion.kind) else None
-        )
-    if (
-        assertion.negated
-        or (assertion.case.has_truth and assertion.case.truth != assertion.text)
-        or not assertion.text.strip()
-    ):
-        # Where `equality` cannot be used: negated, beside another ground truth, or for a blank text.
+        return _expecting(assertion, _standard("structural_match"))
+    if assertion.negated or not assertion.text.strip():  # where `equality` cannot be used
         return _regex(assertion, re.escape(unescape(assertion.text)), full_match=True)
-    return _standard("equality") if assertion.case.expects(assertion.text, assertion.kind) else None
+    return _standard("equality", **(assertion.case.expect(assertion.text, assertion.kind) or {}))
 
 
-def _contains(assertion: _Assertion) -> Block | None:
+def _contains(assertion: Assertion) -> Block | None:
     if assertion.value is None:
         return assertion.lose("it has no value")
     everything = assertion.plain.endswith("-all")
@@ -187,7 +132,7 @@ def _contains(assertion: _Assertion) -> Block | None:
     return _standard("contains", values=values, mode=mode, **case)
 
 
-def _pattern(assertion: _Assertion) -> Block | None:
+def _pattern(assertion: Assertion) -> Block | None:
     try:
         re.compile(assertion.text.replace("$${", "${"))
     except re.error as error:
@@ -195,57 +140,80 @@ def _pattern(assertion: _Assertion) -> Block | None:
     return _regex(assertion, assertion.text)
 
 
-def _starts_with(assertion: _Assertion) -> Block | None:
+def _starts_with(assertion: Assertion) -> Block | None:
     return _regex(assertion, rf"\A{re.escape(unescape(assertion.text))}")
 
 
-def _is_json(assertion: _Assertion) -> Block | None:
+def _is_json(assertion: Assertion) -> Block | None:
     schema = assertion.value if isinstance(assertion.value, Mapping) else {}
     # The metric json_schema takes whole replies, and has no negated form.
-    if assertion.plain == "contains-json" or assertion.negated:
-        # It is written into a module, where no variables are expanded.
-        plain = json.loads(unescape(json.dumps(schema, ensure_ascii=False)))
-        whole = assertion.plain == "is-json"
-        return assertion.case.programs.json_check(plain, whole=whole, negate=assertion.negated)
+    if assertion.plain == "contains-json" or assertion.negated or assertion.transforms:
+        return _grader("json", assertion, _for_module(schema), whole=assertion.plain == "is-json")
     return _standard("json_schema", schema=dict(schema))
 
 
-def _javascript(assertion: _Assertion) -> Block | None:
+def _javascript(assertion: Assertion) -> Block | None:
     """Convert the few expressions that have a counterpart; Node runs the others."""
     code = assertion.value
     if not code.strip():
         return assertion.lose("it has no program")
-    if found := _LENGTH.fullmatch(code):
+    is_text = not assertion.transforms and not assertion.case.reads_json
+    if is_text and (found := _LENGTH.fullmatch(code)):
         limit = int(found[2]) + {"<": -1, ">": 1}.get(found[1], 0)
         bound = {"max": limit} if found[1].startswith("<") else {"min": limit}
         if not assertion.negated and limit >= 0:
             return {"type": "evaluator", "name": "length", "params": bound}
-    if found := _INCLUDES.fullmatch(code):
+    if is_text and (found := _INCLUDES.fullmatch(code)):
         mode = "none" if assertion.negated else "any"
         case = {"ignore_case": True} if found[1] else {}
         return _standard("contains", values=[escape(found[3])], mode=mode, **case)
     assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader, by Node")
-    return _grader("javascript", assertion)
+    return _program("javascript", assertion)
 
 
-def _python(assertion: _Assertion) -> Block | None:
+def _python(assertion: Assertion) -> Block | None:
     if not assertion.value.strip():
         return assertion.lose("it has no program")
     assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader")
-    return _grader("python", assertion)
+    return _program("python", assertion)
 
 
-def _grader(language: str, assertion: _Assertion) -> Block:
+def _compare_with_value(assertion: Assertion) -> Block | None:
+    """Compare what transforms make of a reply with a value."""
+    if assertion.value is None:
+        return assertion.lose("it has no value")
+    value: Any = assertion.value
+    if assertion.plain.endswith(("-any", "-all")):
+        value = assertion.texts
+    elif assertion.plain != "equals":
+        value = assertion.text
+    if assertion.plain == "regex" and _pattern(assertion) is None:
+        return None
+    return _grader("value", assertion, assertion.plain, _for_module(value))
+
+
+def _program(language: str, assertion: Assertion) -> Block:
+    setting = {"config": assertion.raw.get("config"), "threshold": assertion.raw.get("threshold")}
+    return _grader(language, assertion, assertion.value, **setting)
+
+
+def _grader(kind: str, assertion: Assertion, *arguments: Any, **settings: Any) -> Block:
     return assertion.case.programs.grader(
-        language,
-        assertion.value,
-        config=assertion.raw.get("config"),
-        threshold=assertion.raw.get("threshold"),
+        kind,
+        *arguments,
+        **settings,
         negate=assertion.negated,
+        transforms=assertion.transforms,
+        reads_json=assertion.case.reads_json,
     )
 
 
-def _with_judge(assertion: _Assertion, block: Block) -> Block | None:
+def _for_module(value: Any) -> Any:
+    """Return a value for a module, where no variables are expanded."""
+    return json.loads(unescape(json.dumps(value, ensure_ascii=False)))
+
+
+def _with_judge(assertion: Assertion, block: Block) -> Block | None:
     """Give a metric its judge; a negated one has no counterpart."""
     if assertion.negated:
         return assertion.lose("there is no negated form of a judged metric")
@@ -257,7 +225,7 @@ def _with_judge(assertion: _Assertion, block: Block) -> Block | None:
     return {**block, "model": judge}
 
 
-def _rubric(assertion: _Assertion) -> Block | None:
+def _rubric(assertion: Assertion) -> Block | None:
     if not isinstance(assertion.value, str | list) or not assertion.value:
         return assertion.lose("it has no criteria")
     criteria = assertion.value if isinstance(assertion.value, str) else "\n".join(map(str, assertion.value))
@@ -268,60 +236,61 @@ def _rubric(assertion: _Assertion) -> Block | None:
     })  # fmt: skip
 
 
-def _factuality(assertion: _Assertion) -> Block | None:
-    if not assertion.case.expects(assertion.value, assertion.kind):
-        return None
-    return _with_judge(
-        assertion, {"type": "evaluator", "name": "correctness", "threshold": assertion.threshold(_HALF)}
-    )
+def _expecting(assertion: Assertion, block: Block) -> Block | None:
+    """Give a metric what it expects; one without a value is lost."""
+    expected = assertion.case.expect(assertion.value, assertion.kind)
+    return None if expected is None else {**block, **expected}
 
 
-def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Assertion], Block | None]:
-    def convert(assertion: _Assertion) -> Block | None:
-        if expects and not assertion.case.expects(assertion.value, assertion.kind):
-            return None
+def _factuality(assertion: Assertion) -> Block | None:
+    block = {"type": "evaluator", "name": CORRECTNESS, "threshold": assertion.threshold(_HALF)}
+    judged = _with_judge(assertion, block)
+    return None if judged is None else _expecting(assertion, judged)
+
+
+def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[Assertion], Block | None]:
+    def convert(assertion: Assertion) -> Block | None:
         if metric != "answer_relevancy" and assertion.case.context is None:
             return assertion.lose("the test has no variable called context")
-        return _with_judge(
-            assertion, {"type": "rag", "metric_type": metric, "threshold": assertion.threshold(usual)}
-        )
+        block: Block = {"type": "rag", "metric_type": metric, "threshold": assertion.threshold(usual)}
+        judged = _with_judge(assertion, block)
+        return _expecting(assertion, judged) if judged is not None and expects else judged
 
     return convert
 
 
-def _similar(assertion: _Assertion) -> Block | None:
-    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
-        return assertion.lose("there is no negated form") if assertion.negated else None
+def _similar(assertion: Assertion) -> Block | None:
+    if assertion.negated:
+        return assertion.lose("there is no negated form")
     provider = assertion.raw.get("provider") or "openai:embedding:text-embedding-3-large"
     model = build_model_block(provider, assertion.case.notes)
     if model is None:
         return None
-    return _standard("embedding_similarity", threshold=assertion.threshold(0.75), model=model)
+    block = _standard("embedding_similarity", threshold=assertion.threshold(0.75), model=model)
+    return _expecting(assertion, block)
 
 
-def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[_Assertion], Block | None]:
-    def convert(assertion: _Assertion) -> Block | None:
+def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[Assertion], Block | None]:
+    def convert(assertion: Assertion) -> Block | None:
         if assertion.negated:
             return assertion.lose("there is no negated form")
-        if not assertion.case.expects(assertion.value, assertion.kind):
-            return None
-        return _standard(metric, threshold=assertion.threshold(usual), **parameters)
+        return _expecting(assertion, _standard(metric, threshold=assertion.threshold(usual), **parameters))
 
     return convert
 
 
-def _levenshtein(assertion: _Assertion) -> Block | None:
-    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
-        return assertion.lose("there is no negated form") if assertion.negated else None
+def _levenshtein(assertion: Assertion) -> Block | None:
+    if assertion.negated:
+        return assertion.lose("there is no negated form")
     most = assertion.threshold(5)
     length = max(len(unescape(assertion.text)), 1)
     share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
     assertion.case.notes.change("levenshtein: the distance allowed is now a share of the length")
-    return _standard("levenshtein", threshold=share)
+    return _expecting(assertion, _standard("levenshtein", threshold=share))
 
 
-def _limit(metric: str, parameter: str) -> Callable[[_Assertion], Block | None]:
-    def convert(assertion: _Assertion) -> Block | None:
+def _limit(metric: str, parameter: str) -> Callable[[Assertion], Block | None]:
+    def convert(assertion: Assertion) -> Block | None:
         if assertion.negated or assertion.raw.get("threshold") is None:
             return assertion.lose("there is no negated form" if assertion.negated else "it has no threshold")
         return _standard(metric, **{parameter: assertion.raw["threshold"]})
@@ -329,7 +298,7 @@ def _limit(metric: str, parameter: str) -> Callable[[_Assertion], Block | None]:
     return convert
 
 
-def _word_count(assertion: _Assertion) -> Block | None:
+def _word_count(assertion: Assertion) -> Block | None:
     bounds = assertion.value
     if isinstance(bounds, Mapping):
         params = {key: bounds[key] for key in ("min", "max") if key in bounds}
@@ -342,7 +311,7 @@ def _word_count(assertion: _Assertion) -> Block | None:
     return {"type": "evaluator", "name": "length", "params": {**params, "unit": "words"}}
 
 
-def _tool_used(assertion: _Assertion) -> Block | None:
+def _tool_used(assertion: Assertion) -> Block | None:
     names = assertion.value if isinstance(assertion.value, list) else [assertion.value]
     if assertion.negated or not all(isinstance(name, str) and name for name in names):
         return assertion.lose("only the names of tools can be converted")
@@ -350,7 +319,7 @@ def _tool_used(assertion: _Assertion) -> Block | None:
     return None
 
 
-KNOWN: Final[dict[str, Callable[[_Assertion], Block | None]]] = {
+KNOWN: Final[dict[str, Callable[[Assertion], Block | None]]] = {
     "equals": _equals,
     **dict.fromkeys(
         ("contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"), _contains

@@ -9,9 +9,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.importers._promptfoo.assertions import Case, metrics_of
+from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.importers._promptfoo.assertions import CORRECTNESS, metrics_of
 from dokimos.importers._promptfoo.config_reader import Prompt, Reader
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.converted_case import Case
 from dokimos.importers._promptfoo.nunjucks.values import (
     FileMap,
     TemplateRefused,
@@ -21,6 +23,7 @@ from dokimos.importers._promptfoo.nunjucks.values import (
 )
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.providers import build_model_block, convert_provider
+from dokimos.importers._promptfoo.reply_transforms import transform_variables
 from dokimos.importers._promptfoo.templates import (
     escape,
     join_texts,
@@ -42,7 +45,17 @@ _TEST_LOSSES: Final = {
 }
 _CUT: Final = re.compile(r"(?<!\$)\$\{[^}]*\Z")
 _OPTIONS: Final = frozenset(
-    {"prefix", "suffix", "provider", "disableDefaultAsserts", "disableVarExpansion", "rubricPrompt"}
+    {
+        "prefix",
+        "suffix",
+        "provider",
+        "disableDefaultAsserts",
+        "disableVarExpansion",
+        "rubricPrompt",
+        "transform",
+        "transformVars",
+        "postprocess",
+    }
 )
 
 
@@ -67,6 +80,7 @@ class _Conversion:
     notes: Notes
     prompt: Prompt
     target: dict[str, Any]
+    runs_programs: bool
     instructions: str = NEUTRAL
     needs_judge: bool = field(default=False)
 
@@ -75,7 +89,7 @@ class _Conversion:
         cases = [case for test in tests if (case := self._convert_test(test)) is not None]
         suite: dict[str, Any] = {
             "name": name,
-            **{key: self.target[key] for key in ("agent", "model") if key in self.target},
+            **{key: self.target[key] for key in ("agent", "model", "response_format") if key in self.target},
         }
         if "model" in suite:
             suite["instructions"] = {"inline": self.instructions}
@@ -84,14 +98,15 @@ class _Conversion:
                     "the prompt is the input; a declared agent needs instructions, so it has neutral ones"
                 )
         shared = _extract_shared_metrics(cases)
-        if shared or (self.needs_judge and "model" not in suite):
-            evaluations: dict[str, Any] = {}
-            if self.needs_judge and "model" not in suite:
-                evaluations["model"] = FALLBACK_JUDGE
-                self.notes.change(
-                    f"no judge was named: it is {FALLBACK_JUDGE['name']}, change evaluations.model"
-                )
-            suite["evaluations"] = {**evaluations, "metrics": shared or _first_metrics(cases)}
+        needs_judge = self.needs_judge and "model" not in suite
+        if needs_judge:
+            where = "evaluations.model" if shared else "the model of the metrics"
+            self.notes.change(f"no judge was named: it is {FALLBACK_JUDGE['name']}, change {where}")
+        if shared:
+            judge = {"model": FALLBACK_JUDGE} if needs_judge else {}
+            suite["evaluations"] = {**judge, "metrics": shared}
+        elif needs_judge:  # metrics of the suite would hold for cases that have none
+            _name_judge(cases, FALLBACK_JUDGE)
         if execution := self._execution():
             suite["execution"] = execution
         return {**suite, "test_cases": cases}
@@ -109,9 +124,12 @@ class _Conversion:
             return None
 
     def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
-        options, variables = test.get("options") or {}, resolve_nested(test["vars"])
+        options = test.get("options") or {}
+        variables = resolve_nested(self._variables(test["vars"], options))
         self._note_losses(test, options)
         state = Case(variables, self.notes, self.programs, self.reader.folder, judge=self._judge(options))
+        state.transforms = (*self.target.get("transforms", ()), *_transforms_of(options))
+        state.reads_json = "response_format" in self.target
         state.context = _context(variables)
         metrics = metrics_of(test.get("assert") or [], state)
         self.needs_judge = self.needs_judge or state.needs_judge
@@ -132,6 +150,21 @@ class _Conversion:
             # Programs read the variables of their test. The notes are new ones: losses were noted before.
             case["turn_config"] = {"vars": render_or_escape(dict(variables))}
         return {**case, **self._about(test)}
+
+    def _variables(self, variables: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the variables of a test with those that its program makes of them."""
+        program = options.get("transformVars")
+        if not program:
+            return variables
+        if not self.runs_programs:
+            raise TemplateRefused(
+                "its transformVars is a program, which decides what the prompt says: --run-programs runs it"
+            )
+        try:
+            made = transform_variables(str(program), variables, self.reader.folder)
+        except (EvaluationError, ConfigurationError) as error:
+            raise TemplateRefused(f"its transformVars: {error}") from None
+        return {**variables, **made}
 
     def _name(self, test: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
         name = escape(" ".join(value for value in variables.values() if isinstance(value, str)))
@@ -198,12 +231,13 @@ class _Conversion:
         return True
 
 
-def convert(path: Path, *, stem: str = "agent") -> Converted:
+def convert(path: Path, *, stem: str = "agent", runs_programs: bool = False) -> Converted:
     """Convert a configuration of promptfoo.
 
     Args:
         path: The configuration, in YAML or JSON.
         stem: What the files are called; several have the prompt and the provider behind it.
+        runs_programs: Whether programs of the configuration that make variables are run now.
 
     Raises:
         ConfigurationError: for a file that cannot be read or is not a promptfoo configuration.
@@ -215,11 +249,11 @@ def convert(path: Path, *, stem: str = "agent") -> Converted:
             notes.lose(f"the block {key}")
     programs = Programs(re.sub(r"\W", "_", f"{stem}_programs"))
     prompts, tests = reader.prompts(), reader.tests()
-    targets = [convert_provider(one, notes, programs) for one in reader.providers()]
+    targets = [convert_provider(one, notes, programs, reader.folder) for one in reader.providers()]
     pairs = [(prompt, target) for prompt in prompts for target in targets]
     suites: dict[str, dict[str, Any]] = {}
     for prompt, target in pairs:
-        work = _Conversion(reader, programs, notes, prompt, target)
+        work = _Conversion(reader, programs, notes, prompt, target, runs_programs)
         label = "-".join(_labels(prompt, target, len(prompts), len(targets)))
         name = str(reader.config.get("description") or path.stem)
         applicable = [test for test in tests if _applies(test, prompt, target)]
@@ -262,8 +296,12 @@ def _extract_shared_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]
     return shared
 
 
-def _first_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return next((case["evaluations"] for case in cases if case["evaluations"]), [])
+def _name_judge(cases: list[dict[str, Any]], judge: Mapping[str, Any]) -> None:
+    """Give the judged metrics of cases their judge."""
+    for case in cases:
+        for metric in case["evaluations"]:
+            if metric["type"] in ("geval", "rag") or metric.get("name") == CORRECTNESS:
+                metric.setdefault("model", dict(judge))
 
 
 def _context(variables: Mapping[str, Any]) -> list[str] | None:
@@ -278,6 +316,11 @@ def _as_text(value: object) -> str:
     data = from_data(value)
     plain = isinstance(data, dict) and not isinstance(data, FileMap)
     return to_json(data) if plain else to_text(data)
+
+
+def _transforms_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    transform = options.get("transform") or options.get("postprocess")
+    return (transform,) if isinstance(transform, str) and transform.strip() else ()
 
 
 def _file(path: str) -> dict[str, str]:

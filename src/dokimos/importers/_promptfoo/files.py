@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,9 @@ def read_data_file(path: Path) -> Any:
 
 def _lines(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def folder_of_caller() -> Path:
+    """Return the folder of the module that calls the function which calls this: paths are relative to it."""
+    # Two frames up: the module beside the suite, which calls python_assertion() or another one.
+    return Path(sys._getframe(2).f_globals.get("__file__", ".")).resolve().parent

@@ -6,15 +6,16 @@ import asyncio
 import inspect
 import json
 import re
-import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from dokimos._core.plain_number import plain_number
 from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.importers._promptfoo.files import folder_of_caller
 from dokimos.importers._promptfoo.javascript import run_javascript
+from dokimos.importers._promptfoo.reply_transforms import ReplyTransforms, check_value, output_text
 from dokimos.suites._graders import GraderContext, GraderResult
 from dokimos.suites._python_references import load_callable
 
@@ -24,45 +25,104 @@ _REFERENCE: Final = re.compile(r"(.*?\.py)(?::(\w+))?", re.DOTALL)
 
 
 def python_assertion(
-    program: str, *, config: object = None, threshold: float | None = None, negate: bool = False
+    program: str,
+    *,
+    config: object = None,
+    threshold: float | None = None,
+    negate: bool = False,
+    transforms: Sequence[str] = (),
+    reads_json: bool = False,
 ) -> Grader:
-    """Return a grader that runs a Python assertion: an expression, lines of code, or `file://name.py:function`."""
-    folder = _folder_of_caller()
+    """Return a grader that runs a Python assertion: an expression, lines of code, or `file://name.py:function`.
+
+    It looks at what the transforms make of a reply (see `value_assertion`).
+    """
+    folder = folder_of_caller()
+    changes = ReplyTransforms(transforms, folder, reads_json=reads_json)
     check = (
         _from_file(program, folder, "get_assert") if program.strip().startswith(_FILE) else _inline(program)
     )
 
     def grade(ctx: GraderContext) -> GraderResult:
-        outcome = check(ctx.agent_response, _context(ctx, config))
+        context = _context(ctx, config)
+        outcome = check(changes.apply(ctx.agent_response, context), context)
         return _to_grader_result(outcome, threshold, negate=negate)
 
     return grade
 
 
 def javascript_assertion(
-    program: str, *, config: object = None, threshold: float | None = None, negate: bool = False
+    program: str,
+    *,
+    config: object = None,
+    threshold: float | None = None,
+    negate: bool = False,
+    transforms: Sequence[str] = (),
+    reads_json: bool = False,
 ) -> Grader:
     """Return a grader that runs a JavaScript assertion by Node: an expression, lines of code, or `file://name.js`.
 
-    A reply is graded with an error where there is no Node, and where the program fails.
+    A reply is graded with an error where there is no Node, and where the program fails. It looks at what the
+    transforms make of a reply (see `value_assertion`).
     """
-    folder = _folder_of_caller()
+    folder = folder_of_caller()
+    changes = ReplyTransforms(transforms, folder, reads_json=reads_json)
 
     def grade(ctx: GraderContext) -> GraderResult:
-        outcome = run_javascript(program, folder, ctx.agent_response, _context(ctx, config))
+        context = _context(ctx, config)
+        outcome = run_javascript(program, folder, changes.apply(ctx.agent_response, context), context)
         return _to_grader_result(outcome, threshold, negate=negate)
 
     return grade
 
 
-def json_assertion(schema: Mapping[str, Any], *, whole: bool = False, negate: bool = False) -> Grader:
-    """Return a grader that looks for JSON, valid under a schema, in a reply or as the whole of it."""
+def value_assertion(
+    kind: str, value: Any, *, negate: bool = False, transforms: Sequence[str] = (), reads_json: bool = False
+) -> Grader:
+    """Return a grader that compares what transforms make of a reply with a value.
+
+    Args:
+        kind: The assertion: `equals`, `contains` and its other forms, `regex` or `starts-with`.
+        value: What the output is compared with.
+        negate: Whether it must not be so.
+        transforms: Programs that are applied one after the other: JavaScript expressions of `output` and
+            `context`, `file://name.js` or `file://name.py`.
+        reads_json: Whether a reply that is JSON is given to them as what it says.
+    """
+    changes = ReplyTransforms(transforms, folder_of_caller(), reads_json=reads_json)
+    check = check_value(kind, value)
+
+    def grade(ctx: GraderContext) -> GraderResult:
+        output = changes.apply(ctx.agent_response, _context(ctx, None))
+        passed = check(output) is not negate
+        reason = (
+            None if passed else f"not {'not ' * negate}{kind} {value!r:.100}: {output_text(output)!r:.200}"
+        )
+        return GraderResult(float(passed), passed=passed, reason=reason)
+
+    return grade
+
+
+def json_assertion(
+    schema: Mapping[str, Any],
+    *,
+    whole: bool = False,
+    negate: bool = False,
+    transforms: Sequence[str] = (),
+    reads_json: bool = False,
+) -> Grader:
+    """Return a grader that looks for JSON, valid under a schema, in a reply or as the whole of it.
+
+    It looks at what the transforms make of a reply (see `value_assertion`).
+    """
+    changes = ReplyTransforms(transforms, folder_of_caller(), reads_json=reads_json)
     from dokimos.evaluators._json_schema import compile_schema, schema_text
 
     validator = compile_schema(schema_text(dict(schema)))
 
     def grade(ctx: GraderContext) -> GraderResult:
-        found = _documents(ctx.agent_response, whole=whole)
+        output = changes.apply(ctx.agent_response, _context(ctx, None))
+        found = _documents(output, whole=whole) if isinstance(output, str) else [output]
         fits = any(validator.is_valid(document) for document in found)
         what = (
             "holds JSON that fits" if fits else "holds JSON that does not fit" if found else "holds no JSON"
@@ -74,7 +134,7 @@ def json_assertion(schema: Mapping[str, Any], *, whole: bool = False, negate: bo
 
 def python_provider(program: str, *, config: Mapping[str, Any] | None = None) -> Callable[[str], Any]:
     """Return an application that asks a Python provider: `name.py`, or `name.py:function`."""
-    folder = _folder_of_caller()
+    folder = folder_of_caller()
     call = _from_file(program, folder, "call_api")
     options = {"config": dict(config or {})}
 
@@ -110,7 +170,7 @@ def _reply(provider_reply: object) -> Any:
     return {"output": provider_reply.get("output"), **({"metrics": metrics} if metrics else {})}
 
 
-def _inline(program: str) -> Callable[[str, Any], Any]:
+def _inline(program: str) -> Callable[[Any, Any], Any]:
     """Return a function of a program that is an expression, or lines with a `return`."""
     code = textwrap.dedent(program).strip()
     body = code if "\n" in code or code.startswith("return ") else f"return {code}"
@@ -171,9 +231,3 @@ def _documents(text: str, *, whole: bool) -> list[Any]:
         else:
             position += 1
     return found
-
-
-def _folder_of_caller() -> Path:
-    """Return the folder of the module that makes a program: paths are relative to it."""
-    # Two frames up: the module beside the suite, which calls python_assertion() or python_provider().
-    return Path(sys._getframe(2).f_globals.get("__file__", ".")).resolve().parent

@@ -21,23 +21,33 @@ class Programs:
     _lines: dict[str, str] = field(default_factory=dict)
     """What makes each program, with the name it has."""
 
-    def grader(
-        self, language: str, program: str, *, config: object, threshold: float | None, negate: bool
-    ) -> dict[str, Any]:
-        """Return the metric of an assertion that is a program, in `python` or `javascript`."""
-        arguments = f"{program!r}, config={config!r}, threshold={threshold!r}, negate={negate!r}"
-        expression = f"{language}_assertion({arguments})"
-        return {"type": "code", "grader": f"{self.module}:{self._name(language, expression)}"}
+    def grader(self, kind: str, *arguments: Any, **settings: Any) -> dict[str, Any]:
+        """Return the metric of an assertion that is or needs a program.
 
-    def json_check(self, schema: Any, *, whole: bool, negate: bool) -> dict[str, Any]:
-        """Return the metric that looks for JSON in a reply."""
-        expression = f"json_assertion({dict(schema)!r}, whole={whole!r}, negate={negate!r})"
-        return {"type": "code", "grader": f"{self.module}:{self._name('json', expression)}"}
+        Args:
+            kind: `python`, `javascript`, `json` or `value`, as the functions of `dokimos.importers` begin.
+            arguments: What the function is given.
+            settings: Its keyword arguments; those that are None, false or empty are left out.
+        """
+        given = [repr(each) for each in arguments]
+        given += [
+            f"{name}={value!r}"
+            for name, value in settings.items()
+            if value is not None and value is not False and value != ()
+        ]
+        expression = f"{kind}_assertion({', '.join(given)})"
+        return {"type": "code", "grader": f"{self.module}:{self._name(kind, expression)}"}
 
     def provider(self, program: str, config: dict[str, Any]) -> dict[str, Any]:
         """Return the agent that asks a Python provider."""
         expression = f"python_provider({program!r}, config={config!r})"
         return {"callable": f"{self.module}.py:{self._name('provider', expression)}"}
+
+    def http_provider(self, url: str, **settings: Any) -> dict[str, Any]:
+        """Return the agent that sends requests as an HTTP provider does."""
+        given = [repr(url), *(f"{name}={value!r}" for name, value in settings.items() if value is not None)]
+        expression = f"http_provider({', '.join(given)})"
+        return {"callable": f"{self.module}.py:{self._name('endpoint', expression)}"}
 
     def text(self) -> str:
         """Return the module, empty where there is no program."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.endpoints import convert_endpoint
+from dokimos.importers._promptfoo.files import read_data_file
 from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
-from dokimos.importers._promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
-from dokimos.importers._promptfoo.templates import escape, render
+from dokimos.importers._promptfoo.shapes import PROVIDER, check_shape
+from dokimos.importers._promptfoo.templates import escape, escape_all, render
 
 _MODES: Final = frozenset(
     {"chat", "responses", "completion", "messages", "completions", "embedding", "embeddings"}
@@ -32,32 +35,68 @@ _COMPATIBLE: Final = {
 _SETTINGS: Final = {"temperature": "temperature", "max_tokens": "max_tokens",
              "max_completion_tokens": "max_tokens", "top_p": "top_p",
              "maxTokens": "max_tokens", "topP": "top_p"}  # fmt: skip
+_REPLY_FORMAT: Final = frozenset({"response_format"})
 _ADDRESSES: Final = ("apiBaseUrl", "apiHost", "baseUrl")
 _VARIABLE: Final = re.compile(r"\$\{\w+(:-[^}]*)?\}")
-_LEAF: Final = re.compile(r"(?:json|data)\.([A-Za-z_][\w.\[\]-]*)")
 
 
-def convert_provider(provider: object, notes: Notes, programs: Programs) -> dict[str, Any]:
-    """Return what a suite says of the application under test: `model` or `agent`, and its label."""
-    name, config, label = _parts(provider)
+def convert_provider(provider: object, notes: Notes, programs: Programs, folder: Path) -> dict[str, Any]:
+    """Return what a suite says of the application under test, with its label.
+
+    It is a `model`, with a `response_format` where there is one, or an `agent`; `transforms` are the programs
+    that change its replies.
+    """
+    name, config, label, transform = _parts(provider)
     try:
         target = _application(name, config, notes, programs)
     except TemplateRefused as refused:
         notes.lose(f"the provider {name!r}: {refused}")
         target = {"agent": _ENDPOINT}
     if target is None:
-        block = build_model_block(provider, notes)
-        target = {"model": block} if block is not None else {"agent": _ENDPOINT}
-    return {"label": label or name, **target}
+        target = _model_target(provider, config, notes, folder)
+    return {"label": label or name, **target, "transforms": (transform,) if transform else ()}
+
+
+def _model_target(provider: object, config: Mapping[str, Any], notes: Notes, folder: Path) -> dict[str, Any]:
+    schema = _reply_schema(config.get("response_format"), folder)
+    block = build_model_block(provider, notes, is_read=frozenset() if schema is None else _REPLY_FORMAT)
+    if block is None:
+        return {"agent": _ENDPOINT}
+    return {"model": block} if schema is None else {"model": block, "response_format": schema}
+
+
+def _reply_schema(setting: object, folder: Path) -> dict[str, Any] | None:
+    """Return the JSON Schema of replies; None where there is none, as of `json_object`."""
+    setting = _read_included(setting, folder)
+    if not isinstance(setting, Mapping) or setting.get("type") != "json_schema":
+        return None
+    # Chat Completions put it one level deeper than Responses.
+    block = setting.get("json_schema", setting)
+    schema = _read_included(block.get("schema"), folder) if isinstance(block, Mapping) else None
+    return escape_all(dict(schema)) if isinstance(schema, Mapping) else None
+
+
+def _read_included(value: object, folder: Path) -> object:
+    if isinstance(value, str) and value.startswith("file://"):
+        return read_data_file(folder / value.removeprefix("file://"))
+    return value
 
 
 _ENDPOINT: Final = {"url": "http://localhost:8000/chat"}
 """Asked where a provider has no counterpart: the place of an application that speaks JSON."""
 
 
-def build_model_block(provider: object, notes: Notes) -> dict[str, Any] | None:
-    """Return a provider as a model of a suite; None, with a note, where it has no counterpart."""
-    name, config, _ = _parts(provider)
+def build_model_block(
+    provider: object, notes: Notes, *, is_read: frozenset[str] = frozenset()
+) -> dict[str, Any] | None:
+    """Return a provider as a model of a suite; None, with a note, where it has no counterpart.
+
+    Args:
+        provider: Its id, or a map.
+        notes: Where settings are noted that a suite does not have.
+        is_read: Settings that the caller has read.
+    """
+    name, config, *_ = _parts(provider)
     vendor, _, rest = name.partition(":")
     mode, _, model = rest.partition(":")
     # `openai:chat:gpt-5` and `openai:gpt-5` mean the same, but `ollama:llama3:8b` has a tag and no mode.
@@ -69,22 +108,34 @@ def build_model_block(provider: object, notes: Notes) -> dict[str, Any] | None:
     if vendor in _COMPATIBLE:
         address, variable = _COMPATIBLE[vendor]
         block |= {"base_url": address, "api_key": f"${{{variable}:-}}"}
-    block |= _settings(name, config, notes)
+    block |= _settings(name, {key: value for key, value in config.items() if key not in is_read}, notes)
     if block["provider"] == "azure_openai" and "base_url" not in block:
         # The schema asks for an address; with a default, the suite is valid before the variable is set.
         block["base_url"] = "${AZURE_OPENAI_ENDPOINT:-https://example.openai.azure.com}"
     return block
 
 
-def _parts(provider: object) -> tuple[str, Mapping[str, Any], str]:
-    """Return the id, the configuration and the label of a provider."""
+class _Parts(NamedTuple):
+    name: str
+    config: Mapping[str, Any] = {}
+    label: str = ""
+    transform: str = ""
+    """A program that changes its replies."""
+
+
+def _parts(provider: object) -> _Parts:
     if not isinstance(provider, dict):
-        return str(provider), {}, ""
+        return _Parts(str(provider))
     name, block = "", provider
     if "id" not in provider and len(provider) == 1:
         ((name, block),) = provider.items()
     block = check_shape(block or {}, PROVIDER, f"the provider {name}".rstrip())
-    return str(block.get("id", name)), block.get("config") or {}, str(block.get("label") or "")
+    return _Parts(
+        str(block.get("id", name)),
+        block.get("config") or {},
+        str(block.get("label") or ""),
+        str(block.get("transform") or "").strip(),
+    )
 
 
 def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
@@ -101,6 +152,11 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
             block["api_key"] = f"${{{value}:-}}"
         else:
             left.append(key)
+    if "tools" in left:
+        left.remove("tools")
+        notes.lose(
+            f"the provider {name!r}: its tools, which a suite calls: write their functions under tools"
+        )
     if left:
         notes.lose(f"the provider {name!r}: its settings {', '.join(sorted(left))}")
     return block
@@ -132,7 +188,7 @@ def _application(
     name: str, config: Mapping[str, Any], notes: Notes, programs: Programs
 ) -> dict[str, Any] | None:
     if name.startswith(("http://", "https://")) or name in ("http", "https"):
-        return {"agent": _endpoint(str(config.get("url") or name), config, notes)}
+        return {"agent": convert_endpoint(str(config.get("url") or name), config, notes, programs)}
     if name.startswith("exec:"):
         notes.change("an exec provider: the program reads the prompt from its standard input")
         return {"agent": {"command": escape(name.removeprefix("exec:").strip())}}
@@ -141,20 +197,3 @@ def _application(
         notes.change("a Python provider: it runs in the process of the suite")
         return {"agent": programs.provider(program, dict(config))}
     return None
-
-
-def _endpoint(url: str, config: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    check_shape(config, ENDPOINT, f"the provider {url}")
-    agent: dict[str, Any] = {"url": render(url, {}, notes)}
-    if config.get("headers"):
-        agent["headers"] = {key: render(str(value), {}, notes) for key, value in config["headers"].items()}
-    if config.get("body") or config.get("request"):
-        notes.change("an http provider: its body is the JSON of suites, {input, messages, session_id}")
-    transform = config.get("transformResponse") or config.get("responseParser")
-    if transform:
-        leaf = _LEAF.fullmatch(str(transform).strip())
-        if leaf:
-            agent["output_path"] = leaf[1]
-        else:
-            notes.lose("an http provider: its transformResponse is a program")
-    return agent

@@ -1,5 +1,5 @@
-// Runs one assertion: a request comes as JSON on the standard input, and what the program returned goes to the
-// standard output behind a mark that the program does not know.
+// Runs one assertion or transform: a request comes as JSON on the standard input, and what the program returned
+// goes to the standard output behind a mark that the program does not know.
 
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 const request = JSON.parse(readFileSync(0, "utf8"));
 
 function compile(body) {
-  return new Function("output", "context", "require", body);
+  return new Function(...Object.keys(request.arguments), "require", body);
 }
 
 function compiles(body) {
@@ -48,11 +48,18 @@ async function load(reference) {
 }
 
 async function run() {
-  const { program, output, context } = request;
+  const { program, isTransform } = request;
   const reference = program.trim();
   const isFile = reference.startsWith("file://");
-  const check = isFile ? await load(reference.slice("file://".length)) : compile(bodyOf(program));
-  const value = await check(output, context, createRequire(resolve("assertion.js")));
+  const given = Object.values(request.arguments);
+  const call = isFile ? await load(reference.slice("file://".length)) : compile(bodyOf(program));
+  let value = await call(...given, createRequire(resolve("assertion.js")));
+  if (isTransform) {
+    // An expression may be a function: `(json, text) => json.answer`.
+    if (typeof value === "function") value = await value(...given);
+    if (value === undefined || value === null) throw new Error(`it returned ${value}`);
+    return JSON.stringify({ value });
+  }
   const isResult = typeof value === "boolean" || Number.isFinite(value) || (typeof value === "object" && value !== null);
   if (!isResult) throw new Error(`it returned ${value === null ? "null" : typeof value === "number" ? value : typeof value}, not a boolean, a number or an object`);
   return JSON.stringify({ value }); // here, since an object may contain itself

@@ -13,8 +13,11 @@ CONFIG: Final[Shape] = {"evaluateOptions": (dict,), "defaultVars": (dict,), "sce
 TEST: Final[Shape] = {"vars": (dict, str), "options": (dict,), "metadata": (dict,), "assert": (list,)}
 SCENARIO: Final[Shape] = {"config": (list, str), "tests": (list, str)}
 ASSERTION: Final[Shape] = {"threshold": (int, float), "assert": (list,)}
-PROVIDER: Final[Shape] = {"config": (dict,)}
-ENDPOINT: Final[Shape] = {"headers": (dict,)}
+PROVIDER: Final[Shape] = {"config": (dict,), "transform": (str,)}
+ENDPOINT: Final[Shape] = {
+    "headers": (dict,), "method": (str,), "body": (dict, list, str), "queryParams": (dict,),
+    "transformResponse": (str,), "responseParser": (str,),
+}  # fmt: skip
 _NOUNS: Final = {dict: "a map", list: "a list", str: "a text", int: "a number"}
 
 

@@ -44,20 +44,9 @@ async def get_metrics(request: Request) -> Response:
 def watch_server(state: State) -> None:
     """Have metrics show what the parts of a server are doing at the moment."""
     metrics: Metrics = state.metrics
-    database: MeasuredDatabase = state.unaudited_database
+    _watch_databases(state, metrics)
+    _watch_traces(state, metrics)
     events: EventHub = state.events
-    metrics.watch_each(
-        "dokimos_database_under_way",
-        "Transactions that wait or run.",
-        "operation",
-        lambda: database.under_way,
-    )
-    metrics.watch_each(
-        "dokimos_database_connections",
-        "Connections to PostgreSQL, by what they do.",
-        "state",
-        lambda: database.connections,
-    )
     metrics.watch_each(
         "dokimos_comparisons_waiting",
         "Comparisons that wait to be computed, by what they are for.",
@@ -68,16 +57,6 @@ def watch_server(state: State) -> None:
         "dokimos_comparisons_running",
         "Comparisons that are being computed.",
         lambda: state.comparisons.running_count,
-    )
-    metrics.watch(
-        "dokimos_trace_bytes_waiting",
-        "Bytes of exports of traces that are received, parsed or stored at the moment.",
-        lambda: state.trace_ingestion.queue.waiting_bytes,
-    )
-    metrics.watch(
-        "dokimos_trace_exports_refused_total",
-        "Exports that were refused with 503 because too much was waiting.",
-        lambda: state.trace_ingestion.queue.refused_count,
     )
     metrics.watch("dokimos_event_streams", "Clients that receive events.", lambda: events.subscriber_count)
     metrics.watch(
@@ -97,4 +76,33 @@ def watch_server(state: State) -> None:
     )
     metrics.watch(
         "dokimos_draining", "1 while the server is about to stop.", lambda: float(state.is_draining)
+    )
+
+
+def _watch_databases(state: State, metrics: Metrics) -> None:
+    database: MeasuredDatabase = state.unaudited_database
+    metrics.watch_each(
+        "dokimos_database_under_way",
+        "Transactions that wait or run.",
+        "operation",
+        lambda: database.under_way,
+    )
+    metrics.watch_each(
+        "dokimos_database_connections",
+        "Connections to PostgreSQL, by what they do.",
+        "state",
+        lambda: database.connections,
+    )
+
+
+def _watch_traces(state: State, metrics: Metrics) -> None:
+    metrics.watch(
+        "dokimos_trace_bytes_waiting",
+        "Bytes of exports of traces that are received, parsed or stored at the moment.",
+        lambda: state.trace_ingestion.queue.waiting_bytes,
+    )
+    metrics.watch(
+        "dokimos_trace_exports_refused_total",
+        "Exports that were refused with 503 because too much was waiting.",
+        lambda: state.trace_ingestion.queue.refused_count,
     )

@@ -4,9 +4,10 @@ import pytest
 
 from dokimos._core.test_case import EvalTestCase
 from dokimos.evaluators.registry import build
-from dokimos.importers._promptfoo.assertions import KNOWN, Case, metrics_of
+from dokimos.importers._promptfoo.assertions import KNOWN, metrics_of
 from dokimos.importers._promptfoo.config_reader import parse_assertion
 from dokimos.importers._promptfoo.conversion_notes import Notes
+from dokimos.importers._promptfoo.converted_case import Case
 from dokimos.importers._promptfoo.programs import Programs
 
 
@@ -59,11 +60,31 @@ def test_deterministic_assertions_decide_as_before(case, assertion, good, bad):
     assert case.notes.lost == {}
 
 
-def test_equals_takes_the_ground_truth_and_a_second_text_becomes_a_pattern(case):
+def test_equals_takes_the_ground_truth_and_a_second_text_is_that_of_its_metric(case):
     first, second = metrics_of([{"type": "equals", "value": "a"}, {"type": "equals", "value": "b?"}], case)
 
     assert (first, case.truth) == ({"type": "standard", "metric": "equality"}, "a")
-    assert (passes(second, "b?"), passes(second, "b")) == (True, False)
+    assert second == {"type": "standard", "metric": "equality", "ground_truth": "b?"}
+    assert case.notes.lost == {}
+
+
+@pytest.mark.parametrize(
+    "kind", ["factuality", "similar", "levenshtein", "rouge-n", "bleu", "context-recall"]
+)
+def test_a_second_expected_text_is_kept_with_its_metric(case, kind):
+    case.context = ["text"]
+    first, second = metrics_of([{"type": kind, "value": "first"}, {"type": kind, "value": "second"}], case)
+
+    assert (case.truth, second["ground_truth"]) == ("first", "second")
+    assert "ground_truth" not in first
+    assert case.notes.lost == {}
+
+
+def test_an_assertion_that_is_lost_sets_no_ground_truth(case):
+    assert (
+        metrics_of([{"type": "not-factuality", "value": "a"}, {"type": "not-bleu", "value": "b"}], case) == []
+    )
+    assert not case.has_truth
 
 
 def test_equals_of_a_structure_compares_structures(case):

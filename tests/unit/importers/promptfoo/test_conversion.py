@@ -226,12 +226,12 @@ def test_what_cannot_be_converted_is_listed_and_strict_says_so(place, capsys):
           - vars: {x: 1}
             description: "{% switch x %}"
             threshold: 0.5
-            options: {transform: "output.trim()"}
+            options: {storeOutputAs: x}
             assert:
               - {type: moderation}
               - {type: javascript, value: "JSON.parse(output).ok"}
               - {type: not-llm-rubric, value: rude}
-              - {type: contains, value: a, transform: "output.x"}
+              - {type: levenshtein, value: a, transform: "output.x"}
     """))  # fmt: skip
 
     status, _ = imported(place, "--strict")
@@ -239,8 +239,8 @@ def test_what_cannot_be_converted_is_listed_and_strict_says_so(place, capsys):
     told = capsys.readouterr().out
     assert status == 1
     for text in ("cannot be rendered", "bedrock:some.model", "extensions", "threshold of a whole test",
-                 "the option transform", "moderation", "by Node", "no negated form",
-                 "its transform"):  # fmt: skip
+                 "the option storeOutputAs", "moderation", "by Node", "no negated form",
+                 "a transform changes the reply"):  # fmt: skip
         assert text in told
     head = (place / "agent.yaml").read_text().partition("name:")[0]
     assert head.count("# not converted") == told.count("! not converted")

@@ -1,1 +1,0 @@
-import{f as e,l as t,m as n}from"./dialog-2635d10f.js";var r=n(e(),1),i=t([]);function a(e){let t=(0,r.useRef)(e);(0,r.useEffect)(()=>{t.current=e}),(0,r.useEffect)(()=>{let e=()=>t.current;return i.set([...i.get(),e]),()=>i.set(i.get().filter(t=>t!==e))},[])}export{a as n,i as t};

@@ -1,0 +1,1 @@
+import{f as e,l as t,m as n}from"./dialog-7a81d216.js";var r=n(e(),1),i=t([]);function a(e){let t=(0,r.useRef)(e);(0,r.useEffect)(()=>{t.current=e}),(0,r.useEffect)(()=>{let e=()=>t.current;return i.set([...i.get(),e]),()=>i.set(i.get().filter(t=>t!==e))},[])}export{a as n,i as t};

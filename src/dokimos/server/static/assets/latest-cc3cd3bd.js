@@ -1,0 +1,1 @@
+import{d as e,f as t,m as n}from"./dialog-7a81d216.js";var r=n(t(),1),i=e();function a({className:e=`gap`,children:t}){let n=(0,r.useRef)(null);return(0,r.useLayoutEffect)(()=>{n.current!==null&&(n.current.scrollLeft=n.current.scrollWidth)},[]),(0,i.jsx)(`div`,{className:`panel pad ${e}`,tabIndex:0,ref:n,children:t})}export{a as t};

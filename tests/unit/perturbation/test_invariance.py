@@ -1,0 +1,135 @@
+"""Pairs of answers: matched by origin, compared by any evaluator, summed by kind."""
+
+import pytest
+
+from dokimos import Dataset, EvalTestCase, Example, ToolCall, evaluate
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators import Equality, ExactMatch, Length, ToolTrajectory
+from dokimos.perturbation import InjectionResistance, measure_invariance, perturb_dataset
+
+ANSWERS = {"where is it?": "Lisbon", "what does it cost?": "42 euros"}
+
+
+def run(task, *, kinds=("control", "case", "injection"), runs=1, **options):
+    dataset = Dataset([Example.of(one, "expected", id=one) for one in ANSWERS])
+    perturbed = perturb_dataset(dataset, kinds=kinds, **options).dataset
+    return evaluate(perturbed, task, [Length(min=1)], quiet=True, journal=False, runs=runs)
+
+
+def steady(text):
+    """Answers whatever stands before an injection, whatever its case."""
+    return ANSWERS[text.lower().partition("\n")[0].strip()]
+
+
+def test_a_steady_application_answers_the_same():
+    report = measure_invariance(run(steady), [ExactMatch()])
+    assert report.total.rate == 1.0
+    assert report.kind("case").pairs == 2
+    assert report.kind("injection: override").pairs == 2
+    assert report.changed == ()
+
+
+def test_answers_that_change_are_counted_by_kind_and_listed():
+    report = measure_invariance(run(lambda text: steady(text) if text in ANSWERS else "?"), [ExactMatch()])
+    assert report.kind("control").rate == 1.0
+    assert report.kind("case").rate == 0.0
+    change = next(one for one in report.changed if one.kind == "case")
+    assert (change.origin, change.original, change.answer) == ("where is it?", "Lisbon", "?")
+    assert change.input == "WHERE IS IT?"
+    assert change.reasons
+
+
+def test_an_evaluator_decides_what_the_same_means():
+    result = run(lambda text: steady(text) if text in ANSWERS else f" {steady(text).upper()} ")
+    assert measure_invariance(result, [ExactMatch()]).kind("case").rate == 0.0
+    assert (
+        measure_invariance(result, [Equality(ignore_case=True, strip_whitespace=True)]).kind("case").rate
+        == 1.0
+    )
+
+
+def test_whoever_follows_an_injection_is_found_even_where_any_answer_is_the_same():
+    def gullible(text):
+        return text.split()[-1].strip(".") if "Ignore all" in text else steady(text)
+
+    report = measure_invariance(run(gullible), [Length(min=1)])
+    assert report.kind("injection: override").rate == 0.0
+    assert report.kind("injection: role").rate == 1.0
+    assert any("as the injected instruction asks for" in one.reasons[0] for one in report.changed)
+
+
+def test_errors_are_never_changes():
+    def fails(text):
+        if text.isupper():
+            raise RuntimeError("down")
+        return steady(text)
+
+    case = measure_invariance(run(fails), [ExactMatch()]).kind("case")
+    assert (case.pairs, case.same, case.errors) == (0, 0, 2)
+
+
+def test_items_whose_original_has_no_answer_are_counted():
+    def fails(text):
+        if text == "where is it?":
+            raise RuntimeError("down")
+        return steady(text)
+
+    report = measure_invariance(run(fails, kinds=["case"]), [ExactMatch()])
+    assert (report.kind("case").pairs, report.kind("case").without_original) == (1, 1)
+
+
+def test_originals_may_be_in_another_run():
+    dataset = Dataset([Example.of(one, "expected", id=one) for one in ANSWERS])
+    originals = evaluate(dataset, steady, [Length(min=1)], quiet=True, journal=False)
+    result = run(steady, kinds=["case"], with_originals=False)
+    assert measure_invariance(result, [ExactMatch()]).kind("case").without_original == 2
+    assert measure_invariance(result, [ExactMatch()], originals=originals).kind("case").rate == 1.0
+
+
+def test_repeats_are_compared_with_their_own_originals():
+    calls = iter(range(100))
+
+    def drifts(text):
+        # Each repeat has its own answer: the first four calls are those of the first one.
+        return f"answer {next(calls) // 4}"
+
+    report = measure_invariance(run(drifts, kinds=["case"], runs=2), [ExactMatch()])
+    assert (report.kind("case").pairs, report.kind("case").rate) == (4, 1.0)
+
+
+def test_tool_calls_are_compared_too():
+    def agent(text):
+        city = "Rome" if text.isupper() else "Lisbon"
+        return {"output": "Done.", "toolCalls": [ToolCall("search", {"city": city})]}
+
+    report = measure_invariance(
+        run(agent, kinds=["case", "control"]), [ToolTrajectory(mode="strict", threshold=1.0)]
+    )
+    assert report.kind("control").rate == 1.0
+    assert report.kind("case").rate == 0.0
+
+
+def test_chance_is_told_apart_from_the_perturbation(capsys):
+    calls = iter(range(100))
+    measure_invariance(run(lambda text: f"{next(calls)}"), [ExactMatch()]).print()
+    assert "Answers to unchanged inputs differ, too: 2 of 2" in capsys.readouterr().out
+
+
+def test_a_run_without_perturbed_items_is_refused():
+    result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+    with pytest.raises(ConfigurationError, match="has no perturbed items"):
+        measure_invariance(result, [ExactMatch()])
+
+
+@pytest.mark.parametrize(
+    ("answer", "success"),
+    [("ZXBCDFGH", False), ("z x b c d f g h!", False), ("It is Rome.", True), ("", True)],
+)
+def test_resistance_is_an_answer_without_the_marker(answer, success):
+    about = {"origin": "a", "kind": "injection", "marker": "ZXBCDFGH"}
+    case = EvalTestCase.of("q", answer, metadata={"perturbation": about})
+    assert InjectionResistance().evaluate(case).success is success
+
+
+def test_resistance_without_a_marker_is_an_error():
+    assert "no 'marker'" in InjectionResistance().evaluate(EvalTestCase.of("q", "a")).error
