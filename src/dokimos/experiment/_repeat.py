@@ -164,7 +164,7 @@ class Repeat:
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
-            return self._redact(_failed_item(sourced, outcome), finished is not None, ())
+            return self._redact(_make_failed_item(sourced, outcome), finished is not None, ())
         case = _new_case(
             example.inputs,
             outcome.outputs,
@@ -287,7 +287,7 @@ class Repeat:
         )
 
 
-def _failed_item(sourced: SourcedExample, outcome: TaskOutcome) -> ItemResult:
+def _make_failed_item(sourced: SourcedExample, outcome: TaskOutcome) -> ItemResult:
     return ItemResult(
         sourced.index,
         sourced.example,
