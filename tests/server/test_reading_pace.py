@@ -25,7 +25,7 @@ def pauses(monkeypatch):
 def test_spans_are_read_with_pauses_while_requests_wait(pauses):
     pace = ReadingPace(lambda: True)
     assert [each for part in (range(4), range(4, 25)) for each in pace.keep(part)] == list(range(25))
-    assert len(pauses) == 2
+    assert len(pauses) == 5
 
 
 def test_spans_are_read_without_pauses_while_none_waits(pauses):
@@ -41,5 +41,5 @@ async def test_the_event_loop_never_pauses(monkeypatch, pauses, database_setting
         await server.send(*(span(1, number) for number in range(1, 16)))
         assert pauses == []  # so small an export is read in its thread
         await server.send(*(span(2, number, text="word " * 500) for number in range(1, 31)))
-    assert len(pauses) == 6  # while 30 spans are parsed, and while they are digested
+    assert len(pauses) == 12  # while 30 spans are parsed, and while they are digested
     assert all(name.startswith("dokimos-traces") for name in pauses)
