@@ -232,7 +232,9 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.database = AuditedDatabase(database, trail)
     state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
     projects = TraceProjects(database, settings, hears_of_new=database.dialect == "sqlite")
-    state.trace_ingestion = TraceIngestion(state.traces, projects, settings.traces, metrics)
+    state.trace_ingestion = TraceIngestion(
+        state.traces, projects, settings.traces, metrics, serves_requests=lambda: database.serves_requests
+    )
     state.trace_sweeper = TraceSweeper(state.traces, database, state.trace_ingestion.store, metrics)
     state.keys = KeyRing(database, settings)
     state.health = DatabaseHealth(database)

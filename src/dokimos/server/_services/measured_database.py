@@ -18,6 +18,8 @@ _WRITE: Final = ("write",)
 _PART: Final = ("write_part",)
 _READS: Final = {lane: (f"read_{lane.value}",) for lane in Lane}
 
+_OF_REQUESTS: Final = ("write", *(f"read_{lane.value}" for lane in Lane if lane is not Lane.WORK))
+
 
 class MeasuredDatabase(DatabaseLayer):
     """A database whose transactions are measured: with the wait for a connection, a thread or the writer."""
@@ -31,6 +33,11 @@ class MeasuredDatabase(DatabaseLayer):
     def under_way(self) -> Mapping[str, float]:
         """How many transactions wait or run, by their operation."""
         return {name: self._under_way[name] for (name,) in (_WRITE, _PART, *_READS.values())}
+
+    @property
+    def serves_requests(self) -> bool:
+        """Whether transactions of requests, and not only of workers, wait or run; for any thread."""
+        return any(self._under_way[name] for name in _OF_REQUESTS)
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         operation = _READS[lane]

@@ -30,6 +30,7 @@ from dokimos.server._services.traces.new_spans import (
 )
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
+from dokimos.server._services.traces.reading_pace import NO_PAUSES, ReadingPace
 from dokimos.server._services.traces.span_logs import PlacedLog
 from dokimos.server._services.traces.span_store import SpanStore
 from dokimos.server._services.traces.span_writer import SPANS_AT_ONCE, SpanWriter
@@ -85,6 +86,8 @@ class TraceIngestion:
         projects: TraceProjects,
         settings: TraceSettings,
         metrics: Metrics | None = None,
+        *,
+        serves_requests: Callable[[], bool] = lambda: False,
     ) -> None:
         self.queue = IngestionQueue(settings.max_waiting_bytes)
         self.projects = projects
@@ -94,6 +97,7 @@ class TraceIngestion:
         self._counts = IngestionCounts(Metrics() if metrics is None else metrics)
         self._traces = traces
         self._writer = SpanWriter(traces, self.store)
+        self._pace = ReadingPace(serves_requests)
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
 
     async def ingest(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
@@ -105,17 +109,20 @@ class TraceIngestion:
         """
         outcome = _Outcome()
         async with self.queue.take_turn(len(data)):
-            records = iterate_records(data, encoding)
+            pace = self._pace if len(data) > _SMALL else NO_PAUSES
+            records = pace.keep(iterate_records(data, encoding))
             find_known = partial(self.projects.find_known, principal)
             is_last = False
             # Some at a time: parsed, the spans of a large export take many times its bytes.
             while not is_last:
                 with self._writer.expect():
-                    part = await self._parse(data, partial(_read_part, records, outcome, find_known))
+                    part = await self._parse(data, partial(_read_part, records, outcome, find_known, pace))
                     spans, is_last = part.spans, part.is_last
                     if spans is None:
                         placements = await self.projects.place(principal, _names_in(part.read))
-                        spans = await self._parse(data, partial(_digest, part.read, placements, outcome))
+                        spans = await self._parse(
+                            data, partial(_digest, part.read, placements, outcome, pace)
+                        )
                 await self._store(spans, outcome)
         await self._count("span", outcome)
         if outcome.refusal is not None and not outcome.accepted:
@@ -212,12 +219,13 @@ def _read_part(
     records: Iterator[SpanRecord | str],
     outcome: _Outcome,
     find_known: Callable[[Iterable[str | None]], _Placements | None],
+    pace: ReadingPace,
 ) -> _Part:
     """Return the next spans of an export, as they are stored if that is known; count why others are not."""
     batch = list(islice(records, SPANS_AT_ONCE))
     read = _check_records(batch, outcome.reasons)
     placements = find_known(_names_in(read))
-    spans = None if placements is None else _digest(read, placements, outcome)
+    spans = None if placements is None else _digest(read, placements, outcome, pace)
     return _Part(read if spans is None else [], spans, len(batch) < SPANS_AT_ONCE)
 
 
@@ -245,14 +253,16 @@ def _check_records(records: Iterable[SpanRecord | str], reasons: Counter[str]) -
     return spans
 
 
-def _digest(part: list[_ReadSpan], placements: _Placements, outcome: _Outcome) -> list[PlacedSpan]:
+def _digest(
+    part: list[_ReadSpan], placements: _Placements, outcome: _Outcome, pace: ReadingPace
+) -> list[PlacedSpan]:
     """Return spans as they are stored, without what redaction rules name; count why others are not."""
     outcome.note_refusals(placements)
     spans: list[PlacedSpan] = []
     cache = DigestCache()
     for group in _group_by_trace(part):
         cache.begin_trace()
-        for record, project in group:
+        for record, project in pace.keep(group):
             placement = placements[project]
             redacted = outcome.redactions.redact_span(record, placement)
             if isinstance(placement, str) or isinstance(redacted, str):
