@@ -16,8 +16,9 @@ class ReadingPace:
     """Pauses a thread that reads spans for as long as it works, while requests wait.
 
     Python runs one thread at a time. A request changes threads a dozen times, for each statement of SQLite,
-    and each time would wait for the thread that reads to be interrupted. That thread is slowed to a third at most
-    while they wait; the p95 of items beside 2,000 spans a second is a quarter lower (`benchmarks/server_traces.py`).
+    and each time would wait for the thread that reads to be interrupted. That thread is slowed to a third at
+    most while they wait; the p95 of items beside 2,000 spans a second is a quarter lower
+    (`benchmarks/server_traces.py`).
 
     Args:
         serves_requests: Says whether requests wait for a database.
