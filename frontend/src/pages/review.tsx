@@ -144,7 +144,7 @@ function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAg
     if (next !== undefined) void queries.prefetchQuery(reviewsQuery(next));
   }, [next, queries]);
   const change = (now: Draft) => {
-    keepDraft(item.itemId, now);
+    keepDraft(item, now, mine);
     setTyped(now);
     setFault(null);
   };
