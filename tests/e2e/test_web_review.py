@@ -239,6 +239,7 @@ def test_the_way_from_a_failed_run_to_a_case_of_a_dataset_needs_no_mouse(visit, 
     page.keyboard.press("Enter")
 
     page.locator(".row.case").get_by_text("yes, within 30 days").wait_for()
+    page.locator(".foot-row").get_by_text("1 item", exact=True).wait_for()
     (item,) = server.call("GET", "/datasets/regressions/versions/latest/items")[1]["content"]
     assert item["source"]["runId"] == run
     (review,) = server.call("GET", f"/runs/{run}/items/{item['source']['itemResultId']}/reviews")[1]

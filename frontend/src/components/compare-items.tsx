@@ -4,7 +4,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
-import { count, cut, score, shown, textOf } from "../lib/format";
+import { count, cut, plural, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { useNarrow } from "../lib/narrow";
 import { usePrinting } from "../lib/printing";
@@ -240,7 +240,7 @@ function Matrix({ pairing, runs, items, open, onSeek }: MatrixProps) {
         </div>
       </div>
       <RowsOnPaper rows={rows.length} all={items.length} />
-      <p className="foot-row"><span>{count(items.length)} of {count(pairing.items.length)} items</span><span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> move</span></p>
+      <p className="foot-row"><span>{count(items.length)} of {plural(pairing.items.length, "item")}</span><span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> move</span></p>
     </>
   );
 }

@@ -204,7 +204,7 @@ function Findings({ rule, stats }: { rule: Rule; stats: RuleStats }) {
           : <span className="none">– Nothing was scored in the last week</span>}
       </p>
       <p className="sentence muted">
-        {of !== null && `n = ${count(of.n)} traces; an estimate for all that the rule matches, of which ${rate(of.sampledShare)} were sampled.`}
+        {of !== null && `n = ${plural(of.n, "trace")}; an estimate for all that the rule matches, of which ${rate(of.sampledShare)} were sampled.`}
         {!stats.isComplete && " There were more scores than are read; this is a part of them."}
       </p>
       <div className="cards">
