@@ -107,3 +107,18 @@ def test_cards_stand_one_below_the_other_however_high_they_are(visit, ids):
     page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("columnheader", name="candidate 3").wait_for()
     page.wait_for_function("document.querySelector('.grid-body .grid-row').offsetHeight === 38")
+
+
+@pytest.mark.parametrize("width", [1280, PHONE])
+def test_who_chooses_an_item_is_brought_to_it(visit, ids, width):
+    page = visit(address(ids, 2), width=width)
+    rows = page.locator(".grid-body .grid-row")
+    rows.nth(2).get_by_text(QUESTION[:20]).wait_for()
+    heading = page.get_by_role("heading", name="Side by side")
+    rows.nth(2).evaluate("one => one.scrollIntoView({block: 'end'})")
+    assert heading.evaluate("one => one.getBoundingClientRect().top >= innerHeight")
+
+    rows.nth(2).get_by_role("button").click()
+
+    page.wait_for_function("() => document.querySelector('.sides').getBoundingClientRect().top < innerHeight")
+    assert "item=" in page.url

@@ -95,6 +95,24 @@ def test_everything_is_reached_from_the_palette_by_the_keyboard_alone(visit, run
     page.wait_for_url(f"**/runs/{run}")
 
 
+TYPE_AND_ENTER = """async (input) => {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(input, 'audit');
+    input.dispatchEvent(new Event('input', {bubbles: true}));
+    await null; // React has the text, and has not drawn the list for it
+    input.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true}));
+}"""
+
+
+def test_enter_chooses_what_is_typed_even_before_the_list_shows_it(visit):
+    palette = open_palette(visit("/"), "datas")
+    palette.get_by_role("option", name="Datasets").wait_for()
+    page = palette.page
+
+    palette.get_by_role("combobox").evaluate(TYPE_AND_ENTER)
+
+    page.wait_for_url("**/audit-log")
+
+
 def test_a_palette_opened_before_its_page_learns_what_the_page_can_do(visit, run):
     page = visit("/")
     page.locator("main h1").wait_for()

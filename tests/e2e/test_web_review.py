@@ -69,6 +69,38 @@ def test_keys_judge_comment_label_and_undo(visit, server, find_barriers):
     assert read_reviews(server, second) == []
 
 
+def test_a_comment_asks_before_it_is_lost_until_a_verdict_with_it_is_saved(visit, server):
+    push_run(server, "typed")
+    page = visit("/review-queue?project=typed&order=oldest")
+    card = page.get_by_role("region", name="Item to review")
+    card.get_by_text("question 0").wait_for()
+    comment = card.get_by_label("Comment")
+    comment.fill("half a thought")
+    page.locator("main h1").click()
+    page.keyboard.press("j")
+    card.get_by_text("question 1").wait_for()
+
+    with page.expect_event("dialog") as asked:
+        page.evaluate("location.reload()")
+    assert asked.value.type == "beforeunload"  # the test says no
+    page.complaints.remove("dialog")
+    page.keyboard.press("k")
+    card.get_by_text("question 0").wait_for()
+    assert comment.input_value() == "half a thought"
+    with page.expect_response("**/review"):
+        page.keyboard.press("2")
+    card.get_by_text("question 1").wait_for()
+    with page.expect_response("**/undo"):
+        page.keyboard.press("u")
+    card.get_by_text("question 0").wait_for()
+    assert comment.input_value() == "half a thought"
+    with page.expect_response("**/review"):
+        page.keyboard.press("2")
+    card.get_by_text("question 1").wait_for()
+    page.reload()  # a question of the browser would be a complaint
+    card.get_by_text("question 1").wait_for()
+
+
 def test_the_next_item_is_shown_before_the_server_has_taken_the_verdict(visit, server):
     push_run(server, "ahead")
     page = visit("/review-queue?project=ahead&order=oldest", width=360)
@@ -207,6 +239,7 @@ def test_the_way_from_a_failed_run_to_a_case_of_a_dataset_needs_no_mouse(visit, 
     page.keyboard.press("Enter")
 
     page.locator(".row.case").get_by_text("yes, within 30 days").wait_for()
+    page.locator(".foot-row").get_by_text("1 item", exact=True).wait_for()
     (item,) = server.call("GET", "/datasets/regressions/versions/latest/items")[1]["content"]
     assert item["source"]["runId"] == run
     (review,) = server.call("GET", f"/runs/{run}/items/{item['source']['itemResultId']}/reviews")[1]

@@ -94,10 +94,30 @@ def test_where_nothing_is_watched_an_alert_is_offered(visit, find_barriers, widt
     page.get_by_text("Nothing is watched in this project").wait_for()
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("/trace-alerts", "Nothing is watched in this project"),
+        ("/trace-eval-rules", "No rule scores the traces"),
+    ],
+)
+def test_the_only_project_need_not_be_chosen(visit, address, words):
+    def list_one(route):
+        route.fulfill(json=[one for one in route.fetch().json() if one["name"] == "empty"])
+
+    page = visit("/validity")
+    page.route("**/api/v1/projects", list_one)
+    page.goto(page.url.replace("/validity", address))
+    page.get_by_text(words).wait_for()
+
+    page.unroute_all(behavior="wait")
+    page.reload()
+    page.get_by_text("Choose one above").wait_for()
+
+
 @pytest.mark.parametrize("width", [1280, 360])
 def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add_alert, find_barriers, width):
     page = visit("/trace-alerts?project=shop&edit=true", width=width)
-    page.get_by_label("Name of the alert").fill(HOSTILE)
     page.get_by_label("Metric", exact=True).select_option("LATENCY")
     page.get_by_label("Statistic").select_option("share")
     page.get_by_label("Traces above, in seconds").fill("3.5")
@@ -105,9 +125,12 @@ def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add
     page.get_by_label("Name of the root span").fill("answer")
     page.get_by_label("Detection method").select_option("THRESHOLD")
     page.get_by_label("Limit, in percent").fill("55")
+    page.get_by_label("How many traces").fill("")
+    page.get_by_role("button", name="Try it on the last 30 days").click()
+    page.wait_for_function("() => document.activeElement === document.querySelector('input:invalid[min]')")
     page.get_by_label("How many traces").fill("10")
 
-    page.get_by_role("button", name="Try it on the last 30 days").click()
+    page.get_by_role("button", name="Try it on the last 30 days").click()  # it needs no name yet
     told = page.get_by_role("region", name="Back-test")
     told.get_by_text(
         f"It would have fired 0 times on {TRACES} traces. If nothing changed, it would fire"
@@ -118,6 +141,7 @@ def test_a_limit_is_tried_on_what_is_stored_and_made(visit, server, project, add
     told.get_by_text("It would have fired 1 time").wait_for()
     expect_answer(page, "Try it on the last 30 days", "It would have fired 1 time")
     told.locator("tbody tr").get_by_text("50.0 %").wait_for()
+    page.get_by_label("Name of the alert").fill(HOSTILE)
     page.get_by_role("button", name="Create the alert").click()
 
     page.get_by_role("heading", name="⟨U+202E⟩reversed").wait_for()

@@ -24,6 +24,13 @@ export function useProjectId(name: string | undefined) {
   return { id: projects.data?.find((one) => one.name === name)?.id, projects };
 }
 
+/** The project of a page that shows one at a time: the one that was chosen, or the only one that there is. */
+export function useChosenProject(chosen: string | undefined) {
+  const all = useQuery(projectsQuery).data;
+  const project = chosen ?? (all?.length === 1 ? all[0]?.name : undefined);
+  return { project, ...useProjectId(project) };
+}
+
 export const rulesQuery = (project: string) =>
   queryOptions({
     queryKey: ["trace-eval-rules", project],
@@ -64,6 +71,8 @@ export const dryRunQuery = (project: string, body: Record<string, unknown>) =>
     queryKey: ["dry-run", project, body],
     queryFn: () => change<DryRun>("POST", `/projects/${project}/trace-eval-rules/dry-run`, body),
     staleTime: 60_000,
+    refetchOnWindowFocus: false, // somebody asks for it, by a button
+    refetchOnReconnect: false,
   });
 
 export const connectionsQuery = queryOptions({
@@ -124,6 +133,8 @@ export const tryAlertQuery = (project: string, body: Record<string, unknown>) =>
     queryKey: ["back-test", project, body],
     queryFn: () => change<BackTest>("POST", `/projects/${project}/trace-alerts/back-test`, body),
     staleTime: 60_000,
+    refetchOnWindowFocus: false, // somebody asks for it, by a button
+    refetchOnReconnect: false,
   });
 
 export const backTestQuery = (alert: TraceAlert) =>

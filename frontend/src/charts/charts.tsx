@@ -1,6 +1,6 @@
 /** Charts as SVG, with classes for colours and a label that says the finding. */
 import { memo, useState } from "react";
-import { count, points, rate, score, shown, time } from "../lib/format";
+import { count, plural, points, rate, score, shown, time } from "../lib/format";
 import { type Counts, type Histogram, type Outcome, type Outline, sortPositions, wilson } from "../lib/outline";
 
 export function OutcomeBar({ counts }: { counts: Counts }) {
@@ -183,7 +183,7 @@ export function TrendChart({ points: all, start = 0 }: { points: readonly TrendP
   const [first, last] = [runs[0] as TrendPoint, runs.at(-1) as TrendPoint];
   const label = `Pass rate of ${runs.length} runs, the last at ${rate(rateOf(last))}${start > 0 ? `; the axis begins at ${rate(start)}` : ""}`;
   return (
-    <svg className="chart" viewBox="0 0 940 190" role="img" aria-label={label}>
+    <svg className="chart wide" viewBox="0 0 940 190" role="img" aria-label={label}>
       {[0, 0.25, 0.5, 0.75, 1].map((part) => start + part * (1 - start)).map((value) => (
         <g key={value}>
           <line className="l-axis" x1="40" x2="880" y1={y(value)} y2={y(value)} />
@@ -242,7 +242,7 @@ export function ChangeChart({ changes: all }: { changes: readonly Change[] }) {
   return (
     <>
     <ChangeTable changes={changes} />
-    {all.length > changes.length && <p className="label">{all.length - changes.length} more evaluators changed less; “Side by side” has all of them.</p>}
+    {all.length > changes.length && <p className="label">{plural(all.length - changes.length, "more evaluator")} changed less; “Side by side” has all of them.</p>}
     <svg className="chart hide-s" viewBox={`0 0 760 ${height + 20}`} role="img" aria-label={label}>
       <line className="l-fg" x1="400" x2="400" y1="4" y2={height} />
       {[-reach, reach].map((value) => (

@@ -12,7 +12,7 @@ import {
 import { useKeptForm } from "../lib/drafts";
 import { plural, shown } from "../lib/format";
 import { BackTesting } from "./back-test";
-import { Choice, type FieldProps, MoreFields, Note, TextField } from "./form-fields";
+import { Choice, type FieldProps, MoreFields, Note, TextField, reportFaults } from "./form-fields";
 import { NotSaved } from "./notices";
 import { KeptNote, isOvertaken, sayOvertaken } from "./settings-bits";
 
@@ -55,7 +55,7 @@ export function AlertForm({ project, projectName, alert, onSaved, onCancel }: Pr
     if (body !== null) write.save({ value: body, version, fields: draft });
   };
   const change = (next: Partial<AlertDraft>) => form.set({ ...draft, ...next });
-  const text = (label: string, name: TextName, more: Partial<FieldProps> = {}) => <TextField label={label} value={draft[name]} onChange={(value) => change({ [name]: value })} {...more} />;
+  const text = (label: string, name: TextName, more: Partial<FieldProps> = {}) => <TextField label={label} name={name} value={draft[name]} onChange={(value) => change({ [name]: value })} {...more} />;
   const part: PartProps = { draft, change, text };
   return (
     <>
@@ -227,7 +227,7 @@ function AlertPreview({ project, alert, draft, body }: PreviewProps) {
   const isCurrent = asked !== null && JSON.stringify(asked) === JSON.stringify(tried);
   const over = body?.["over"];
   const ask = ({ currentTarget: { form } }: MouseEvent<HTMLButtonElement>) => {
-    if (!form?.reportValidity() || body === null) return;
+    if (form === null || !reportFaults(form, ["name"]) || body === null) return;
     if (isCurrent) void query.refetch();
     else setAsked(tried);
   };

@@ -21,12 +21,12 @@ interface TryingProps {
 export function BackTesting({ query, isCurrent, label, watched, onAsk }: TryingProps) {
   const isBusy = isCurrent && query.isFetching;
   const result = isCurrent ? query : null;
-  useAnnounced(isBusy ? null : result?.data !== undefined ? sayResult(result.data) : result?.isLoadingError ? "The back-test failed." : null, query.dataUpdatedAt + query.errorUpdatedAt);
+  useAnnounced(isBusy ? null : result?.isError ? "The back-test failed." : result?.data !== undefined ? sayResult(result.data) : null, query.dataUpdatedAt + query.errorUpdatedAt);
   return (
     <>
       <BusyButton isBusy={isBusy} busy="Trying …" onClick={onAsk}>{label}</BusyButton>
       {isBusy && query.data === undefined ? <Loading />
-        : result?.isLoadingError ? <Failure error={result.error} />
+        : !isBusy && result?.isError ? <Failure error={result.error} />
         : result?.data !== undefined && <BackTestResult test={result.data} watched={watched} />}
     </>
   );

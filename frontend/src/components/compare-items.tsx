@@ -2,9 +2,9 @@
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useEffect, useMemo, useRef } from "react";
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
-import { count, cut, score, shown, textOf } from "../lib/format";
+import { count, cut, plural, score, shown, textOf } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { useNarrow } from "../lib/narrow";
 import { usePrinting } from "../lib/printing";
@@ -68,6 +68,8 @@ export function CompareItems({ pairing, runs }: { pairing: Pairing; runs: readon
     [inSlice, kinds],
   );
   const open = items.find((one) => one.key === search.item) ?? items[0];
+  // The item is shown below the list, which may fill the screen: who chooses one is brought there.
+  const [sought, setSought] = useState<string | null>(null);
   const sizeOf = (wanted: readonly Kind[]) =>
     wanted.length === 0 ? inSlice.length : wanted.reduce((sum, kind) => sum + counts[kind], 0);
   return (
@@ -112,11 +114,11 @@ export function CompareItems({ pairing, runs }: { pairing: Pairing; runs: readon
               <p>“All” shows every item of the runs.</p>
             </State>
           ) : (
-            <Matrix pairing={pairing} runs={runs} items={items} open={open} />
+            <Matrix pairing={pairing} runs={runs} items={items} open={open} onSeek={setSought} />
           )}
         </div>
       </section>
-      {open !== undefined && <SideBySide pairing={pairing} runs={runs} item={open} />}
+      {open !== undefined && <SideBySide pairing={pairing} runs={runs} item={open} isSought={sought === open.key} onShown={() => setSought(null)} />}
     </>
   );
 }
@@ -126,10 +128,12 @@ interface MatrixProps {
   readonly runs: readonly Run[];
   readonly items: readonly PairedItem[];
   readonly open: PairedItem | undefined;
+  /** An item was chosen from its row. */
+  readonly onSeek: (key: string) => void;
 }
 
 /** A row for each item: of two runs the scores before and after, of more each run's outcome and one score. */
-function Matrix({ pairing, runs, items, open }: MatrixProps) {
+function Matrix({ pairing, runs, items, open, onSeek }: MatrixProps) {
   const box = useRef<HTMLDivElement>(null);
   const navigate = route.useNavigate();
   const search = route.useSearch();
@@ -217,7 +221,10 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
                     className="cut plain"
                     data-index={row.index}
                     aria-current={item === open ? "true" : undefined}
-                    onClick={() => void navigate({ search: (old) => ({ ...old, item: item.key }), replace: true, resetScroll: false })}
+                    onClick={() => {
+                      onSeek(item.key);
+                      void navigate({ search: (old) => ({ ...old, item: item.key }), replace: true, resetScroll: false });
+                    }}
                   >
                     <InputOf item={inputs.get(item.key)} fallback={item.key} />
                   </button>
@@ -233,7 +240,7 @@ function Matrix({ pairing, runs, items, open }: MatrixProps) {
         </div>
       </div>
       <RowsOnPaper rows={rows.length} all={items.length} />
-      <p className="foot-row"><span>{count(items.length)} of {count(pairing.items.length)} items</span><span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> move</span></p>
+      <p className="foot-row"><span>{count(items.length)} of {plural(pairing.items.length, "item")}</span><span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> move</span></p>
     </>
   );
 }

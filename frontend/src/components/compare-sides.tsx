@@ -1,7 +1,7 @@
 /** One item of a comparison in every run, beside what was expected. */
 import { useQueries } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { type Item, type Run, itemsQuery } from "../api/queries";
 import { count, cut, score, shown, textOf } from "../lib/format";
 import { nameOf, reasonOf } from "../lib/items";
@@ -10,12 +10,28 @@ import { type Cell, type PairedItem, type Pairing, meanScore, placeOfCell } from
 import { compareWords } from "../lib/words";
 import { Sign, Text } from "./bits";
 
-export function SideBySide({ pairing, runs, item }: { pairing: Pairing; runs: readonly Run[]; item: PairedItem }) {
+interface SidesProps {
+  readonly pairing: Pairing;
+  readonly runs: readonly Run[];
+  readonly item: PairedItem;
+  /** Whether somebody has just chosen the item, and so wants to see it. */
+  readonly isSought: boolean;
+  readonly onShown: () => void;
+}
+
+export function SideBySide({ pairing, runs, item, isSought, onShown }: SidesProps) {
+  const section = useRef<HTMLElement>(null);
   const items = useItemOf(pairing, runs, item);
+  const isRead = items.every((one, index) => one !== null || item.cells[index] == null);
+  useEffect(() => {
+    if (!isSought || !isRead) return;
+    section.current?.scrollIntoView({ block: "nearest" });
+    onShown();
+  }, [isSought, isRead, onShown]);
   const known = items.find((one) => one !== null) ?? null;
   const expected = textOf(known?.expectedOutput);
   return (
-    <section>
+    <section ref={section}>
       <div className="sec">
         <h2>Side by side</h2>
         <span className="mono muted">{known === null ? shown(item.key) : shown(nameOf(known))}</span>

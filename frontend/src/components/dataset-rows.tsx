@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useRef } from "react";
 import { type DatasetItem, ITEMS_IN_BLOCK, datasetItemsQuery } from "../api/datasets";
 import { type Pending, nameOfItem, sayValues } from "../lib/datasets";
-import { count, cut, shown } from "../lib/format";
+import { count, cut, plural, shown } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { Failure, Loading, State } from "./bits";
 
@@ -71,7 +71,7 @@ export function DatasetRows({ name, version, search, pending, onOpen }: Props) {
           })}
         </div>
       </div>
-      <div className="foot-row"><span>{count(total)} {search === "" ? "items" : "found"}</span></div>
+      <div className="foot-row"><span>{search === "" ? plural(total, "item") : `${count(total)} found`}</span></div>
     </div>
   );
 }

@@ -6,6 +6,7 @@ export interface FieldProps {
   readonly value: string;
   readonly onChange: (value: string) => void;
   readonly type?: string;
+  readonly name?: string;
   readonly min?: number;
   readonly max?: number;
   readonly step?: number;
@@ -15,7 +16,7 @@ export interface FieldProps {
   readonly fault?: string;
 }
 
-export function TextField({ label, value, onChange, type = "text", required = false, note = "", fault = "", min, max, step }: FieldProps) {
+export function TextField({ label, value, onChange, type = "text", name, required = false, note = "", fault = "", min, max, step }: FieldProps) {
   const id = useId();
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.setCustomValidity(fault), [fault]);
@@ -27,6 +28,7 @@ export function TextField({ label, value, onChange, type = "text", required = fa
           ref={input}
           className="field"
           type={type}
+          data-field={name}
           value={value}
           required={required}
           aria-describedby={note === "" ? undefined : id}
@@ -77,4 +79,13 @@ export function Choice({ label, value, options, onChange }: ChoiceProps) {
       </select>
     </label>
   );
+}
+
+/** Whether a form can be sent without some of its fields; else the browser says what the first fault is. */
+export function reportFaults(form: HTMLFormElement, without: readonly string[]): boolean {
+  for (const field of form.elements) {
+    const hasFault = (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) && !without.includes(field.dataset["field"] ?? "") && !field.validity.valid;
+    if (hasFault) return field.reportValidity();
+  }
+  return true;
 }

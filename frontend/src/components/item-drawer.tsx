@@ -1,7 +1,7 @@
 /** One item whole: why it passed or failed, what was said, retrieved and called. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { type EvalResult, type Item, type Run, itemsQuery } from "../api/queries";
 import { cost, count, duration, score, shown, textOf } from "../lib/format";
 import { giveReview, undoReview } from "../api/reviews";
@@ -175,6 +175,13 @@ function Judged({ result }: { result: EvalResult }) {
 function Foot({ run, item, version }: { run: Run; item: Item; version: string }) {
   const session = useQuery(sessionQuery);
   const [isPromoting, setIsPromoting] = useState(false);
+  const promote = useRef<HTMLButtonElement>(null);
+  const wasPromoting = useRef(false);
+  // The keys of the drawer are heard in it alone: the focus must not go with the form.
+  useEffect(() => {
+    if (wasPromoting.current && !isPromoting && document.activeElement === document.body) promote.current?.focus();
+    wasPromoting.current = isPromoting;
+  }, [isPromoting]);
   const testCase = JSON.stringify({
     id: nameOf(item),
     inputs: item.input,
@@ -184,7 +191,7 @@ function Foot({ run, item, version }: { run: Run; item: Item; version: string })
   return (
     <div className="drawer-foot">
       {mayWrite(session.data) && <Annotate run={run} item={item} version={version} />}
-      {mayWrite(session.data) && <button type="button" className="btn" aria-expanded={isPromoting} onClick={() => setIsPromoting(!isPromoting)}>Promote</button>}
+      {mayWrite(session.data) && <button ref={promote} type="button" className="btn" aria-expanded={isPromoting} onClick={() => setIsPromoting(!isPromoting)}>Promote</button>}
       <CopyButton text={testCase}>Copy as test case</CopyButton>
       {command !== null && <CopyButton text={command}>Copy as command</CopyButton>}
       <CopyButton text={location.href}>Copy link</CopyButton>
@@ -221,8 +228,10 @@ function Annotate({ run, item, version }: { run: Run; item: Item; version: strin
             type="button"
             className="chip"
             aria-pressed={item.annotation?.verdict === verdict}
-            disabled={write.isSaving}
-            onClick={() => write.save(verdict)}
+            aria-disabled={write.isSaving || undefined}
+            onClick={() => {
+              if (!write.isSaving) write.save(verdict);
+            }}
           >
             {label}
           </button>

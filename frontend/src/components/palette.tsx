@@ -9,7 +9,7 @@ import { needsSignIn } from "../api/signals";
 import { useKeptViews } from "../api/views";
 import { type Action, actionProviders } from "../lib/actions";
 import { count, shown } from "../lib/format";
-import { type Entry, type Group, KIND_WORDS, groupEntries, markWords, stepThrough } from "../lib/palette";
+import { type Entry, type Group, KIND_WORDS, groupEntries, listEntries, markWords, matchOnly, stepThrough } from "../lib/palette";
 import { isKeyHelpOpen } from "../lib/keys";
 import { addressOf } from "../lib/root";
 import { type SavedView, pathOf } from "../lib/saved-views";
@@ -30,7 +30,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [current, setCurrent] = useState<string | null>(null);
   const found = useFound(text);
   const local = useLocalEntries();
-  const groups = groupEntries([...local, ...searchEntries(text), ...found.entries], useDeferredValue(text));
+  const shownText = useDeferredValue(text);
+  const all = [...local, ...searchEntries(text), ...found.entries];
+  const groups = groupEntries(all, shownText);
   const entries = groups.flatMap((group) => group.entries);
   const active = entries.find((one) => one.key === current) ?? entries[0];
   const id = useId();
@@ -41,14 +43,17 @@ export function Palette({ onClose }: { onClose: () => void }) {
     else if (inNewTab) window.open(addressOf(href), "_blank", "noopener");
     else router.history.push(addressOf(href));
   };
+  // Keys may come before the list has followed the text: they are about what the text finds, not about what is still shown.
   const press = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
+    const matching = text === shownText ? entries : listEntries(all, text);
+    const chosen = matching.find((one) => one.key === current) ?? matching[0];
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      setCurrent(stepThrough(entries.map((one) => one.key), active?.key ?? null, event.key === "ArrowDown" ? 1 : -1));
-    } else if (event.key === "Enter" && active !== undefined) {
+      setCurrent(stepThrough(matching.map((one) => one.key), chosen?.key ?? null, event.key === "ArrowDown" ? 1 : -1));
+    } else if (event.key === "Enter" && chosen !== undefined) {
       event.preventDefault();
-      choose(active, event.ctrlKey || event.metaKey);
+      choose(chosen, event.ctrlKey || event.metaKey);
     }
   };
   return (
@@ -156,7 +161,9 @@ function useFound(typed: string): Found {
   const failures = answers.flatMap((answer, index) =>
     answer.error === null || answer.error instanceof OfflineError ? [] : [`${SOURCES[index]?.what} could not be searched: ${answer.error.message}`]);
   const isReading = text !== asked || answers.some((answer) => answer.isFetching);
-  return { entries: text === "" ? [] : answers.flatMap((answer) => answer.data ?? []), failures, isReading, isOffline };
+  // Until the server is asked for the text, what it found before has to match by itself.
+  const entries = text === "" ? [] : matchOnly(answers.flatMap((answer) => answer.data ?? []), text === asked);
+  return { entries, failures, isReading, isOffline };
 }
 
 /** What is known without the server; it follows the page, which may still be read when the palette opens. */

@@ -5,6 +5,7 @@ import { datasetsQuery } from "../api/datasets";
 import { promoteItem } from "../api/reviews";
 import { useWrite } from "../api/write";
 import { shown } from "../lib/format";
+import "../styles/promote.css";
 import { NotSaved } from "./notices";
 
 interface Props {

@@ -14,12 +14,12 @@ export function RulePreview({ project, body }: { project: string; body: Record<s
   const isCurrent = asked !== null && JSON.stringify(asked) === JSON.stringify(body);
   const isBusy = isCurrent && query.isFetching;
   const result = isCurrent ? query : null;
-  useAnnounced(isBusy ? null : result?.data !== undefined ? sayForecast(result.data) : result?.isLoadingError ? "The preview failed." : null, query.dataUpdatedAt + query.errorUpdatedAt);
+  useAnnounced(isBusy ? null : result?.isError ? "The preview failed." : result?.data !== undefined ? sayForecast(result.data) : null, query.dataUpdatedAt + query.errorUpdatedAt);
   return (
     <>
       <BusyButton isBusy={isBusy} busy="Counting …" onClick={() => (isCurrent ? void query.refetch() : setAsked(body))}>Preview matches and cost</BusyButton>
       {isBusy && query.data === undefined ? <Loading />
-        : result?.isLoadingError ? <Failure error={result.error} />
+        : !isBusy && result?.isError ? <Failure error={result.error} />
         : result?.data !== undefined && <Forecast run={result.data} />}
     </>
   );

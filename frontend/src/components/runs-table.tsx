@@ -4,7 +4,7 @@ import { Link, getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { type RunSummary, runPagesQuery } from "../api/queries";
 import { cost, count, cut, duration, plural, rate, shown } from "../lib/format";
-import { COLUMNS, type ColumnName, RUN_STATUSES, chooseCompared, readColumns, toggleColumn } from "../lib/runs";
+import { COLUMNS, type ColumnName, RUN_STATUSES, chooseCompared, readColumns, sayStatus, toggleColumn } from "../lib/runs";
 import { SavedViews } from "./saved-views";
 import { Failure, Loading, SearchField, State, Time } from "./bits";
 
@@ -140,7 +140,7 @@ function RunRow({ experimentId, run, before, columns, isChosen, onChoose }: RowP
 }
 
 const CELLS: Record<ColumnName, (run: RunSummary) => ReactNode> = {
-  status: (run) => run.status.toLowerCase(),
+  status: (run) => sayStatus(run.status),
   rate: (run) => rate(run.judgedCount ? run.passedCount / run.judgedCount : null),
   passed: (run) => `${count(run.passedCount)}/${count(run.judgedCount)}`,
   errors: (run) => (run.erroredCount ? <span className="error">{count(run.erroredCount)} !</span> : "–"),
@@ -186,7 +186,7 @@ function Choice<T extends string>({ label, all, value, values, onChange }: Choic
   return (
     <select className="field" aria-label={label} value={value ?? ""} onChange={(event) => onChange((event.target.value || undefined) as T | undefined)}>
       <option value="">{all}</option>
-      {values.map((one) => <option key={one} value={one}>{shown(cut(label === "Status" ? one.toLowerCase() : one, 60))}</option>)}
+      {values.map((one) => <option key={one} value={one}>{shown(cut(label === "Status" ? sayStatus(one) : one, 60))}</option>)}
     </select>
   );
 }

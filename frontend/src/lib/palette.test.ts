@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Entry, groupEntries, markWords, readId, stepThrough } from "./palette";
+import { type Entry, groupEntries, listEntries, markWords, matchOnly, readId, stepThrough } from "./palette";
 
 const page = (label: string, more: Partial<Entry> = {}): Entry => ({ kind: "page", key: label, label, ...more });
 
@@ -25,6 +25,13 @@ describe("entries of the palette", () => {
 
   it("are shown where the server found them by something that is not in sight", () => {
     expect(groupEntries([page("a", { isFound: true }), page("b")], "zzz")[0]?.entries).toHaveLength(1);
+  });
+
+  it("that were found for another text have to match by themselves", () => {
+    const found = [page("capitals", { isFound: true }), page("nightly", { isFound: true })];
+
+    expect(listEntries(matchOnly(found, true), "capit").map((one) => one.label)).toEqual(["capitals", "nightly"]);
+    expect(listEntries(matchOnly(found, false), "capit").map((one) => one.label)).toEqual(["capitals"]);
   });
 
   it("mark what was typed in the text as it is shown", () => {

@@ -53,6 +53,13 @@ export function groupEntries(entries: readonly Entry[], text: string): Group[] {
   }).filter((group) => group.entries.length > 0);
 }
 
+/** The same entries, one after another. */
+export const listEntries = (entries: readonly Entry[], text: string): Entry[] => groupEntries(entries, text).flatMap((group) => group.entries);
+
+/** What the server found; where that was for another text, each has to match the text of now by what is shown of it. */
+export const matchOnly = (found: readonly Entry[], isForText: boolean): readonly Entry[] =>
+  isForText ? found : found.map((entry) => ({ ...entry, isFound: false }));
+
 /** All pages are worth a look before anything is typed. */
 function most(kind: EntryKind, words: readonly string[]): number {
   return words.length === 0 && (kind === "page" || kind === "action") ? Number.POSITIVE_INFINITY : MOST_IN_GROUP;

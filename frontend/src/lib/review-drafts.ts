@@ -1,6 +1,9 @@
-/** What somebody has typed about an item but not sent: kept as long as the page is open, wherever they go in it. */
+/**
+ * What somebody has typed about an item but not sent: kept like that of a form, so that closing or reloading the page asks
+ * first, until a verdict with it is saved.
+ */
 import type { QueueItem, Review, ReviewBody } from "../api/reviews";
-import { areDraftsHidden } from "./drafts";
+import * as drafts from "./drafts";
 import { type Verdict, fromEditable, toEditable } from "./review";
 
 export interface Draft {
@@ -10,12 +13,15 @@ export interface Draft {
   readonly labels: Readonly<Record<string, unknown>>;
 }
 
-const kept = new Map<string, Draft>();
+const keyOf = (id: string): string => `review:${id}`;
+
+/** What is typed about an item and kept; undefined where nothing is. */
+export const typedAbout = (id: string): Draft | undefined => drafts.readDraft<Draft>(keyOf(id));
 
 /** The draft of an item; before something is typed, what the reviewer said last. */
-export function readDraft(item: QueueItem, mine: Review | undefined): Draft {
-  const draft = areDraftsHidden() ? undefined : kept.get(item.itemId);
-  if (draft !== undefined) return draft;
+export const readDraft = (item: QueueItem, mine: Review | undefined): Draft => typedAbout(item.itemId) ?? lastSaid(item, mine);
+
+function lastSaid(item: QueueItem, mine: Review | undefined): Draft {
   const corrected = mine?.overriddenExpectedOutput ?? null;
   return {
     note: mine?.note ?? "",
@@ -29,9 +35,32 @@ function valueOf(said: unknown): unknown {
   return typeof said === "object" && said !== null && "value" in said ? said.value : said;
 }
 
-export function keepDraft(id: string, draft: Draft): void {
-  kept.set(id, draft);
+/** Keeps what is typed. Nothing is lost with what the reviewer said last, nor with a correction that is only begun. */
+export function keepDraft(item: QueueItem, draft: Draft, mine: Review | undefined): void {
+  const said = lastSaid(item, mine);
+  const isBegun = said.expected === null && draft.expected === toEditable(item.expectedOutput, item.actualOutput).text;
+  if (isSame(isBegun ? { ...draft, expected: null } : draft, said)) drafts.dropDraft(keyOf(item.itemId));
+  else drafts.keepDraft(keyOf(item.itemId), draft);
 }
+
+/** Drops what is saved with a verdict; what was typed meanwhile stays. */
+export function settleDraft(id: string, sent: Draft | undefined): void {
+  const now = typedAbout(id);
+  if (now !== undefined && sent !== undefined && isSame(now, sent)) drafts.dropDraft(keyOf(id));
+}
+
+/** What was typed for a verdict is typed again once that is taken back; what was typed since then stays. */
+export function restoreDraft(id: string, sent: Draft | undefined): void {
+  if (sent !== undefined && typedAbout(id) === undefined) drafts.keepDraft(keyOf(id), sent);
+}
+
+function isSame(one: Draft, other: Draft): boolean {
+  const labels = ({ labels: said }: Draft) => JSON.stringify(Object.entries(givenLabels(said)).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return one.note === other.note && one.expected === other.expected && labels(one) === labels(other);
+}
+
+const givenLabels = (labels: Draft["labels"]): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== "" && value !== undefined));
 
 /** The correction of a draft, null without one; or what is wrong with it. */
 export function readCorrection(item: QueueItem, draft: Draft, mine: Review | undefined): ReturnType<typeof fromEditable> | null {
@@ -44,11 +73,10 @@ export function readCorrection(item: QueueItem, draft: Draft, mine: Review | und
 export function toReview(item: QueueItem, draft: Draft, verdict: Verdict, mine: Review | undefined): ReviewBody | string {
   const correction = readCorrection(item, draft, mine);
   if (correction !== null && "fault" in correction) return correction.fault;
-  const labels = Object.fromEntries(Object.entries(draft.labels).filter(([, value]) => value !== "" && value !== undefined));
   return {
     verdict,
     overriddenExpectedOutput: correction === null ? null : { ...correction.value },
     note: draft.note.trim() === "" ? null : draft.note,
-    labels,
+    labels: givenLabels(draft.labels),
   };
 }

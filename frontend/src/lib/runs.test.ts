@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chooseCompared, meanInterval, readColumns, toggleColumn } from "./runs";
+import { chooseCompared, meanInterval, readColumns, sayStatus, toggleColumn } from "./runs";
 
 describe("columns of the table of runs", () => {
   it("are those of the address that there are, in the order of the table", () => {
@@ -36,5 +36,11 @@ describe("the interval of a mean", () => {
     expect(meanInterval(0.5, 0, 0, 1)).toBeNull();
     expect(meanInterval(0.5, 10, 1, 1)).toBeNull();
     expect(meanInterval(1.5, 10, 0, 1)).toBeNull();
+  });
+});
+
+describe("the status of a run", () => {
+  it("does not sound like what the run scored", () => {
+    expect(["SUCCESS", "FAILED", "CANCELLED"].map(sayStatus)).toEqual(["completed", "failed", "cancelled"]);
   });
 });

@@ -16,6 +16,10 @@ export const COLUMNS = [
 ] as const;
 
 export const RUN_STATUSES = ["SUCCESS", "FAILED", "RUNNING", "EVALUATING", "CANCELLED"] as const;
+
+/** The status of a run in words: how it ended, which says nothing of what it scored. */
+export const sayStatus = (status: string): string => (status === "SUCCESS" ? "completed" : status.toLowerCase());
+
 export const RUN_ORDERS = ["startedAt", "passRate", "totalCostUsd", "avgLatencyMs"].flatMap((by) => [`${by},desc`, `${by},asc`]);
 
 export type ColumnName = (typeof COLUMNS)[number]["name"];

@@ -7,6 +7,7 @@ import { useWrite } from "../api/write";
 import { describeFailure } from "./failures";
 import { notice } from "./notices";
 import { type Verdict, findUnseen } from "./review";
+import { type Draft, restoreDraft, settleDraft, typedAbout } from "./review-drafts";
 import { followTabs } from "./tabs";
 
 /** Somebody has said something about the item since it was shown. */
@@ -19,6 +20,8 @@ class UnseenReview extends Error {
 interface Decision {
   readonly item: QueueItem;
   readonly body: ReviewBody;
+  /** What was typed for it; undefined where nothing was. */
+  readonly typed: Draft | undefined;
   /** What was decided about it in this sitting before. */
   readonly before: Verdict | null;
   /** Whether to save it whatever others have said meanwhile. */
@@ -50,6 +53,8 @@ export function useDecisions(): Decisions {
   const [decidedAt, setDecidedAt] = useState<readonly number[]>([]);
   const [problems, setProblems] = useState<readonly Problem[]>([]);
   const trail = useRef<Decision[]>([]);
+  /** What was typed for them is not done with, though they may still be saved before they are taken back. */
+  const undone = useRef(new Set<Decision>());
   const show = (id: string, verdict: Verdict | null) => setVerdicts((old) => new Map(old).set(id, verdict));
   const countAgain = ({ runId }: QueueItem) => {
     for (const queryKey of countsOfReviews(runId)) void queries.invalidateQueries({ queryKey });
@@ -83,8 +88,10 @@ export function useDecisions(): Decisions {
       }
       return giveReview(item, body);
     },
-    onSaved: (review, { item }) => {
+    onSaved: (review, decision) => {
+      const { item, typed } = decision;
       keep(item, review);
+      if (!undone.current.has(decision)) settleDraft(item.itemId, typed);
       countAgain(item);
     },
     onFailed: (error, decision) => {
@@ -105,6 +112,7 @@ export function useDecisions(): Decisions {
       countAgain(item);
     },
     onFailed: (error, decision) => {
+      settleDraft(decision.item.itemId, decision.typed);
       show(decision.item.itemId, decision.body.verdict);
       setProblems((old) => [...old, { decision, theirs: null, text: describeFailure(error, "Undoing the verdict", role) }]);
     },
@@ -122,7 +130,7 @@ export function useDecisions(): Decisions {
     problems,
     decide: (item, body) => {
       const before = verdicts.get(item.itemId) ?? null;
-      start({ item, body, before, isForced: false });
+      start({ item, body, typed: typedAbout(item.itemId), before, isForced: false });
     },
     resend: ({ decision }) => start({ ...decision, isForced: true }),
     drop: (problem) => setProblems((old) => old.filter((one) => one !== problem)),
@@ -130,6 +138,8 @@ export function useDecisions(): Decisions {
       const last = trail.current.pop();
       if (last === undefined) return null;
       show(last.item.itemId, last.before);
+      undone.current.add(last);
+      restoreDraft(last.item.itemId, last.typed);
       setDecidedAt((old) => old.slice(0, -1));
       undo.save(last);
       return last.item;

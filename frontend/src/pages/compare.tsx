@@ -112,7 +112,7 @@ function RunPickers({ runs, baseline, candidates }: PickersProps) {
 
 // The rate that comparisons use: what errored did not pass.
 const nameOfRun = (run: RunSummary): string =>
-  `${run.name ?? run.id} · ${rate(run.passRate)} · ${time(run.startedAt)}`;
+  `${run.name ?? run.id} · ${rate(run.judgedCount + run.erroredCount === 0 ? null : run.passRate)} · ${time(run.startedAt)}`;
 
 interface ComparisonProps {
   readonly experimentId: string;

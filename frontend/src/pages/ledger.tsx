@@ -222,7 +222,7 @@ function Totals({ totals, isFiltered }: { totals: CallTotals; isFiltered: boolea
       <div className="card"><p className="title">Tokens</p><div className="value">{count(totals.tokens)}</div><p className="note">in and out</p></div>
       <div className="card">
         <p className="title">Cost</p><div className="value">{totals.calls === 0 ? "–" : cost(totals.costUsd)}</div>
-        <p className="note">{totals.unpricedCalls > 0 ? `${count(totals.calls - totals.unpricedCalls)}/${count(totals.calls)} calls priced` : "each call is priced"}</p>
+        <p className="note">{totals.unpricedCalls > 0 ? `${count(totals.calls - totals.unpricedCalls)}/${count(totals.calls)} calls priced` : totals.calls === 0 ? "no calls" : "each call is priced"}</p>
       </div>
       <div className="card">
         <p className="title">Without a usable reply</p><div className={bad > 0 ? "value error" : "value"}>{count(bad)}</div>

@@ -6,6 +6,7 @@ import { Failure, Loading, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
 import { count, plural, rate, shown } from "../lib/format";
+import { sayStatus } from "../lib/runs";
 
 const route = getRouteApi("/projects/$name");
 
@@ -68,7 +69,7 @@ export function ProjectPage() {
                         </Link>
                       )}
                     </td>
-                    <td className="hide-s">{experiment.latestRun?.status.toLowerCase() ?? "–"}</td>
+                    <td className="hide-s">{experiment.latestRun == null ? "–" : sayStatus(experiment.latestRun.status)}</td>
                     <td className="num">{rate(experiment.latestRun?.passRate)}</td>
                     <td className="num hide-s">{count(experiment.runCount ?? 0)}</td>
                   </tr>

@@ -69,7 +69,7 @@ export function ReviewPage() {
           <h1>Review queue</h1>
           <p className="facts">
             <span>
-              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(left)} wait, {count(done)} done here
+              {queue.data?.pages[0]?.totalIsExact === false && "at least "}{count(left)} {left === 1 ? "waits" : "wait"}, {count(done)} done here
             </span>
             {filter.order !== "oldest" && <span>most informative first, some drawn at random</span>}
           </p>
@@ -144,7 +144,7 @@ function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAg
     if (next !== undefined) void queries.prefetchQuery(reviewsQuery(next));
   }, [next, queries]);
   const change = (now: Draft) => {
-    keepDraft(item.itemId, now);
+    keepDraft(item, now, mine);
     setTyped(now);
     setFault(null);
   };

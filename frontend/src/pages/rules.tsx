@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Rule, type RuleStats, backFillsQuery, bodyOf, replaceRule, ruleStatsQuery, rulesQuery, useProjectId, withSaved } from "../api/online";
+import { type Rule, type RuleStats, backFillsQuery, bodyOf, replaceRule, ruleStatsQuery, rulesQuery, useChosenProject, withSaved } from "../api/online";
 import { change } from "../api/client";
 import { sessionQuery } from "../api/session";
 import { hasRole } from "../api/settings";
@@ -21,9 +21,9 @@ import { count, cut, plural, rate, score, shown } from "../lib/format";
 const route = getRouteApi("/trace-eval-rules");
 
 export function RulesPage() {
-  const { project, rule, edit } = route.useSearch();
+  const { project: chosen, rule, edit } = route.useSearch();
   const navigate = route.useNavigate();
-  const { id, projects } = useProjectId(project);
+  const { project, id, projects } = useChosenProject(chosen);
   const rules = useQuery({ ...rulesQuery(id ?? ""), enabled: id !== undefined });
   const session = useQuery(sessionQuery).data;
   const mayChange = hasRole(session, "EDITOR", project);
@@ -53,8 +53,9 @@ export function RulesPage() {
           </div>
           {id !== undefined && !mayChange && <RoleNeeded session={session} role="editor" what="Making rules" />}
           <section>
-            {project === undefined ? <State title="Whose rules?"><p>Rules belong to a project. Choose one above.</p></State>
-              : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+            {projects.isPending ? <Loading />
+              : project === undefined && projects.isSuccess ? <State title="Choose a project"><p>Rules belong to a project. Choose one above.</p></State>
+              : project === undefined || projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
               : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
               : rules.isPending ? <Loading />
               : rules.isLoadingError ? <Failure error={rules.error} retry={() => void rules.refetch()} />
@@ -203,7 +204,7 @@ function Findings({ rule, stats }: { rule: Rule; stats: RuleStats }) {
           : <span className="none">– Nothing was scored in the last week</span>}
       </p>
       <p className="sentence muted">
-        {of !== null && `n = ${count(of.n)} traces; an estimate for all that the rule matches, of which ${rate(of.sampledShare)} were sampled.`}
+        {of !== null && `n = ${plural(of.n, "trace")}; an estimate for all that the rule matches, of which ${rate(of.sampledShare)} were sampled.`}
         {!stats.isComplete && " There were more scores than are read; this is a part of them."}
       </p>
       <div className="cards">

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import { type Firing, type TraceAlert, alertsQuery, backTestQuery, deleteAlert, evidenceQuery, firingsQuery, replaceAlert, useProjectId, withSaved } from "../api/online";
+import { type Firing, type TraceAlert, alertsQuery, backTestQuery, deleteAlert, evidenceQuery, firingsQuery, replaceAlert, useChosenProject, withSaved } from "../api/online";
 import { change } from "../api/client";
 import { sessionQuery } from "../api/session";
 import { hasRole } from "../api/settings";
@@ -25,9 +25,9 @@ import "../styles/settings.css";
 const route = getRouteApi("/trace-alerts");
 
 export function TraceAlertsPage() {
-  const { project, alert, edit } = route.useSearch();
+  const { project: chosen, alert, edit } = route.useSearch();
   const navigate = route.useNavigate();
-  const { id, projects } = useProjectId(project);
+  const { project, id, projects } = useChosenProject(chosen);
   const alerts = useQuery({ ...alertsQuery(id ?? ""), enabled: id !== undefined });
   const session = useQuery(sessionQuery).data;
   const mayChange = hasRole(session, "EDITOR", project);
@@ -58,8 +58,9 @@ export function TraceAlertsPage() {
           </div>
           {id !== undefined && !mayChange && <RoleNeeded session={session} role="editor" what="Making alerts" />}
           <section>
-            {project === undefined ? <State title="Whose alerts?"><p>Alerts belong to a project. Choose one above.</p></State>
-              : projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
+            {projects.isPending ? <Loading />
+              : project === undefined && projects.isSuccess ? <State title="Choose a project"><p>Alerts belong to a project. Choose one above.</p></State>
+              : project === undefined || projects.isLoadingError ? <Failure error={projects.error} retry={() => void projects.refetch()} />
               : projects.isSuccess && id === undefined ? <State title="This project is not here"><p>It may have been deleted, or its name is another one.</p></State>
               : alerts.isPending ? <Loading />
               : alerts.isLoadingError ? <Failure error={alerts.error} retry={() => void alerts.refetch()} />

@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { QueueItem, Review } from "../api/reviews";
+import { dropDrafts, hasDrafts, hideDrafts } from "./drafts";
+import { keepDraft, readDraft, restoreDraft, settleDraft, typedAbout } from "./review-drafts";
+
+const item = { itemId: "1", expectedOutput: { output: "Paris" }, actualOutput: { output: "It is Paris" } } as unknown as QueueItem;
+const mine = { note: "old", overriddenExpectedOutput: null, labels: { tone: { value: "kind", version: 1 }, depth: { value: 2, version: 1 } } } as unknown as Review;
+const said = { note: "old", expected: null, labels: { tone: "kind", depth: 2 } };
+
+beforeEach(dropDrafts);
+afterEach(() => hideDrafts(false));
+
+describe("what is typed about an item", () => {
+  it("is lost with the page until a verdict with it is saved", () => {
+    const typed = { ...said, note: "new" };
+    keepDraft(item, typed, mine);
+
+    expect(hasDrafts()).toBe(true);
+    expect(readDraft(item, mine)).toEqual(typed);
+    settleDraft("1", typed);
+    expect(hasDrafts()).toBe(false);
+    expect(readDraft(item, mine)).toEqual(said);
+  });
+
+  it.each([
+    ["is what was said last", { ...said, labels: { depth: 2, tone: "kind" } }, mine],
+    ["has a label that is empty again", { note: "", expected: null, labels: { tone: "" } }, undefined],
+    ["is a correction that is only begun", { ...said, expected: "Paris" }, mine],
+  ])("loses nothing where it %s", (_, typed, before) => {
+    keepDraft(item, { ...typed, note: "something" }, before);
+    keepDraft(item, typed, before);
+
+    expect(hasDrafts()).toBe(false);
+  });
+
+  it("stays where it was typed while the verdict was being saved", () => {
+    const sent = { ...said, note: "sent" };
+    keepDraft(item, sent, mine);
+    keepDraft(item, { ...said, note: "sent, and more" }, mine);
+    settleDraft("1", sent);
+
+    expect(typedAbout("1")?.note).toBe("sent, and more");
+  });
+
+  it("is typed again once the verdict is taken back, unless something else was typed", () => {
+    restoreDraft("1", { ...said, note: "sent" });
+    restoreDraft("1", { ...said, note: "older" });
+
+    expect(typedAbout("1")?.note).toBe("sent");
+    expect(hasDrafts()).toBe(true);
+  });
+
+  it("is out of sight while nobody is signed in", () => {
+    keepDraft(item, { ...said, note: "new" }, mine);
+    hideDrafts(true);
+
+    expect(readDraft(item, mine)).toEqual(said);
+  });
+});
