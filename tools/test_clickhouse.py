@@ -5,7 +5,8 @@
 Uses the ClickHouse that DOKIMOS_TEST_CLICKHOUSE_URL names (such as clickhouse://user:password@host:8123,
 whose user may create databases). Without one, it builds `tests/frameworks/.venv/clickhouse` with the engine
 that the package `chdb-core-lite` embeds, which runs in a process of its own; DOKIMOS_TEST_CHDB_PYTHON names
-an interpreter that has it already. Arguments go to pytest.
+an interpreter that has it already. Arguments go to pytest; `--engine` alone prints such an interpreter, which
+it builds where there is none, for the few of these tests that `make test` runs too.
 """
 
 import os
@@ -56,6 +57,9 @@ NOT_OF_CLICKHOUSE = (
 
 def main(arguments):
     """Run the tests and exit as they do; with 1 where there is no ClickHouse."""
+    if arguments == ["--engine"]:
+        print(build_engine())
+        return
     variables = {**os.environ, "DOKIMOS_TEST_TRACE_STORE": "clickhouse"}
     if not (variables.get("DOKIMOS_TEST_CLICKHOUSE_URL") or variables.get("DOKIMOS_TEST_CHDB_PYTHON")):
         variables["DOKIMOS_TEST_CHDB_PYTHON"] = build_engine()
