@@ -174,9 +174,7 @@ def _add_to_list(output: str, generation: Generation) -> None:
         write_review_list(output, merge_review_lists(listed, generation.cases))
 
 
-def _generate(
-    plan: GenerationPlan, options: RunOptions, parallelism: int, folder: Path | None
-) -> Generation:
+def _generate(plan: GenerationPlan, options: RunOptions, parallelism: int, folder: Path | None) -> Generation:
     from dokimos._runtime.concurrency import run_sync
     from dokimos.generation import _generating
 

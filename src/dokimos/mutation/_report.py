@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dokimos._core.jsonable import WIRE_CONFIG
@@ -10,7 +10,8 @@ from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.printable import Printable
 from dokimos.mutation._kinds import MutationKind
-from dokimos.stats._intervals import Interval, wilson_interval
+from dokimos.stats._intervals import Interval
+from dokimos.stats._paired_estimates import counted_rate_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class KindScore:
     """Mutants that the budget did not allow to score."""
     no_place: int = 0
     """Answers that offered no place for this fault."""
+    by_item: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each item, how many of its mutants with a verdict were noticed, and how many those are."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -50,8 +53,10 @@ class KindScore:
 
     @property
     def interval(self) -> Interval:
-        """Wilson's 95 % interval of the rate."""
-        return wilson_interval(self.noticed, self.mutants)
+        """The 95 % interval of the rate: Wilson's, or one over items where these have several mutants."""
+        return counted_rate_interval(
+            self.by_item.values() or [(1, 1)] * self.noticed + [(0, 1)] * self.survived
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +178,7 @@ class MutationReport(Printable):
             errors=sum(one.errors for one in self.kinds),
             not_scored=sum(one.not_scored for one in self.kinds),
             no_place=sum(one.no_place for one in self.kinds),
+            by_item=_add_by_item(self.kinds),
         )
 
     @property
@@ -212,6 +218,15 @@ _EXCLUDED = {
     "withoutVerdict": "without_verdict",
     "notScored": "not_scored",
 }
+
+
+def _add_by_item(kinds: Iterable[KindScore]) -> dict[str, tuple[int, int]]:
+    added: dict[str, tuple[int, int]] = {}
+    for kind in kinds:
+        for item, (noticed, mutants) in kind.by_item.items():
+            before = added.get(item, (0, 0))
+            added[item] = (before[0] + noticed, before[1] + mutants)
+    return added
 
 
 def _refuse(kind: MutationKind | str) -> KindScore:
