@@ -121,3 +121,42 @@ def test_a_run_of_other_data_is_refused(capsys):
     assert dokimos("invariance", "latest") == 2
     assert dokimos("invariance", "latest", "--min-rate", "2") == 2
     assert "must be a share" in capsys.readouterr().err
+
+
+def test_a_file_without_versions_is_not_written(workplace, capsys):
+    (workplace / "numbers.jsonl").write_text('{"input": "42"}\n')
+    assert dokimos("perturb", "numbers.jsonl", "--kind", "typos") == 2
+    assert "offers a place for" in capsys.readouterr().err
+    assert not (workplace / "numbers-perturbed.jsonl").exists()
+
+
+def test_calls_of_judges_are_announced_and_replies_kept_until_all_pairs_are_compared(
+    workplace, server, capsys
+):
+    server.answer = lambda prompt: json.dumps({"reason": "So.", "score": 5})
+    assert dokimos("perturb", "questions.jsonl", "--kind", "case") == 0
+    assert dokimos("run", "evals.py", "-q") == 0
+    capsys.readouterr()
+    command = ("invariance", "latest", "-e", f"correctness:judge={server.url}/v1#m", "-j", "1")
+    assert dokimos(*command, "--max-calls", "1", "--min-rate", "0.9") == 3
+    captured = capsys.readouterr()
+    assert "2 pairs; at most 2 calls of judges" in captured.err
+    assert "1 pair not compared" in captured.out
+    assert len(server.received) == 1
+    assert dokimos(*command, "--min-rate", "0.9") == 0
+    assert len(server.received) == 2
+    assert not list((workplace / ".dokimos/perturbations").glob("*/*"))
+
+
+def test_replies_are_kept_until_the_file_is_written(workplace, server, monkeypatch):
+    server.answer = rewrite
+    command = ("perturb", "questions.jsonl", "--kind", "paraphrase", "--model", f"{server.url}/v1#m")
+
+    def refuse(self, path):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Dataset, "save", refuse)
+        assert dokimos(*command) != 0
+    assert dokimos(*command) == 0
+    assert len(server.received) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dokimos._core.jsonable import WIRE_CONFIG
@@ -11,7 +11,7 @@ from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.printable import Printable
 from dokimos.mutation._kinds import MutationKind
 from dokimos.stats._intervals import Interval
-from dokimos.stats._paired_estimates import counted_rate_interval
+from dokimos.stats._paired_estimates import counted_rate_interval, sum_counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class MutationReport(Printable):
             errors=sum(one.errors for one in self.kinds),
             not_scored=sum(one.not_scored for one in self.kinds),
             no_place=sum(one.no_place for one in self.kinds),
-            by_item=_add_by_item(self.kinds),
+            by_item=sum_counts(pair for one in self.kinds for pair in one.by_item.items()),
         )
 
     @property
@@ -218,15 +218,6 @@ _EXCLUDED = {
     "withoutVerdict": "without_verdict",
     "notScored": "not_scored",
 }
-
-
-def _add_by_item(kinds: Iterable[KindScore]) -> dict[str, tuple[int, int]]:
-    added: dict[str, tuple[int, int]] = {}
-    for kind in kinds:
-        for item, (noticed, mutants) in kind.by_item.items():
-            before = added.get(item, (0, 0))
-            added[item] = (before[0] + noticed, before[1] + mutants)
-    return added
 
 
 def _refuse(kind: MutationKind | str) -> KindScore:

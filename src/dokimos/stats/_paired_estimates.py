@@ -150,6 +150,15 @@ def counted_rate_interval(counts: Iterable[tuple[int, int]], *, confidence: floa
     return wilson_interval(passed / n, 1, confidence=confidence)
 
 
+def sum_counts(counts: Iterable[tuple[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """Return the sums of what passed, and of how many, of each item; see `counted_rate_interval`."""
+    sums: dict[str, tuple[int, int]] = {}
+    for item, (passed, n) in counts:
+        before = sums.get(item, (0, 0))
+        sums[item] = (before[0] + passed, before[1] + n)
+    return sums
+
+
 def _clustered_rate_interval(
     rate: float, error: float, freedom: float, sizes: tuple[int, int], confidence: float
 ) -> Interval:
