@@ -99,7 +99,7 @@ def _make_mutant(item: ItemResult, kind: MutationKind, seed: int, vocabulary: Vo
         drawn = _DRAWS.get(kind, _draw_answer)(item, kind, random, vocabulary)
         if drawn is None:
             return None
-        # An answer that says the same is no fault, and whoever notices it none of the better metrics.
+        # An answer that says the same is not a fault: a metric that notices it is too strict.
         if fold(drawn.before) != fold(drawn.after):
             return drawn
     return None

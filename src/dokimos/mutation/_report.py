@@ -11,7 +11,7 @@ from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.printable import Printable
 from dokimos.mutation._kinds import MutationKind
 from dokimos.stats._intervals import Interval
-from dokimos.stats._paired_estimates import counted_rate_interval, sum_counts
+from dokimos.stats._paired_estimates import rate_interval_of_counts, sum_counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class KindScore:
     @property
     def interval(self) -> Interval:
         """The 95 % interval of the rate: Wilson's, or one over items where these have several mutants."""
-        return counted_rate_interval(
+        return rate_interval_of_counts(
             self.by_item.values() or [(1, 1)] * self.noticed + [(0, 1)] * self.survived
         )
 

@@ -77,7 +77,7 @@ class Vocabulary:
         return foreign or [one for one in _SPARE_NAMES if one.casefold() not in whole] or others
 
     def other_labels(self, label: str) -> list[str]:
-        """Return the other short answers; "Rome." is no other one than "rome"."""
+        """Return the other short answers; "Rome." and "rome" are the same one."""
         folded = fold(label)
         return [one for one in self.labels if fold(one) != folded]
 

@@ -36,7 +36,7 @@ from dokimos.perturbation._perturbing import (
     read_perturbation,
 )
 from dokimos.stats._intervals import Interval
-from dokimos.stats._paired_estimates import counted_rate_interval, sum_counts
+from dokimos.stats._paired_estimates import rate_interval_of_counts, sum_counts
 
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import EvaluatorSource
@@ -104,7 +104,7 @@ class KindInvariance:
     def interval(self) -> Interval:
         """The 95 % interval of the rate: Wilson's, or one over origins where these have several pairs."""
         changed = self.pairs - self.same
-        return counted_rate_interval(self.by_origin.values() or [(1, 1)] * self.same + [(0, 1)] * changed)
+        return rate_interval_of_counts(self.by_origin.values() or [(1, 1)] * self.same + [(0, 1)] * changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ def clustered_mean_estimate(
     return _estimate_skewed(summary, values, within, confidence)
 
 
-def counted_rate_interval(counts: Iterable[tuple[int, int]], *, confidence: float = 0.95) -> Interval:
+def rate_interval_of_counts(counts: Iterable[tuple[int, int]], *, confidence: float = 0.95) -> Interval:
     """Return the interval of a rate from how many of how many passed, of each item.
 
     Where each item has one verdict, it is Wilson's. Several verdicts of an item tell less than as many items
@@ -151,7 +151,7 @@ def counted_rate_interval(counts: Iterable[tuple[int, int]], *, confidence: floa
 
 
 def sum_counts(counts: Iterable[tuple[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """Return the sums of what passed, and of how many, of each item; see `counted_rate_interval`."""
+    """Return the sums of what passed, and of how many, of each item; see `rate_interval_of_counts`."""
     sums: dict[str, tuple[int, int]] = {}
     for item, (passed, n) in counts:
         before = sums.get(item, (0, 0))
