@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -160,3 +161,25 @@ def test_replies_are_kept_until_the_file_is_written(workplace, server, monkeypat
         assert dokimos(*command) != 0
     assert dokimos(*command) == 0
     assert len(server.received) == 2
+
+
+def test_two_commands_at_once_do_not_pay_twice(workplace, server, capsys):
+    command = ("perturb", "questions.jsonl", "--kind", "paraphrase", "--model", f"{server.url}/v1#m")
+    codes = []
+
+    def rewrite_beside_another(prompt):
+        if not codes:
+            codes.append(None)
+            other = [sys.executable, "-m", "dokimos", *command, "-o", "other.jsonl"]
+            done = subprocess.run(other, capture_output=True, text=True, timeout=60, check=False)
+            codes.append((done.returncode, done.stderr))
+        return rewrite(prompt)
+
+    server.answer = rewrite_beside_another
+    assert dokimos(*command, "-j", "1") == 0
+    [_, (code, said)] = codes
+    assert code == 2
+    assert "is at the same work" in said
+    assert len(server.received) == 2
+    assert not (workplace / "other.jsonl").exists()
+    assert dokimos(*command, "--force") == 0, "the lock is released"
