@@ -218,3 +218,4 @@ def test_mutants_without_a_verdict_do_not_make_a_level_pass_or_fail(workplace, a
 def test_nothing_to_score_is_no_success(answers, capsys):
     assert dokimos("mutate", "latest", "-e", "regex:pattern=never", "-q") == 3
     assert "not known" in capsys.readouterr().out
+    assert dokimos("mutate", "latest", "-e", "regex:pattern=never", "-q", "--min-score", "0") == 3

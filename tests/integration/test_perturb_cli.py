@@ -183,3 +183,17 @@ def test_two_commands_at_once_do_not_pay_twice(workplace, server, capsys):
     assert len(server.received) == 2
     assert not (workplace / "other.jsonl").exists()
     assert dokimos(*command, "--force") == 0, "the lock is released"
+
+
+def test_what_a_function_raises_is_an_error_of_its_item(workplace, capsys):
+    (workplace / "writer.py").write_text(
+        "import json\n"
+        "def write(prompt):\n"
+        "    if 'cost' in prompt:\n"
+        "        raise ValueError('too many requests')\n"
+        "    return json.dumps({'text': 'In which place is it?'})\n"
+    )
+    command = ("perturb", "questions.jsonl", "--kind", "paraphrase", "--model", "writer.py:write")
+    assert dokimos(*command) == 3
+    assert "a, paraphrase: ValueError: too many requests" in capsys.readouterr().out
+    assert [one.id for one in Dataset.load("questions-perturbed.jsonl")] == ["a", "b", "b~paraphrase"]

@@ -255,14 +255,14 @@ def _present(
 
 
 def _exit_code(report: MutationReport, levels: Sequence[_Level]) -> int:
+    if not report.total.mutants:
+        return EXIT_BROKEN
     codes = [_compare(report, level) for level in levels]
     if EXIT_BELOW in codes:
         return EXIT_BELOW
-    # A 0 would say that all is well, also where nothing or only a part was judged.
+    # A 0 would say that all is well, also where only a part was judged.
     was_refused = report.excluded.not_scored or report.total.not_scored
-    if EXIT_BROKEN in codes or was_refused or not report.total.mutants:
-        return EXIT_BROKEN
-    return 0
+    return EXIT_BROKEN if EXIT_BROKEN in codes or was_refused else 0
 
 
 def _compare(report: MutationReport, level: _Level) -> int:
