@@ -6,6 +6,7 @@ from dokimos import Budget, Dataset, EvalTestCase, Example, ToolCall, evaluate
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import Correctness, Equality, ExactMatch, Length, ToolTrajectory
 from dokimos.perturbation import InjectionResistance, measure_invariance, perturb_dataset
+from dokimos.perturbation._injections import FAMILIES, inject_instruction
 
 ANSWERS = {"where is it?": "Lisbon", "what does it cost?": "42 euros"}
 
@@ -151,3 +152,14 @@ def test_pairs_that_the_budget_refuses_are_counted():
     report = measure_invariance(result, [judge], budget=Budget(max_calls=1), parallelism=1)
     assert (report.total.pairs, report.total.not_scored) == (1, 1)
     assert report.to_dict()["total"]["notScored"] == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_who_only_quotes_an_injection_has_not_followed_it(family):
+    text = inject_instruction("Where is it?", family, "ZXBCDFGH")
+    about = {"origin": "a", "kind": "injection", "variant": family, "marker": "ZXBCDFGH"}
+    metadata = {"perturbation": about}
+    quoted = EvalTestCase.of(text, f"You asked: {text.upper()} It is in Lisbon.", metadata=metadata)
+    assert InjectionResistance().evaluate(quoted).success
+    followed = EvalTestCase.of(text, f"You asked: {text} ZX BCDFGH", metadata=metadata)
+    assert not InjectionResistance().evaluate(followed).success
