@@ -177,3 +177,51 @@ def test_a_whole_list_can_be_accepted(model, capsys):
     assert len(Dataset.load("cases.csv")) == 2
     assert dokimos("generate", "accept", "review.jsonl", "-o", "cases.csv") == 2
     assert "give --force" in capsys.readouterr().err
+
+
+def test_what_is_decided_while_cases_are_written_stays(server, model):
+    assert dokimos("generate", "rules.md", "--model", model, "-n", "2") == 0
+    [case] = read_list()
+
+    def decide_meanwhile(prompt):
+        decided = {**case, "status": "rejected", "note": "No user asks this."}
+        Path("review.jsonl").write_text(json.dumps(decided) + "\n")
+        return write_cases(prompt)
+
+    server.answer = decide_meanwhile
+    assert dokimos("generate", "rules.md", "--model", model, "-n", "6") == 0
+    first, *others = read_list()
+    assert (first["status"], first["note"]) == ("rejected", "No user asks this.")
+    assert [one["status"] for one in others] == ["pending"] * len(others)
+    assert others
+    assert not list(Path().glob(".review*"))
+
+
+def test_replies_are_kept_until_the_list_is_written(server, model, capsys):
+    def break_list(prompt):
+        Path("review.jsonl").write_text("{")
+        return write_cases(prompt)
+
+    server.answer = break_list
+    assert dokimos("generate", "rules.md", "--model", model, "-n", "2") == 2
+    assert "review.jsonl:1: not JSON" in capsys.readouterr().err
+    Path("review.jsonl").unlink()
+    asked = len(server.prompts)
+    assert dokimos("generate", "rules.md", "--model", model, "-n", "2") == 0
+    assert len(server.prompts) == asked
+    assert len(read_list()) == 1
+
+
+def test_existing_cases_of_several_inputs_are_not_wanted_again(workplace, capsys):
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    (workplace / "input.json").write_text(json.dumps(schema))
+    (workplace / "old.jsonl").write_text(json.dumps({"inputs": {"city": "Köln am Rhein"}}) + "\n")
+    (workplace / "writer.py").write_text(
+        "import json\n"
+        "def write(prompt):\n"
+        "    draft = {'input': json.dumps({'city': 'Köln am Rhein'}), 'answer': '', 'category': 'fact'}\n"
+        "    return json.dumps({'cases': [{**draft, 'quote': '\"city\": {\"type\": \"string\"}'}]})\n"
+    )
+    arguments = ("generate", "input.json", "--model", "writer.py:write", "-n", "1")
+    assert dokimos(*arguments, "--existing", "old.jsonl", "-o", "new.jsonl") == 0
+    assert "1 case rejected as (nearly) the same" in capsys.readouterr().out

@@ -188,3 +188,34 @@ def test_replies_that_were_paid_for_are_not_asked_for_again_after_ctrl_c(workpla
 
 def without_marker(prompt):
     return re.sub(r"material [0-9a-f]{8}", "material", prompt)
+
+
+FLAKY = """from dataclasses import dataclass
+from dokimos import Dataset, Evaluator, Experiment, Score
+
+@dataclass(frozen=True, kw_only=True)
+class Flaky(Evaluator):
+    threshold: float | None = 0.5
+    def score(self, case):
+        if not case.actual_output:
+            raise RuntimeError("down")
+        return Score(1.0 if case.actual_output == case.expected_output else 0.0, "So.")
+
+experiment = Experiment(Dataset.load("answers.jsonl"), str, [Flaky()], name="own")
+"""
+
+
+def test_mutants_without_a_verdict_do_not_make_a_level_pass_or_fail(workplace, answers, capsys):
+    (workplace / "own.py").write_text(FLAKY)
+    command = ("mutate", "result.json", "--target", "own.py", "-q", "--kind", "empty")
+    assert dokimos(*command) == 3
+    command += ("--kind", "wrong_number")
+    assert dokimos(*command, "--min-score", "0.5") == 0
+    assert dokimos(*command, "--min-score", "0.9") == 3
+    assert "2 mutants without a verdict decide" in capsys.readouterr().err
+
+
+def test_nothing_to_score_is_no_success(answers, capsys):
+    assert dokimos("mutate", "latest", "-e", "regex:pattern=never", "-q") == 3
+    assert "not known" in capsys.readouterr().out
+    assert dokimos("mutate", "latest", "-e", "regex:pattern=never", "-q", "--min-score", "0") == 3

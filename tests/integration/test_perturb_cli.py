@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -121,3 +122,78 @@ def test_a_run_of_other_data_is_refused(capsys):
     assert dokimos("invariance", "latest") == 2
     assert dokimos("invariance", "latest", "--min-rate", "2") == 2
     assert "must be a share" in capsys.readouterr().err
+
+
+def test_a_file_without_versions_is_not_written(workplace, capsys):
+    (workplace / "numbers.jsonl").write_text('{"input": "42"}\n')
+    assert dokimos("perturb", "numbers.jsonl", "--kind", "typos") == 2
+    assert "offers a place for" in capsys.readouterr().err
+    assert not (workplace / "numbers-perturbed.jsonl").exists()
+
+
+def test_calls_of_judges_are_announced_and_replies_kept_until_all_pairs_are_compared(
+    workplace, server, capsys
+):
+    server.answer = lambda prompt: json.dumps({"reason": "So.", "score": 5})
+    assert dokimos("perturb", "questions.jsonl", "--kind", "case") == 0
+    assert dokimos("run", "evals.py", "-q") == 0
+    capsys.readouterr()
+    command = ("invariance", "latest", "-e", f"correctness:judge={server.url}/v1#m", "-j", "1")
+    assert dokimos(*command, "--max-calls", "1", "--min-rate", "0.9") == 3
+    captured = capsys.readouterr()
+    assert "2 pairs; at most 2 calls of judges" in captured.err
+    assert "1 pair not compared" in captured.out
+    assert len(server.received) == 1
+    assert dokimos(*command, "--min-rate", "0.9") == 0
+    assert len(server.received) == 2
+    assert not list((workplace / ".dokimos/perturbations").glob("*/*"))
+
+
+def test_replies_are_kept_until_the_file_is_written(workplace, server, monkeypatch):
+    server.answer = rewrite
+    command = ("perturb", "questions.jsonl", "--kind", "paraphrase", "--model", f"{server.url}/v1#m")
+
+    def refuse(self, path):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Dataset, "save", refuse)
+        assert dokimos(*command) != 0
+    assert dokimos(*command) == 0
+    assert len(server.received) == 2
+
+
+def test_two_commands_at_once_do_not_pay_twice(workplace, server, capsys):
+    command = ("perturb", "questions.jsonl", "--kind", "paraphrase", "--model", f"{server.url}/v1#m")
+    codes = []
+
+    def rewrite_beside_another(prompt):
+        if not codes:
+            codes.append(None)
+            other = [sys.executable, "-m", "dokimos", *command, "-o", "other.jsonl"]
+            done = subprocess.run(other, capture_output=True, text=True, timeout=60, check=False)
+            codes.append((done.returncode, done.stderr))
+        return rewrite(prompt)
+
+    server.answer = rewrite_beside_another
+    assert dokimos(*command, "-j", "1") == 0
+    [_, (code, said)] = codes
+    assert code == 2
+    assert "is at the same work" in said
+    assert len(server.received) == 2
+    assert not (workplace / "other.jsonl").exists()
+    assert dokimos(*command, "--force") == 0, "the lock is released"
+
+
+def test_what_a_function_raises_is_an_error_of_its_item(workplace, capsys):
+    (workplace / "writer.py").write_text(
+        "import json\n"
+        "def write(prompt):\n"
+        "    if 'cost' in prompt:\n"
+        "        raise ValueError('too many requests')\n"
+        "    return json.dumps({'text': 'In which place is it?'})\n"
+    )
+    command = ("perturb", "questions.jsonl", "--kind", "paraphrase", "--model", "writer.py:write")
+    assert dokimos(*command) == 3
+    assert "a, paraphrase: ValueError: too many requests" in capsys.readouterr().out
+    assert [one.id for one in Dataset.load("questions-perturbed.jsonl")] == ["a", "b", "b~paraphrase"]

@@ -96,7 +96,7 @@ def run(
     from dokimos._cli.options import call_keywords
     from dokimos.experiment._run_options import RunOptions
     from dokimos.generation._plan import plan_generation
-    from dokimos.generation._review_list import merge_review_lists, read_review_list, write_review_list
+    from dokimos.generation._review_list import read_review_list
     from dokimos.generation._sources import read_sources
 
     call_settings = RunOptions(**call_keywords(options))
@@ -115,10 +115,12 @@ def run(
     echo(_describe(plan), err=not dry_run)
     if dry_run:
         return 0
-    generation = _generate(plan, call_settings, parallelism)
+    folder = open_reply_folder(FOLDER, plan.marks)
+    generation = _generate(plan, call_settings, parallelism, folder)
     generation.print(verbose=verbose)
-    merged = merge_review_lists(listed, generation.cases)
-    write_review_list(output, merged)
+    _add_to_list(output, generation)
+    # Only now: where the list cannot be written, the replies are all there is.
+    close_reply_folder(folder, is_complete=generation.is_complete)
     echo(f"  list     {output}   dokimos generate review {output}")
     return 0 if generation.is_complete else EXIT_BROKEN
 
@@ -142,8 +144,9 @@ def _parse_categories(texts: Sequence[str]) -> dict[str, str] | None:
 
 def _read_inputs(datasets: Sequence[str]) -> list[str]:
     from dokimos.datasets._dataset import Dataset
+    from dokimos.generation._sources import inputs_text
 
-    return [example.input or "" for uri in datasets for example in Dataset.stream(uri)]
+    return [inputs_text(example) for uri in datasets for example in Dataset.stream(uri)]
 
 
 def _describe(plan: GenerationPlan) -> str:
@@ -157,18 +160,29 @@ def _describe(plan: GenerationPlan) -> str:
     return f"{text}; more for unusable replies."
 
 
-def _generate(plan: GenerationPlan, options: RunOptions, parallelism: int) -> Generation:
+def _add_to_list(output: str, generation: Generation) -> None:
+    """Add new cases to the list as it is now: a person may have decided since it was read."""
+    from dokimos.generation._review_list import (
+        hold_review_list,
+        merge_review_lists,
+        read_review_list,
+        write_review_list,
+    )
+
+    with hold_review_list(output):
+        listed = read_review_list(output) if Path(output).exists() else ()
+        write_review_list(output, merge_review_lists(listed, generation.cases))
+
+
+def _generate(plan: GenerationPlan, options: RunOptions, parallelism: int, folder: Path | None) -> Generation:
     from dokimos._runtime.concurrency import run_sync
     from dokimos.generation import _generating
 
-    folder = open_reply_folder(FOLDER, plan.marks)
     try:
-        generation = run_sync(_generating.generate(plan, options, parallelism=parallelism, folder=folder))
+        return run_sync(_generating.generate(plan, options, parallelism=parallelism, folder=folder))
     except KeyboardInterrupt:
         tell_how_to_continue(folder)
         raise
-    close_reply_folder(folder, is_complete=generation.is_complete)
-    return generation
 
 
 @generate.command()
@@ -186,18 +200,24 @@ def review(review_list: str, accepted: Sequence[str], rejected: Sequence[str], v
     rejected.
     """
     from dokimos.generation._review_case import ReviewStatus
-    from dokimos.generation._review_list import decide, read_review_list, write_review_list
+    from dokimos.generation._review_list import (
+        decide,
+        hold_review_list,
+        read_review_list,
+        write_review_list,
+    )
     from dokimos.generation._view import review_blocks
     from dokimos.reporting._blocks import print_blocks
     from dokimos.reporting._console import make_console
 
-    cases = read_review_list(review_list)
     if both := set(accepted) & set(rejected):
         raise click.UsageError(f"{', '.join(sorted(both))}: accept or reject it, not both.")
+    cases = read_review_list(review_list)
     if accepted or rejected:
-        cases = decide(cases, rejected, ReviewStatus.REJECTED)
-        cases = decide(cases, _expand(cases, accepted), ReviewStatus.ACCEPTED)
-        write_review_list(review_list, cases)
+        with hold_review_list(review_list):
+            cases = decide(read_review_list(review_list), rejected, ReviewStatus.REJECTED)
+            cases = decide(cases, _expand(cases, accepted), ReviewStatus.ACCEPTED)
+            write_review_list(review_list, cases)
     print_blocks(review_blocks(cases, all_of_them=verbose), make_console())
     return 0
 

@@ -102,8 +102,11 @@ def mutate(
         echo(_describe(plan), err=not dry_run)
     if dry_run:
         return 0
-    report = _measure(plan, call_options, parallelism)
+    folder = _open_folder(plan)
+    report = _measure(plan, call_options, parallelism, folder)
     _present(report, outputs, as_json=as_json, verbose=verbose, quiet=quiet)
+    # Only now: where the report cannot be written, the replies are all there is.
+    close_reply_folder(folder, is_complete=not _is_incomplete(report))
     return _exit_code(report, levels)
 
 
@@ -208,22 +211,28 @@ def _describe(plan: MutationPlan) -> str:
     )
 
 
-def _measure(plan: MutationPlan, options: RunOptions, parallelism: int) -> MutationReport:
+def _open_folder(plan: MutationPlan) -> Path | None:
+    marks = [plan.name, plan.seed, list(plan.kinds), len(plan.items)]
+    return open_reply_folder(FOLDER, marks) if plan.calls.total else None
+
+
+def _measure(
+    plan: MutationPlan, options: RunOptions, parallelism: int, folder: Path | None
+) -> MutationReport:
     """Score the plan; replies of judges are kept until all verdicts are there."""
     from dokimos._runtime.concurrency import run_sync
     from dokimos.mutation._scoring import score_plan
 
-    marks = [plan.name, plan.seed, list(plan.kinds), len(plan.items)]
-    folder = open_reply_folder(FOLDER, marks) if plan.calls.total else None
     try:
-        report = run_sync(score_plan(plan, options, parallelism=parallelism, folder=folder))
+        return run_sync(score_plan(plan, options, parallelism=parallelism, folder=folder))
     except KeyboardInterrupt:
         tell_how_to_continue(folder)
         raise
+
+
+def _is_incomplete(report: MutationReport) -> bool:
     total, excluded = report.total, report.excluded
-    missing = total.errors or total.not_scored or excluded.not_scored or excluded.errored
-    close_reply_folder(folder, is_complete=not missing)
-    return report
+    return bool(total.errors or total.not_scored or excluded.not_scored or excluded.errored)
 
 
 def _present(
@@ -246,23 +255,43 @@ def _present(
 
 
 def _exit_code(report: MutationReport, levels: Sequence[_Level]) -> int:
+    if not report.total.mutants:
+        return EXIT_BROKEN
+    codes = [_compare(report, level) for level in levels]
+    if EXIT_BELOW in codes:
+        return EXIT_BELOW
+    # A 0 would say that all is well, also where only a part was judged.
+    was_refused = report.excluded.not_scored or report.total.not_scored
+    return EXIT_BROKEN if EXIT_BROKEN in codes or was_refused else 0
+
+
+def _compare(report: MutationReport, level: _Level) -> int:
+    """Return the exit code for a level; mutants without a verdict might have been noticed, or not."""
     from dokimos._core.number_format import percent
+    from dokimos._core.text import pluralize
     from dokimos.errors import ConfigurationError
 
-    status = 0
-    for level in levels:
-        found = report.total if level.kind is None else _kind_of(report, level.kind)
-        what = "Of all faults" if level.kind is None else f"Of {level.kind}"
-        if found.rate is None:
-            if found.errors or found.not_scored:
-                return EXIT_BROKEN
-            raise ConfigurationError(
-                f"--min-score: {what.lower()} none has a verdict, so there is nothing to compare."
-            )
-        if found.rate < level.share:
-            status = EXIT_BELOW
-            echo(f"{what}, {percent(found.rate)} are noticed; required: {percent(level.share)}.", err=True)
-    return status
+    found = report.total if level.kind is None else _kind_of(report, level.kind)
+    what = "Of all faults" if level.kind is None else f"Of {level.kind}"
+    missing = found.errors + found.not_scored
+    if found.rate is None:
+        if missing:
+            return EXIT_BROKEN
+        raise ConfigurationError(
+            f"--min-score: {what.lower()} none has a verdict, so there is nothing to compare."
+        )
+    if (found.noticed + missing) / (found.mutants + missing) < level.share:
+        echo(f"{what}, {percent(found.rate)} are noticed; required: {percent(level.share)}.", err=True)
+        return EXIT_BELOW
+    if found.noticed / (found.mutants + missing) < level.share:
+        mutants = pluralize(missing, "mutant")
+        echo(
+            f"{what}, {percent(found.rate)} are noticed, but {mutants} without a verdict decide about "
+            f"{percent(level.share)}.",
+            err=True,
+        )
+        return EXIT_BROKEN
+    return 0
 
 
 def _kind_of(report: MutationReport, kind: str) -> Any:

@@ -15,8 +15,9 @@ from dokimos._cli.kept_replies import close_reply_folder, open_reply_folder, tel
 from dokimos._cli.options import call_options, check_writable, complete_runs, evaluator_option, run_dir_option
 
 if TYPE_CHECKING:
+    from dokimos.evaluators._base import Evaluator
     from dokimos.experiment._run_options import RunOptions
-    from dokimos.perturbation._invariance import InvarianceReport
+    from dokimos.perturbation._invariance import AnswerPairs, InvarianceReport
     from dokimos.perturbation._perturbing import PerturbationPlan, Perturbed
 
 KINDS: Final = (
@@ -79,6 +80,7 @@ def perturb(
     from dokimos._cli.options import call_keywords
     from dokimos._cli.specs import parse_columns
     from dokimos._cli.targets import load_attribute
+    from dokimos._core.text import format_list
     from dokimos.datasets._dataset import Dataset
     from dokimos.errors import ConfigurationError
     from dokimos.experiment._run_options import RunOptions
@@ -94,8 +96,14 @@ def perturb(
     chosen = options["kinds"] or (("language",) if languages else WITHOUT_MODEL)
     writer = load_attribute(model) if model is not None and ".py:" in model else model
     plan = plan_perturbations(dataset, kinds=chosen, languages=languages, model=writer, seed=options["seed"])
-    made = _make(plan, call_settings, parallelism, with_originals=not only_perturbed)
+    if not plan.requests:
+        kinds = format_list(list(plan.no_place))
+        raise ConfigurationError(f"No input of {data} offers a place for {kinds}; nothing was written.")
+    folder = _open_folder(plan)
+    made = _make(plan, call_settings, parallelism, with_originals=not only_perturbed, folder=folder)
     made.dataset.save(path)
+    # Only now: where the file cannot be written, the replies are all there is.
+    close_reply_folder(folder, is_complete=not made.errors and not made.not_asked)
     for line in _summary(made, path):
         echo(line)
     return EXIT_BROKEN if made.errors or made.not_asked else 0
@@ -118,27 +126,34 @@ def _check_path(output: str, *, force: bool) -> Path:
     return path
 
 
-def _make(
-    plan: PerturbationPlan, options: RunOptions, parallelism: int, *, with_originals: bool
-) -> Perturbed:
+def _open_folder(plan: PerturbationPlan) -> Path | None:
     from dokimos._core.text import pluralize
+
+    if not plan.model_calls:
+        return None
+    echo(f"{pluralize(plan.model_calls, 'call')} of the model, and more for unusable replies.", err=True)
+    return open_reply_folder(FOLDER, [plan.dataset.fingerprint, plan.seed])
+
+
+def _make(
+    plan: PerturbationPlan,
+    options: RunOptions,
+    parallelism: int,
+    *,
+    with_originals: bool,
+    folder: Path | None,
+) -> Perturbed:
     from dokimos._runtime.concurrency import run_sync
     from dokimos.perturbation._perturbing import make_perturbed
 
-    folder = None
-    if plan.model_calls:
-        echo(f"{pluralize(plan.model_calls, 'call')} of the model, and more for unusable replies.", err=True)
-        folder = open_reply_folder(FOLDER, [plan.dataset.fingerprint, plan.seed])
     making = make_perturbed(
         plan, options, parallelism=parallelism, with_originals=with_originals, folder=folder
     )
     try:
-        made = run_sync(making)
+        return run_sync(making)
     except KeyboardInterrupt:
         tell_how_to_continue(folder)
         raise
-    close_reply_folder(folder, is_complete=not made.errors and not made.not_asked)
-    return made
 
 
 def _summary(made: Perturbed, path: Path) -> Iterator[str]:
@@ -204,7 +219,8 @@ def invariance(
     """
     from dokimos._cli.options import call_keywords, check_volume, load_result_argument
     from dokimos._cli.specs import build_evaluators
-    from dokimos.perturbation._invariance import measure_invariance
+    from dokimos.experiment._run_options import RunOptions
+    from dokimos.perturbation._invariance import pair_answers
 
     check_volume(quiet, verbose)
     share = None if min_rate is None else _parse_share(min_rate)
@@ -212,15 +228,53 @@ def invariance(
         if Path(output).suffix.lower() != ".json":
             raise click.UsageError(f"-o {output}: a report on invariance is written as .json.")
         check_writable(Path(output))
-    report = measure_invariance(
+    pairing = pair_answers(
         load_result_argument(result, run_dir),
-        build_evaluators(specs or (NORMALIZED,)),
-        originals=None if originals is None else load_result_argument(originals, run_dir),
-        parallelism=parallelism,
-        **call_keywords(options),
+        None if originals is None else load_result_argument(originals, run_dir),
     )
+    evaluators = build_evaluators(specs or (NORMALIZED,))
+    call_settings = RunOptions(**call_keywords(options))
+    folder = _open_judged_folder(pairing, evaluators, quiet=quiet)
+    report = _compare(pairing, evaluators, call_settings, parallelism, folder)
     _present(report, outputs, as_json=as_json, verbose=verbose, quiet=quiet)
+    close_reply_folder(folder, is_complete=not report.total.errors and not report.total.not_scored)
     return _exit_code(report, share)
+
+
+def _open_judged_folder(pairing: AnswerPairs, evaluators: Sequence[Evaluator], *, quiet: bool) -> Path | None:
+    """Say how often judges are asked, and return the folder for their replies; None where none is asked."""
+    from dokimos._core.text import pluralize
+    from dokimos.experiment._judge_call_count import count_judge_calls
+
+    pairs = len(pairing.result.item_results)
+    count = count_judge_calls(evaluators)
+    if not count.calls or not pairs:
+        return None
+    if not quiet:
+        bound = "at most" if count.is_known else "at least"
+        echo(
+            f"{pluralize(pairs, 'pair')}; {bound} {pluralize(pairs * count.calls, 'call')} of judges.",
+            err=True,
+        )
+    return open_reply_folder(FOLDER, ["invariance", pairing.result.run_id or pairing.result.name, pairs])
+
+
+def _compare(
+    pairing: AnswerPairs,
+    evaluators: Sequence[Evaluator],
+    options: RunOptions,
+    parallelism: int,
+    folder: Path | None,
+) -> InvarianceReport:
+    from dokimos._runtime.concurrency import run_sync
+    from dokimos.perturbation._invariance import score_pairs
+
+    scoring = score_pairs(pairing, tuple(evaluators), options, parallelism=parallelism, folder=folder)
+    try:
+        return run_sync(scoring)
+    except KeyboardInterrupt:
+        tell_how_to_continue(folder)
+        raise
 
 
 def _parse_share(text: str) -> float:
@@ -253,11 +307,21 @@ def _present(
 
 def _exit_code(report: InvarianceReport, share: float | None) -> int:
     from dokimos._core.number_format import percent
+    from dokimos._core.text import pluralize
 
-    rate = report.total.rate
-    if rate is None:
+    total = report.total
+    if total.rate is None:
         return EXIT_BROKEN
-    if share is not None and rate < share:
-        echo(f"{percent(rate)} of the answers stay the same; required: {percent(share)}.", err=True)
+    missing = total.errors + total.not_scored + total.without_original
+    if share is not None and (total.same + missing) / (total.pairs + missing) < share:
+        echo(f"{percent(total.rate)} of the answers stay the same; required: {percent(share)}.", err=True)
         return EXIT_BELOW
-    return 0
+    if share is not None and total.same / (total.pairs + missing) < share:
+        pairs = pluralize(missing, "pair")
+        echo(
+            f"{percent(total.rate)} of the answers stay the same, but {pairs} without a verdict decide about "
+            f"{percent(share)}.",
+            err=True,
+        )
+        return EXIT_BROKEN
+    return EXIT_BROKEN if total.not_scored else 0

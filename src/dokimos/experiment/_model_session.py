@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from dokimos._core.metrics import CallMetrics
-from dokimos.errors import BudgetExceededError, JudgeError
+from dokimos.errors import BudgetExceededError, DokimosError, JudgeError
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._run_options import RunOptions
 from dokimos.judges._run_scope import counting_usage, enter_scope
@@ -66,7 +66,11 @@ class ModelSession:
     ) -> list[T | JudgeError | None]:
         """Do jobs that ask models, some at once, and return what each gave, in order.
 
-        An error of a model takes the place of its result; None stands for what the budget did not allow.
+        An error of a model takes the place of its result, also what a function raises that is one; None
+        stands for what the budget did not allow.
+
+        Raises:
+            DokimosError: another one than those, such as a missing key: the other jobs are cancelled.
         """
         import asyncio
 
@@ -83,6 +87,17 @@ class ModelSession:
                     return
                 except JudgeError as error:
                     results[index] = error
+                except DokimosError:
+                    raise
+                except Exception as error:  # the model may be any function
+                    results[index] = JudgeError(f"{type(error).__name__}: {error}")
 
-        await asyncio.gather(*(work() for _ in range(min(self._parallelism, len(jobs)))))
+        workers = [asyncio.ensure_future(work()) for _ in range(min(self._parallelism, len(jobs)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            # Whoever is left would go on asking after the stores are closed, and lose what it pays for.
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
         return results

@@ -1,4 +1,7 @@
-"""Duplicates among cases: the same text normalized, and texts that share most of their letters in a row."""
+"""Duplicates among cases: the same text normalized, and texts that share most of their letters in a row.
+
+Texts with other numbers are other cases, however similar: 30 days are not 60.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ class KnownTexts:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._exact: set[str] = set()
-        self._grams: list[Counter[str]] = []
+        self._grams: dict[tuple[str, ...], list[Counter[str]]] = {}
+        """By the numbers of the texts."""
         for text in texts:
             self.add(text)
 
@@ -25,7 +29,7 @@ class KnownTexts:
         """Remember a text."""
         normalized = normalize(text)
         self._exact.add(normalized)
-        self._grams.append(_grams_of(normalized))
+        self._grams.setdefault(_numbers_of(normalized), []).append(_grams_of(normalized))
 
     def similarity(self, text: str) -> float:
         """Return how similar the most similar known text is, from 0 to 1; 1 for the same one."""
@@ -33,13 +37,18 @@ class KnownTexts:
         if normalized in self._exact:
             return 1.0
         grams = _grams_of(normalized)
-        return max((_dice(grams, other) for other in self._grams), default=0.0)
+        others = self._grams.get(_numbers_of(normalized), ())
+        return max((_dice(grams, other) for other in others), default=0.0)
 
 
 def normalize(text: str) -> str:
     """Return the letters and digits of a text in small letters, a blank between words."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join("".join(sign if sign.isalnum() else " " for sign in folded).split())
+
+
+def _numbers_of(text: str) -> tuple[str, ...]:
+    return tuple(sorted(word for word in text.split() if any(map(str.isdecimal, word))))
 
 
 def _grams_of(text: str) -> Counter[str]:

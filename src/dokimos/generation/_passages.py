@@ -14,14 +14,33 @@ _MOST_WORDS: Final = 1_000
 def find_passage(text: str, quote: str) -> tuple[int, int] | None:
     """Return where a quote stands in a text, None where it does not occur there or is too short.
 
-    Line breaks and blanks may differ; every other sign has to be the same. Bars before lines, which a model
-    was shown, and quotation marks around the whole do not count.
+    Line breaks and blanks may differ; every other sign has to be the same, and words and numbers are whole:
+    "30 days" does not occur in "130 days". Bars before lines, which a model was shown, and quotation marks
+    around the whole do not count.
     """
     for candidate in (quote, _BAR.sub("", quote), quote.strip().strip("\"'“”„»«`")):
         words = candidate.split()
         if not words or len(words) > _MOST_WORDS or sum(map(len, words)) < SHORTEST:
             continue
-        match = re.search(r"\s+".join(map(re.escape, words)), text)
-        if match is not None:
-            return match.span()
+        for match in re.finditer(r"\s+".join(map(re.escape, words)), text):
+            if not _cuts(text, match.start()) and not _cuts(text, match.end()):
+                return match.span()
     return None
+
+
+def _cuts(text: str, place: int) -> bool:
+    """Say whether a place is inside of a word or a number; scripts without case have no such words."""
+    before, after = text[max(0, place - 2) : place], text[place : place + 2]
+    if not before or not after:
+        return False
+    if before[-1].isdecimal() and after[0].isdecimal():
+        return True
+    if before[-1] in ".," and before[:-1].isdecimal():
+        return after[0].isdecimal()  # 1.|5
+    if after[0] in ".," and after[1:].isdecimal():
+        return before[-1].isdecimal()  # 1|.5
+    return _has_case(before[-1]) and _has_case(after[0])
+
+
+def _has_case(letter: str) -> bool:
+    return letter.upper() != letter.lower()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, Final
 
 from dokimos._core.wire import from_json, to_json
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, TypeConversionError
-from dokimos.generation._review_case import ReviewCase, ReviewStatus
+from dokimos.generation._review_case import ReviewCase, ReviewStatus, SourcePassage
+
+_CASE_KEYS: Final = frozenset(field.name for field in fields(ReviewCase))
+_SOURCE_KEYS: Final = frozenset(field.name for field in fields(SourcePassage))
 
 
 def read_review_list(path: str | Path) -> tuple[ReviewCase, ...]:
@@ -63,6 +68,17 @@ def write_review_list(path: str | Path, cases: Iterable[ReviewCase]) -> None:
     write_report(Path(path), "".join(f"{_line(case)}\n" for case in cases))
 
 
+@contextmanager
+def hold_review_list(path: str | Path) -> Iterator[None]:
+    """Keep other commands from changing a review list while it is read, changed and written."""
+    from dokimos._runtime.file_lock import hold_lock
+
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with hold_lock(place.with_name(f".{place.name}.lock")):
+        yield
+
+
 def merge_review_lists(known: Sequence[ReviewCase], found: Iterable[ReviewCase]) -> tuple[ReviewCase, ...]:
     """Return the cases that are known, as they were decided, and after them the new ones.
 
@@ -107,14 +123,28 @@ def _read_case(path: str | Path, number: int, line: str) -> ReviewCase:
         tree = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}:{number}: not JSON: {error}") from None
-    status = tree.get("status") if isinstance(tree, dict) else None
+    if not isinstance(tree, dict):
+        raise ConfigurationError(f"{path}:{number}: not an object.")
+    status = tree.get("status")
     if status is not None and status not in list(ReviewStatus):
         known = ", ".join(ReviewStatus)
         raise ConfigurationError(f"{path}:{number}: the status is {status!r}; it must be one of {known}.")
+    # A key that is not read would be gone when the list is written again, and with it what a person wrote.
+    for part, known_keys in ((tree, _CASE_KEYS), (_source_of(tree), _SOURCE_KEYS)):
+        if unknown := [key for key in part if key not in known_keys]:
+            raise ConfigurationError(
+                f"{path}:{number}: unknown key {unknown[0]!r}. What you want to say about a case goes under "
+                "'note'."
+            )
     try:
         return from_json(ReviewCase, line)
     except (TypeConversionError, ValueError, TypeError) as error:
         raise ConfigurationError(f"{path}:{number}: {error}") from None
+
+
+def _source_of(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    source = tree.get("source")
+    return source if isinstance(source, Mapping) else {}
 
 
 def _line(case: ReviewCase) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos._core.example import Example
+from dokimos._core.jsonable import text_form
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.evaluators._json_schema import compile_schema, schema_text
@@ -84,11 +85,16 @@ def read_sources(paths: Sequence[str | Path], *, kind: SourceKind | str | None =
 def sources_of_examples(examples: Iterable[Example], label: str) -> Iterator[Source]:
     """Yield each example as a source."""
     for index, example in enumerate(examples):
-        lines = [f"Input: {example.input or json.dumps(dict(example.inputs), default=str)}"]
+        lines = [f"Input: {inputs_text(example)}"]
         if example.expected_output is not None:
             lines.append(f"Expected: {example.expected_output}")
         name = f"{label}#{example.id or index}"
         yield Source(label=name, kind=SourceKind.CASES, text="\n".join(lines))
+
+
+def inputs_text(example: Example) -> str:
+    """Return the input of an example as text; several inputs as JSON."""
+    return example.input or text_form(dict(example.inputs)) or ""
 
 
 def split_into_passages(sources: Iterable[Source]) -> tuple[Passage, ...]:

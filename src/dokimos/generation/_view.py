@@ -28,9 +28,9 @@ _COLUMNS: Final = (
 )
 _REASONS: Final = (
     ("without_passage", "whose passage does not occur in the document"),
-    ("duplicates", "that are (nearly) the same as another one"),
+    ("duplicates", "as (nearly) the same as another one"),
     ("empty", "without an input or an answer"),
-    ("invalid", "that are not valid under the schema"),
+    ("invalid", "with an input that is not valid under the schema"),
 )
 
 

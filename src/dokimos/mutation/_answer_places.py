@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from dokimos._core.agent import ToolCall
+from dokimos._core.contexts import NAMES as CONTEXT_NAMES
 from dokimos._core.conversation import ConversationTrajectory, Role, parse_trajectory
 from dokimos._core.keys import ERRORS, OUTPUT, REASONING_STEPS, TOOL_CALLS, TOOLS, TRAJECTORY
 from dokimos._core.tool_lists import tool_calls_from, tool_definitions_from
@@ -73,6 +74,8 @@ def find_tool_names(outputs: Mapping[str, Any], metadata: Mapping[str, Any]) -> 
 def _find_other_answer(outputs: Mapping[str, Any]) -> Place[Any] | None:
     """Return the answer of an application that names its outputs otherwise: the only one, or all of them."""
     others = {key: one for key, one in outputs.items() if key not in _NOT_ANSWERS and one is not None}
+    # What was retrieved beside an answer is not said to anybody; of a retriever it is the answer.
+    others = {key: one for key, one in others.items() if key not in CONTEXT_NAMES} or others
     if len(others) == 1:
         [(key, value)] = others.items()
         return Place(value, lambda new: {**outputs, key: new})

@@ -14,7 +14,7 @@ from dokimos._core.jsonable import text_form
 from dokimos.mutation._answer_places import find_answer, find_tool_calls, find_tool_names
 from dokimos.mutation._kinds import MutationKind
 from dokimos.mutation._value_faults import NO_PLACE, change_argument, inject
-from dokimos.mutation._vocabulary import Vocabulary
+from dokimos.mutation._vocabulary import Vocabulary, fold
 
 _TRIES: Final = 8
 """How often a fault is drawn anew that changes nothing."""
@@ -99,8 +99,8 @@ def _make_mutant(item: ItemResult, kind: MutationKind, seed: int, vocabulary: Vo
         drawn = _DRAWS.get(kind, _draw_answer)(item, kind, random, vocabulary)
         if drawn is None:
             return None
-        # White space and case alone make no fault.
-        if drawn.before.split() != drawn.after.split():
+        # An answer that says the same is not a fault: a metric that notices it is too strict.
+        if fold(drawn.before) != fold(drawn.after):
             return drawn
     return None
 
@@ -143,7 +143,9 @@ def _draw_argument(
         return None
     index, name = random.choice(arguments)
     call = place.value[index]
+    value = fold(text_form(call.arguments[name]) or "")
     others = vocabulary.other_values(call.name, name, call.arguments[name])
+    others = [one for one in others if fold(text_form(one) or "") != value]
     changed = change_argument(call.arguments[name], random, vocabulary, others)
     return _call_mutant(item, kind, index, replace(call, arguments={**call.arguments, name: changed}))
 

@@ -12,6 +12,7 @@ from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._experiment import as_evaluators
 from dokimos.experiment._item_scoring import choose_evaluators
+from dokimos.experiment._judge_call_count import count_judge_calls, is_judged
 from dokimos.mutation._kinds import MutationKind
 from dokimos.mutation._mutants import Mutant, make_mutants
 
@@ -108,11 +109,6 @@ def _without_judged(source: EvaluatorSource) -> EvaluatorSource:
     return tuple(one for one in source if not is_judged(one))
 
 
-def is_judged(evaluator: Evaluator) -> bool:
-    """Say whether an evaluator asks a model."""
-    return not evaluator.deterministic
-
-
 def _check_kinds(kinds: Iterable[MutationKind | str] | None) -> tuple[MutationKind, ...]:
     if kinds is None:
         return tuple(MutationKind)
@@ -170,21 +166,9 @@ def _check_left(source: EvaluatorSource, items: Sequence[ItemResult], excluded: 
 def _count_calls(
     source: EvaluatorSource, items: Sequence[ItemResult], mutants: Sequence[Mutant]
 ) -> JudgeCalls:
-    counts = {id(item): _calls_of(_choose(source, item)) for item in items}
+    counts = {id(item): count_judge_calls(_choose(source, item)) for item in items}
     return JudgeCalls(
-        for_answers=sum(count for _, count in counts.values()),
-        for_mutants=sum(counts[id(mutant.item)][1] for mutant in mutants),
-        is_least=any(not known for known, _ in counts.values()),
+        for_answers=sum(count.calls for count in counts.values()),
+        for_mutants=sum(counts[id(mutant.item)].calls for mutant in mutants),
+        is_least=any(not count.is_known for count in counts.values()),
     )
-
-
-def _calls_of(evaluators: Sequence[Evaluator]) -> tuple[bool, int]:
-    """Return how often evaluators ask for one case, and whether that is the most."""
-    known, total = True, 0
-    for evaluator in filter(is_judged, evaluators):
-        declared = str(evaluator.judge_calls).partition(";")[0].strip()
-        samples = getattr(evaluator, "samples", 1)
-        is_number = declared.isascii() and declared.isdigit() and int(declared) > 0
-        known = known and is_number
-        total += (int(declared) if is_number else 1) * (samples if isinstance(samples, int) else 1)
-    return known, total

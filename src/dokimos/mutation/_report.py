@@ -10,7 +10,8 @@ from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.printable import Printable
 from dokimos.mutation._kinds import MutationKind
-from dokimos.stats._intervals import Interval, wilson_interval
+from dokimos.stats._intervals import Interval
+from dokimos.stats._paired_estimates import rate_interval_of_counts, sum_counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class KindScore:
     """Mutants that the budget did not allow to score."""
     no_place: int = 0
     """Answers that offered no place for this fault."""
+    by_item: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each item, how many of its mutants with a verdict were noticed, and how many those are."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -50,8 +53,10 @@ class KindScore:
 
     @property
     def interval(self) -> Interval:
-        """Wilson's 95 % interval of the rate."""
-        return wilson_interval(self.noticed, self.mutants)
+        """The 95 % interval of the rate: Wilson's, or one over items where these have several mutants."""
+        return rate_interval_of_counts(
+            self.by_item.values() or [(1, 1)] * self.noticed + [(0, 1)] * self.survived
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +178,7 @@ class MutationReport(Printable):
             errors=sum(one.errors for one in self.kinds),
             not_scored=sum(one.not_scored for one in self.kinds),
             no_place=sum(one.no_place for one in self.kinds),
+            by_item=sum_counts(pair for one in self.kinds for pair in one.by_item.items()),
         )
 
     @property

@@ -216,6 +216,7 @@ def _count_kind(kind: MutationKind, trials: Sequence[_Trial], passing: set[int])
         errors=sum(trial.has_error for trial in of_kind),
         not_scored=sum(trial.scored is None for trial in of_kind),
         no_place=len(passing) - len(of_kind),
+        by_item={trial.mutant.item.key: (int(trial.is_noticed), 1) for trial in of_kind if trial.is_counted},
     )
 
 

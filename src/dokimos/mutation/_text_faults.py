@@ -12,17 +12,17 @@ from dokimos.mutation._kinds import MutationKind
 from dokimos.mutation._vocabulary import Vocabulary, find_names, is_label
 
 # Not the digits of a name such as A4, of a citation such as [2], or of a numbered list.
-_NUMBER: Final = re.compile(r"(?<![\w.,])(?<!\[)[0-9]+(?:[.,:][0-9]+)*")
+_NUMBER: Final = re.compile(r"(?<![\w.,])(?<!\[)\d+(?:[.,:٫٬]\d+)*")
 _LIST_MARK: Final = re.compile(r"(?m)^[ \t]*[0-9]+[.)](?=\s)")
 _NUMBER_WORDS: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve")
 _NUMBER_WORD: Final = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？])(?=\S)|\s*\n\s*(?=\S)")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?؟۔।])\s+(?=\S)|(?<=[。！？])(?=\S)|\s*\n\s*(?=\S)")
 _CLAUSE: Final = re.compile(
     r"[,;:]\s+(?:(?:and|but|because|which|while)\s+)?|\s+(?:and|but|or|because|which|while|although)\s+"
-    r"|\s+(?:und|aber|oder|weil|et|mais|ou|y|pero|o)\s+|[，；、]",
+    r"|\s+(?:und|aber|oder|weil|et|mais|ou|y|pero|o)\s+|[，；、،؛]",
     re.IGNORECASE,
 )
-_LAST_SIGNS: Final = re.compile(r"[.!?。！？\s]*\Z")
+_LAST_SIGNS: Final = re.compile(r"[.!?。！？؟۔।\s]*\Z")
 _AUXILIARY: Final = re.compile(
     r"\b(?:can['’]t|won['’]t|cannot|(?:is|are|was|were|can|could|will|would|should|must|may|might|does|do|did|has|have|had)"
     r"(?:n['’]t|\s+not)?|(?:it|that|he|she|there|they|we|you|I)['’](?:s|re|m|ll))(?!\w)",
@@ -36,10 +36,15 @@ _OPPOSITES: Final = {
 _OPPOSITE_OF: Final = {"no": "yes", **{other: word for word, other in _OPPOSITES.items() if other != "no"}}
 _POLAR: Final = re.compile(
     # "no" is an answer only where it stands alone: "no later than" has no opposite of one word.
-    r"\b(?:" + "|".join({*_OPPOSITES, *_OPPOSITE_OF} - {"no"}) + r")\b|\bno\b(?=\s*(?:[,.;:!?]|$))",
+    r"\b(?:" + "|".join({*_OPPOSITES, *_OPPOSITE_OF} - {"no"}) + r")\b(?!-)|\bno\b(?=\s*(?:[,.;:!?]|$))",
     re.IGNORECASE,
 )
-_REFUSAL_SIGNS: Final = re.compile(r"\b(?:can(?:no|')t|unable to|not able to)\s+(?:help|assist|answer)", re.I)
+_REFUSAL_SIGNS: Final = re.compile(
+    r"\b(?:can(?:no|['’])t|unable to|not able to|not going to)\s+(?:\w+\s+)?(?:help|assist|answer|provide)"
+    r"|\b(?:do not|don['’]t)\s+(?:know\b|have\b[\w\s]*\b(?:information|answer|access)\b)"
+    r"|\bno information\b|\boutside (?:of )?(?:my|the) (?:scope|area)",
+    re.I,
+)
 REFUSALS: Final = (
     "I'm sorry, but I can't help with that.",
     "I cannot answer this question.",
@@ -80,17 +85,19 @@ def change_number(text: str, random: Random, vocabulary: Vocabulary) -> str | No
 
 def change_digits(number: str, random: Random) -> str:
     """Return a number with another digit where it counts: the first or last of its whole part."""
-    whole = re.match(r"[0-9]+", number)
+    whole = re.match(r"\d+", number)
     end = len(number) if whole is None else whole.end()
-    first = next((place for place, sign in enumerate(number) if sign in "123456789"), 0)
+    first = next((place for place, sign in enumerate(number) if sign.isdecimal() and int(sign)), 0)
     places = [first] if first >= end else sorted({first, end - 1})
     # Of a year, the century stays: 2019 becomes 2014, which a reader would believe.
-    if len(number) == end == 4 and number[0] in "12":
+    if len(number) == end == 4 and int(number[0]) in (1, 2):
         places = [2, 3]
     place = random.choice(places)
-    lowest = "1" if place == 0 and end > 1 else "0"
-    digit = random.choice([d for d in "0123456789" if d >= lowest and d != number[place]])
-    return f"{number[:place]}{digit}{number[place + 1 :]}"
+    lowest, was = int(place == 0 and end > 1), int(number[place])
+    digit = random.choice([d for d in range(lowest, 10) if d != was])
+    # Of the same script: ٤ becomes ٧.
+    sign = chr(ord(number[place]) - was + digit)
+    return f"{number[:place]}{sign}{number[place + 1 :]}"
 
 
 def drop_clause(text: str, random: Random, vocabulary: Vocabulary) -> str | None:

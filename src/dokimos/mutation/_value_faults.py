@@ -57,16 +57,22 @@ def _negate(value: Any, random: Random, vocabulary: Vocabulary) -> Any:
 
 
 def _drop_entry(value: Any, random: Random, vocabulary: Vocabulary) -> Any:
-    """Leave out an entry of a mapping or a list that has several."""
-    containers = [(path, one) for path, one in _containers(value) if len(one) > 1]
+    """Leave out an entry of a mapping or a list that has several; one that says something."""
+    containers = [(path, one) for path, one in _containers(value) if len(one) > 1 and _full_keys(one)]
     if not containers:
         return _change_text(MutationKind.DROPPED_CLAUSE, value, random, vocabulary)
     path, container = random.choice(containers)
     if isinstance(container, Mapping):
-        gone = random.choice(list(container))
+        gone = random.choice(_full_keys(container))
         return _replace(value, path, {key: one for key, one in container.items() if key != gone})
-    index = random.randrange(len(container))
+    index = random.choice(_full_keys(container))
     return _replace(value, path, [*container[:index], *container[index + 1 :]])
+
+
+def _full_keys(container: Any) -> list[Any]:
+    """Return the keys or indexes of what is neither null nor empty, whose absence means the same."""
+    entries = container.items() if isinstance(container, Mapping) else enumerate(container)
+    return [key for key, one in entries if one is not None and one not in ("", [], {}, ())]
 
 
 def _refuse(value: Any, random: Random, vocabulary: Vocabulary) -> Any:

@@ -14,6 +14,7 @@ _WORD: Final = re.compile(r"[^\W\d_][\w'’-]*")
 _SENTENCE_ENDS: Final = ".!?:\n。！？"
 _OPENING: Final = " \t\"'“„«(*#-"
 """What may stand between the end of a sentence and the first word of the next one."""
+_AROUND_WORDS: Final = ".,;:!?\"'“”‘’„«»*_`()。、，！？؟،؛।"
 _LONGEST_LABEL: Final = 3
 """Words of an answer that is taken for a label or a name as a whole."""
 _LONGEST_LABEL_TEXT: Final = 60
@@ -76,9 +77,9 @@ class Vocabulary:
         return foreign or [one for one in _SPARE_NAMES if one.casefold() not in whole] or others
 
     def other_labels(self, label: str) -> list[str]:
-        """Return the other short answers."""
-        folded = label.strip().casefold()
-        return [one for one in self.labels if one.casefold() != folded]
+        """Return the other short answers; "Rome." and "rome" are the same one."""
+        folded = fold(label)
+        return [one for one in self.labels if fold(one) != folded]
 
     def other_tools(self, name: str, available: Iterable[str]) -> list[str]:
         """Return other tools: those that the agent has, else those that were called, else an unknown one."""
@@ -91,6 +92,15 @@ class Vocabulary:
     def other_values(self, tool: str, argument: str, value: Any) -> list[Any]:
         """Return values that other calls gave this argument."""
         return [one for one in self.arguments.get((tool, argument), ()) if one != value]
+
+
+def fold(text: str) -> list[str]:
+    """Return the words of a text without what makes no fault: white space, case, and signs around words.
+
+    A text of signs alone stays as it is.
+    """
+    words = text.casefold().split()
+    return [bare for word in words if (bare := word.strip(_AROUND_WORDS))] or words
 
 
 def is_label(text: str) -> bool:

@@ -10,6 +10,8 @@ from typing import Final
 from dokimos.perturbation._kinds import PerturbationKind
 
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
+_IDENTIFIER: Final = re.compile(r"[@/\\_#=]|[^\W\d_]\.[^\W\d_]|[A-Za-z]-?[0-9]|[0-9]-?[A-Za-z]")
+"""What shows that a word is an address, a path or a number of something: with a typo it means another one."""
 _WORDS_PER_TYPO: Final = 6
 _ROWS: Final = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _STANDALONE_SIGN: Final = re.compile(r"(?<=\w)[,;:!?.]+(?=\s|$)")
@@ -18,8 +20,9 @@ _SHARE_OF_BLANKS: Final = 0.3
 
 
 def add_typos(text: str, random: Random) -> str | None:
-    """Misspell about one of six words; digits, short words and their order stay."""
-    words = list(_WORD.finditer(text))
+    """Misspell about one of six words; digits, short words, addresses and the order of words stay."""
+    tokens = (token for token in re.finditer(r"\S+", text) if not _IDENTIFIER.search(token[0]))
+    words = [word for token in tokens for word in _WORD.finditer(text, *token.span())]
     if not words:
         return None
     count = max(1, len(words) // _WORDS_PER_TYPO)

@@ -71,6 +71,8 @@ def _notes(report: InvarianceReport) -> Iterator[str]:
         yield f"{pairs} without a verdict, since there is no answer or an evaluator errored."
     if total.without_original:
         yield f"{pluralize(total.without_original, 'perturbed item')} without an answer to the original."
+    if total.not_scored:
+        yield f"{pluralize(total.not_scored, 'pair')} not compared: the budget does not allow the calls."
     yield from report.warnings
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import NormalDist, fmean
 from typing import Final
 
-from dokimos.stats._intervals import Interval, clopper_pearson_interval, mid_p_interval
+from dokimos.stats._intervals import (
+    Interval,
+    clopper_pearson_interval,
+    mid_p_interval,
+    wilson_interval,
+)
 from dokimos.stats._moments import sample_variance
 from dokimos.stats._skewed_mean import MeanSummary, coverage_of_few
 from dokimos.stats._student_t import t_quantile
@@ -125,6 +130,33 @@ def clustered_mean_estimate(
         return Estimate(centre, 0.0, constant_interval(centre, len(full), within, confidence=confidence))
     summary = MeanSummary.of(centre, error, deviations, freedom)
     return _estimate_skewed(summary, values, within, confidence)
+
+
+def rate_interval_of_counts(counts: Iterable[tuple[int, int]], *, confidence: float = 0.95) -> Interval:
+    """Return the interval of a rate from how many of how many passed, of each item.
+
+    Where each item has one verdict, it is Wilson's. Several verdicts of an item tell less than as many items
+    would (see `clustered_mean_estimate`), those of a single item no more than one.
+    """
+    known = [(passed, n) for passed, n in counts if n]
+    total = sum(n for _, n in known)
+    if total == len(known):
+        return wilson_interval(sum(passed for passed, _ in known), total, confidence=confidence)
+    clusters = [[1.0] * passed + [0.0] * (n - passed) for passed, n in known]
+    estimate = clustered_mean_estimate(clusters, confidence=confidence)
+    if estimate is not None:
+        return estimate.interval
+    [(passed, n)] = known
+    return wilson_interval(passed / n, 1, confidence=confidence)
+
+
+def sum_counts(counts: Iterable[tuple[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """Return the sums of what passed, and of how many, of each item; see `rate_interval_of_counts`."""
+    sums: dict[str, tuple[int, int]] = {}
+    for item, (passed, n) in counts:
+        before = sums.get(item, (0, 0))
+        sums[item] = (before[0] + passed, before[1] + n)
+    return sums
 
 
 def _clustered_rate_interval(

@@ -276,7 +276,9 @@ def open_text(name):
         ("{", "2: not JSON"),
         ('{"id": "x", "status": "maybe"}', "2: the status is 'maybe'; it must be one of pending"),
         ('{"id": "x", "status": "accepted"}', "2: "),
-        ("[]", "2: "),
+        ("[]", "2: not an object"),
+        ('{"id": "x", "status": "accepted", "comment": "ours"}', "2: unknown key 'comment'.* under 'note'"),
+        ('{"id": "x", "input": "Q", "source": {"document": "d", "page": 3}}', "2: unknown key 'page'"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(line, message):

@@ -29,6 +29,29 @@ def test_a_passage_is_found_word_for_word(quote, found):
     assert (None if span is None else TEXT[slice(*span)]) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "quote", "found"),
+    [
+        ("Returns within 130 days only.", "30 days only", False),
+        ("It weighs 1.5 kilograms at most.", "5 kilograms at most", False),
+        ("A parcel weighs at most 1.5 kilograms.", "weighs at most 1", False),
+        ("There is unlimited liability.", "limited liability", False),
+        ("Within 130 days. Or 30 days only.", "30 days only.", True),
+        ("商品は30日以内に返品できます。", "30日以内に返品", True),
+    ],
+)
+def test_a_passage_does_not_begin_or_end_inside_of_a_word_or_a_number(text, quote, found):
+    span = find_passage(text, quote)
+    assert (span is not None) == found
+    assert span is None or text[slice(*span)] == quote
+
+
+def test_texts_with_other_numbers_are_other_cases():
+    known = KnownTexts(["What does it cost to keep it for 30 days?"])
+    assert known.similarity("What does it cost to keep it for 60 days?") == 0.0
+    assert known.similarity("What does it cost to keep them for 30 days?") > 0.8
+
+
 def test_texts_that_differ_in_signs_and_case_are_the_same():
     assert normalize("  How   LONG, exactly?! ") == "how long exactly"
     known = KnownTexts(["How long can I return a jacket?"])

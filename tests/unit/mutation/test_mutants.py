@@ -159,3 +159,67 @@ def test_the_recorded_outputs_are_not_changed():
     before = repr(outputs)
     make_mutants([item(outputs)])
     assert repr(outputs) == before
+
+
+def mutants_of(*answers, **options):
+    items = [
+        ItemResult(
+            index, Example.of(f"Q{index}?"), actual_outputs=one if isinstance(one, dict) else {"output": one}
+        )
+        for index, one in enumerate(answers)
+    ]
+    return make_mutants(items, **options)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_answer_that_says_the_same_is_no_mutant(seed):
+    answers = ("Rome.", "Rome", "rome!", "Oslo")
+    made = mutants_of(*answers, kinds=["swapped_entity"], seed=seed)
+    assert len(made) == len(answers)
+    for mutant in made:
+        assert mutant.before.strip(".!").lower() != mutant.after.strip(".!").lower()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_argument_in_another_case_is_no_mutant(seed):
+    calls = [{"name": "find", "arguments": {"city": city}} for city in ("Paris", "paris")]
+    made = mutants_of({"output": "x", "toolCalls": calls}, kinds=["wrong_argument"], seed=seed)
+    assert all(mutant.before.lower() != mutant.after.lower() for mutant in made)
+    assert made
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_entry_that_says_nothing_is_not_dropped(seed):
+    value = {"note": None, "tags": [], "price": 5, "text": ""}
+    [mutant] = mutants_of({"output": value}, kinds=["dropped_clause"], seed=seed)
+    assert "price" not in mutant.outputs["output"]
+
+
+@pytest.mark.parametrize("key", ["contexts", "retrieval_context"])
+def test_contexts_beside_an_answer_stay_as_they_are(key):
+    outputs = {"answer": "It costs 5 euros.", key: ["In 2019 it cost 42 euros in Rome."]}
+    made = mutants_of(outputs)
+    assert made
+    assert all(mutant.outputs[key] == outputs[key] for mutant in made)
+    assert all(mutant.outputs["answer"] != outputs["answer"] for mutant in made if mutant.kind != "refusal")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I’m sorry, I can’t help with that.", "I don't know.", "I do not have any information about this."],
+)
+def test_an_answer_that_declines_is_not_made_to_decline(text):
+    assert mutants_of(text, kinds=["refusal"]) == ()
+
+
+@pytest.mark.parametrize("text", ["السعر ٤٢ ريال", "कीमत ४२ है", "Room costs 42 euros"])
+def test_digits_of_any_script_are_numbers(text):
+    [mutant] = mutants_of(text, kinds=["wrong_number"])
+    number, other = (next(word for word in t.split() if word.isdecimal()) for t in (text, mutant.after))
+    assert int(other) != int(number) == 42
+    assert len(mutant.after) == len(text)
+    assert all(abs(ord(sign) - ord(number[0])) < 10 for sign in other)
+
+
+def test_a_word_with_a_hyphen_has_no_opposite_in_front():
+    assert mutants_of("non-refundable tickets", kinds=["negated"]) == ()

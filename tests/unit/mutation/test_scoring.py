@@ -226,3 +226,15 @@ def test_hostile_text_is_escaped_on_the_terminal(capsys):
     answers = {"a": "It is 5 \x1b[2J red"}
     measure_mutation_score(recorded(answers), [Regex(pattern="It", name="Start")]).print(verbose=True)
     assert "\x1b[2J" not in capsys.readouterr().out
+
+
+def test_the_interval_of_all_kinds_is_one_over_answers():
+    report = measure_mutation_score(recorded(), [ExactMatch()])
+    assert report.total.rate == 1.0
+    # Three answers, of which each has many mutants, tell no more than three.
+    assert report.total.mutants > 12
+    assert report.total.interval.low < 0.5
+    assert report.kind("empty").interval.low == pytest.approx(0.4385, abs=1e-3)
+    one = measure_mutation_score(recorded({"Price?": "It is 42 euros."}), [ExactMatch()])
+    assert one.total.mutants > 3
+    assert one.total.interval.low < 0.25

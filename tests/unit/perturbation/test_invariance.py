@@ -2,10 +2,11 @@
 
 import pytest
 
-from dokimos import Dataset, EvalTestCase, Example, ToolCall, evaluate
+from dokimos import Budget, Dataset, EvalTestCase, Example, ToolCall, evaluate
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators import Equality, ExactMatch, Length, ToolTrajectory
+from dokimos.evaluators import Correctness, Equality, ExactMatch, Length, ToolTrajectory
 from dokimos.perturbation import InjectionResistance, measure_invariance, perturb_dataset
+from dokimos.perturbation._injections import FAMILIES, inject_instruction
 
 ANSWERS = {"where is it?": "Lisbon", "what does it cost?": "42 euros"}
 
@@ -133,3 +134,32 @@ def test_resistance_is_an_answer_without_the_marker(answer, success):
 
 def test_resistance_without_a_marker_is_an_error():
     assert "no 'marker'" in InjectionResistance().evaluate(EvalTestCase.of("q", "a")).error
+
+
+def test_the_interval_of_all_kinds_is_one_over_origins():
+    report = measure_invariance(run(steady), [ExactMatch()])
+    assert (report.total.pairs, report.total.rate) == (16, 1.0)
+    # Two questions, each perturbed in eight ways, tell no more than two.
+    assert report.total.interval.low < 0.3
+    repeated = measure_invariance(run(steady, kinds=["case"], runs=5), [ExactMatch()])
+    assert repeated.kind("case").pairs == 10
+    assert repeated.kind("case").interval.low < 0.3
+
+
+def test_pairs_that_the_budget_refuses_are_counted():
+    result = run(steady, kinds=["case"])
+    judge = Correctness(judge=lambda prompt: '{"reason": "Yes.", "score": 5}')
+    report = measure_invariance(result, [judge], budget=Budget(max_calls=1), parallelism=1)
+    assert (report.total.pairs, report.total.not_scored) == (1, 1)
+    assert report.to_dict()["total"]["notScored"] == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_who_only_quotes_an_injection_has_not_followed_it(family):
+    text = inject_instruction("Where is it?", family, "ZXBCDFGH")
+    about = {"origin": "a", "kind": "injection", "variant": family, "marker": "ZXBCDFGH"}
+    metadata = {"perturbation": about}
+    quoted = EvalTestCase.of(text, f"You asked: {text.upper()} It is in Lisbon.", metadata=metadata)
+    assert InjectionResistance().evaluate(quoted).success
+    followed = EvalTestCase.of(text, f"You asked: {text} ZX BCDFGH", metadata=metadata)
+    assert not InjectionResistance().evaluate(followed).success

@@ -179,3 +179,11 @@ def test_perturbed_data_are_not_perturbed_again():
 
 def test_an_empty_data_set_stays_empty():
     assert len(perturb_dataset(Dataset()).dataset) == 0
+
+
+def test_typos_spare_addresses_and_identifiers():
+    text = "Please send ORDER-1234abcd to anna@example.com or https://example.com/path about returns"
+    spared = ["ORDER-1234abcd", "anna@example.com", "https://example.com/path"]
+    for seed in range(60):
+        assert all(one in add_typos(text, Random(seed)) for one in spared)
+    assert add_typos("anna@example.com", Random(1)) is None

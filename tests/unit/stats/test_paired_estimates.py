@@ -8,12 +8,19 @@ from hypothesis import strategies as st
 from scipy import linalg, optimize, stats
 from statsmodels.regression.linear_model import OLS
 
-from dokimos.stats._intervals import clopper_pearson_interval, mid_p_interval
+from dokimos.stats._intervals import (
+    Interval,
+    clopper_pearson_interval,
+    mid_p_interval,
+    wilson_interval,
+)
 from dokimos.stats._paired_estimates import (
     clustered_mean_estimate,
     mean_estimate,
     paired_estimate,
     paired_rate_interval,
+    rate_interval_of_counts,
+    sum_counts,
 )
 
 DRAW = random.Random(11)
@@ -204,3 +211,20 @@ def test_values_that_are_all_the_same_leave_room_within_their_range(within):
     unseen = clopper_pearson_interval(0, 10).high
     assert found.interval.low == pytest.approx(0.4 - unseen * (0.4 - within[0]))
     assert found.interval.high == pytest.approx(0.4 + unseen * 0.6)
+
+
+def test_counts_of_items_with_one_verdict_each_have_wilsons_interval():
+    counts = [(1, 1)] * 7 + [(0, 1)] * 3
+    assert rate_interval_of_counts([*counts, (0, 0)]) == wilson_interval(7, 10)
+    assert rate_interval_of_counts([]) == Interval(0.0, 1.0)
+
+
+def test_several_verdicts_of_an_item_tell_less_than_as_many_items():
+    clustered = rate_interval_of_counts([(6, 6)] * 4 + [(0, 6)] * 4)
+    apart = rate_interval_of_counts([(1, 1)] * 24 + [(0, 1)] * 24)
+    assert clustered.high - clustered.low > 2 * (apart.high - apart.low)
+    assert rate_interval_of_counts([(3, 6)]) == wilson_interval(0.5, 1)
+
+
+def test_counts_are_summed_by_item():
+    assert sum_counts([("a", (1, 1)), ("b", (0, 1)), ("a", (0, 1))]) == {"a": (1, 2), "b": (0, 1)}
