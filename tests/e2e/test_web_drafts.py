@@ -314,4 +314,5 @@ def test_signing_out_through_a_provider_asks_nothing_where_nothing_is_typed(visi
     page.goto(f"{server.address}/datasets")
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login")
+    assert page.get_by_role("dialog").count() == 0
     page.unroute_all(behavior="wait")

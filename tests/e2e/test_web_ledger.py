@@ -132,7 +132,10 @@ def test_a_dataset_names_the_runs_that_used_it_or_one_version_of_it(visit, serve
     page.get_by_role("button", name="Version 2 only").click()
     page.get_by_text("No run has used this version").wait_for()
     page.get_by_role("button", name="All versions").click()
-    page.locator(f"a[href='/runs/{run}']").click()
+    link = page.locator(f"a[href='/runs/{run}']")
+    link.wait_for()
+    assert link.count() == 1
+    link.click()
     page.wait_for_url(f"**/runs/{run}")
 
 

@@ -111,6 +111,7 @@ def test_enter_chooses_what_is_typed_even_before_the_list_shows_it(visit):
     palette.get_by_role("combobox").evaluate(TYPE_AND_ENTER)
 
     page.wait_for_url("**/audit-log")
+    assert palette.count() == 0
 
 
 def test_a_palette_opened_before_its_page_learns_what_the_page_can_do(visit, run):

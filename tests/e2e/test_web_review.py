@@ -286,7 +286,9 @@ def test_a_project_without_instructions_leads_to_where_they_are_written(visit, s
     page = visit("/review-queue?project=untold&order=oldest")
     page.get_by_role("link", name="Write some").click()
     page.wait_for_url("**/projects/untold/settings**")
-    page.get_by_role("form", name="Instructions for reviewers").wait_for()
+    form = page.get_by_role("form", name="Instructions for reviewers")
+    form.wait_for()
+    assert form.get_by_role("textbox").input_value() == ""
 
 
 def test_a_reply_in_markdown_is_formatted_when_asked_for(visit, server):

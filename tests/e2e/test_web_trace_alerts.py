@@ -109,6 +109,7 @@ def test_the_only_project_need_not_be_chosen(visit, address, words):
     page.route("**/api/v1/projects", list_one)
     page.goto(page.url.replace("/validity", address))
     page.get_by_text(words).wait_for()
+    assert page.get_by_text("Choose one above").count() == 0
 
     page.unroute_all(behavior="wait")
     page.reload()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from dokimos._cli.echo import echo
 from dokimos._cli.exit_codes import EXIT_BELOW, EXIT_BROKEN
 from dokimos._cli.kept_replies import close_reply_folder, open_reply_folder, tell_how_to_continue
+from dokimos._cli.measured_report import show_report
 from dokimos._cli.options import call_options, check_writable, complete_runs, evaluator_option, run_dir_option
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def mutate(
     from dokimos._cli.options import call_keywords, check_volume
     from dokimos.experiment._run_options import RunOptions
     from dokimos.mutation._plan import plan_mutations
+    from dokimos.mutation._view import headline
 
     check_volume(quiet, verbose)
     _check_outputs(outputs)
@@ -104,7 +105,7 @@ def mutate(
         return 0
     folder = _open_folder(plan)
     report = _measure(plan, call_options, parallelism, folder)
-    _present(report, outputs, as_json=as_json, verbose=verbose, quiet=quiet)
+    show_report(report, headline(report), outputs, as_json=as_json, verbose=verbose, quiet=quiet)
     # Only now: where the report cannot be written, the replies are all there is.
     close_reply_folder(folder, is_complete=not _is_incomplete(report))
     return _exit_code(report, levels)
@@ -233,25 +234,6 @@ def _measure(
 def _is_incomplete(report: MutationReport) -> bool:
     total, excluded = report.total, report.excluded
     return bool(total.errors or total.not_scored or excluded.not_scored or excluded.errored)
-
-
-def _present(
-    report: MutationReport, outputs: Sequence[str], *, as_json: bool, verbose: bool, quiet: bool
-) -> None:
-    from dokimos.exporters._base import write_report
-    from dokimos.mutation._view import headline
-
-    text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
-    if as_json:
-        echo(text)
-    elif quiet:
-        echo(headline(report))
-    else:
-        report.print(verbose=verbose)
-    for output in outputs:
-        path = write_report(Path(output), text + "\n")
-        if not quiet and not as_json:
-            echo(f"  report   {path}")
 
 
 def _exit_code(report: MutationReport, levels: Sequence[_Level]) -> int:

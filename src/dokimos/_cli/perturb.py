@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +11,7 @@ import click
 from dokimos._cli.echo import echo
 from dokimos._cli.exit_codes import EXIT_BELOW, EXIT_BROKEN
 from dokimos._cli.kept_replies import close_reply_folder, open_reply_folder, tell_how_to_continue
+from dokimos._cli.measured_report import show_report
 from dokimos._cli.options import call_options, check_writable, complete_runs, evaluator_option, run_dir_option
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ def invariance(
     from dokimos._cli.specs import build_evaluators
     from dokimos.experiment._run_options import RunOptions
     from dokimos.perturbation._invariance import pair_answers
+    from dokimos.perturbation._view import headline
 
     check_volume(quiet, verbose)
     share = None if min_rate is None else _parse_share(min_rate)
@@ -236,7 +237,7 @@ def invariance(
     call_settings = RunOptions(**call_keywords(options))
     folder = _open_judged_folder(pairing, evaluators, quiet=quiet)
     report = _compare(pairing, evaluators, call_settings, parallelism, folder)
-    _present(report, outputs, as_json=as_json, verbose=verbose, quiet=quiet)
+    show_report(report, headline(report), outputs, as_json=as_json, verbose=verbose, quiet=quiet)
     close_reply_folder(folder, is_complete=not report.total.errors and not report.total.not_scored)
     return _exit_code(report, share)
 
@@ -284,25 +285,6 @@ def _parse_share(text: str) -> float:
     if share is None:
         raise click.UsageError(f"--min-rate {text!r} must be a share: 0.9 or 90%.")
     return share
-
-
-def _present(
-    report: InvarianceReport, outputs: Sequence[str], *, as_json: bool, verbose: bool, quiet: bool
-) -> None:
-    from dokimos.exporters._base import write_report
-    from dokimos.perturbation._view import headline
-
-    text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
-    if as_json:
-        echo(text)
-    elif quiet:
-        echo(headline(report))
-    else:
-        report.print(verbose=verbose)
-    for output in outputs:
-        path = write_report(Path(output), text + "\n")
-        if not quiet and not as_json:
-            echo(f"  report   {path}")
 
 
 def _exit_code(report: InvarianceReport, share: float | None) -> int:
