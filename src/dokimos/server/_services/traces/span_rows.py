@@ -14,6 +14,7 @@ from dokimos.server._db.span_storage import find_storage
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.open_traces import OpenTrace
 from dokimos.server._services.traces.placements import Placement
+from dokimos.server._services.traces.request_pace import RequestPace
 from dokimos.server._services.traces.stored_apart import insert_apart
 from dokimos.server._services.traces.trace_statements import (
     ENCODING_NUMBERS,
@@ -34,7 +35,11 @@ _END: Final = NewSpan._fields.index("error") + 1
 
 
 def insert_spans(
-    connection: Connection, traces: Sequence[OpenTrace], moment: int, known_days: set[int]
+    connection: Connection,
+    traces: Sequence[OpenTrace],
+    moment: int,
+    known_days: set[int],
+    pace: RequestPace,
 ) -> None:
     """Insert the spans that were added to traces.
 
@@ -43,6 +48,7 @@ def insert_spans(
         traces: With the spans.
         moment: At which they came.
         known_days: Days whose index of texts is known to be there.
+        pace: Lets requests go first, where SQLite's transaction is in a thread of its own.
     """
     storage = find_storage(connection)
     if storage is not None:
@@ -50,7 +56,7 @@ def insert_spans(
     elif connection.dialect.name == "postgresql":
         _insert_into_postgresql(connection, traces, moment)
     else:
-        _insert_into_sqlite(connection, traces, moment, known_days)
+        _insert_into_sqlite(connection, traces, moment, known_days, pace)
 
 
 def _insert_into_postgresql(connection: Connection, traces: Sequence[OpenTrace], moment: int) -> None:
@@ -63,7 +69,11 @@ def _insert_into_postgresql(connection: Connection, traces: Sequence[OpenTrace],
 
 
 def _insert_into_sqlite(
-    connection: Connection, traces: Sequence[OpenTrace], moment: int, known_days: set[int]
+    connection: Connection,
+    traces: Sequence[OpenTrace],
+    moment: int,
+    known_days: set[int],
+    pace: RequestPace,
 ) -> None:
     statements: list[tuple[str, list[tuple[object, ...]]]] = []
     indexed: dict[int, IndexedSpans] = {}
@@ -75,7 +85,7 @@ def _insert_into_sqlite(
         first = number
         for insert, group in _group_by_insert(spans):
             rows: list[tuple[object, ...]] = []
-            for span in group:
+            for span in pace.keep(group):
                 encoding, body = ENCODING_NUMBERS[span.encoding], bytearray(span.body)
                 rows.append((*insert.pick(span), *shared, span.source, encoding, body, number))
                 words = write_words(word, span.attribute_hashes)
@@ -83,9 +93,9 @@ def _insert_into_sqlite(
                 number += 1
             statements.append((insert.text, rows))
         of_day.ranges.append((first, number - 1, shared[2]))
-    execute_each(connection, statements)
+    execute_each(connection, pace.keep(statements))
     for day, of_day in indexed.items():
-        index_texts(connection, day, of_day, known_days)
+        index_texts(connection, day, of_day, known_days, pace)
 
 
 def _as_value(identifier: object) -> object:

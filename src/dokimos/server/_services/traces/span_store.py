@@ -21,6 +21,7 @@ from dokimos.server._services.traces.new_spans import (
 )
 from dokimos.server._services.traces.open_traces import OpenTrace, find_traces, read_traces
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
+from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import forget_ranges
 from dokimos.server._services.traces.span_logs import (
     PlacedLog,
@@ -67,7 +68,8 @@ class StoredSpans:
 class SpanStore:
     """Stores spans; one instance for each server, which remembers what it need not ask the database for."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: RequestPace = NO_PAUSES) -> None:
+        self._pace = pace
         self._shard = secrets.randbelow(_SHARDS)  # in containers, all servers have the same process id
         self._days: set[int] = set()
         self._origins: dict[int, int] = {}
@@ -87,7 +89,7 @@ class SpanStore:
         return self._begin(connection).store_logs(logs)
 
     def _begin(self, connection: Connection) -> _Transaction:
-        return _Transaction(connection, self._shard, self._days, self._origins)
+        return _Transaction(connection, self._pace, self._shard, self._days, self._origins)
 
     def remember(self, stored: StoredSpans) -> None:
         """Note what is on disk, once the transaction has ended."""
@@ -106,9 +108,15 @@ class _Transaction:
     """One batch of spans on its way into the tables."""
 
     def __init__(
-        self, connection: Connection, shard: int, known_days: set[int], known_origins: Mapping[int, int]
+        self,
+        connection: Connection,
+        pace: RequestPace,
+        shard: int,
+        known_days: set[int],
+        known_origins: Mapping[int, int],
     ) -> None:
         self._connection = connection
+        self._pace = pace
         self._shard = shard
         self._known_days = known_days
         self._known_origins = known_origins
@@ -119,6 +127,7 @@ class _Transaction:
         by_trace = _group_by_trace(spans)
         lock_logs(self._connection, by_trace, is_writer=False)
         traces = find_traces(self._connection, by_trace, self._moment)
+        self._pace.give_way()
         self._take_new(traces, by_trace)
         self._add_logs(traces)
         return self._store_changes(
@@ -153,7 +162,8 @@ class _Transaction:
         if stored.new_count:
             prepare_day(self._connection, self._today, self._known_days)
             stored.origins = self._store_origins(changed)
-            insert_spans(self._connection, changed, self._moment, self._known_days)
+            insert_spans(self._connection, changed, self._moment, self._known_days, self._pace)
+            self._pace.give_way()
         store_traces(self._connection, changed, self._moment, self._shard, self._summarize)
         return stored
 

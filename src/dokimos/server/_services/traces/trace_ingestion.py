@@ -30,7 +30,7 @@ from dokimos.server._services.traces.new_spans import (
 )
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
-from dokimos.server._services.traces.reading_pace import NO_PAUSES, ReadingPace
+from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.span_logs import PlacedLog
 from dokimos.server._services.traces.span_store import SpanStore
 from dokimos.server._services.traces.span_writer import SPANS_AT_ONCE, SpanWriter
@@ -91,13 +91,14 @@ class TraceIngestion:
     ) -> None:
         self.queue = IngestionQueue(settings.max_waiting_bytes)
         self.projects = projects
-        self.store = SpanStore()
+        # PostgreSQL's transactions run in the thread of the event loop.
+        self.store = SpanStore(RequestPace(serves_requests) if traces.dialect == "sqlite" else NO_PAUSES)
         self.match_soon: Callable[[], None] = _do_nothing
         """Tells this server's worker that rules are to be held against new spans."""
         self._counts = IngestionCounts(Metrics() if metrics is None else metrics)
         self._traces = traces
         self._writer = SpanWriter(traces, self.store)
-        self._pace = ReadingPace(serves_requests)
+        self._pace = RequestPace(serves_requests)
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
 
     async def ingest(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
@@ -219,7 +220,7 @@ def _read_part(
     records: Iterator[SpanRecord | str],
     outcome: _Outcome,
     find_known: Callable[[Iterable[str | None]], _Placements | None],
-    pace: ReadingPace,
+    pace: RequestPace,
 ) -> _Part:
     """Return the next spans of an export, as they are stored if that is known; count why others are not."""
     batch = list(islice(records, SPANS_AT_ONCE))
@@ -254,7 +255,7 @@ def _check_records(records: Iterable[SpanRecord | str], reasons: Counter[str]) -
 
 
 def _digest(
-    part: list[_ReadSpan], placements: _Placements, outcome: _Outcome, pace: ReadingPace
+    part: list[_ReadSpan], placements: _Placements, outcome: _Outcome, pace: RequestPace
 ) -> list[PlacedSpan]:
     """Return spans as they are stored, without what redaction rules name; count why others are not."""
     outcome.note_refusals(placements)

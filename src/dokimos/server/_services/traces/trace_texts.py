@@ -15,13 +15,17 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.driver_statements import execute_many
 from dokimos.server._services.traces.new_spans import NewSpan
+from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import RowRange, add_ranges, create_range_table
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_INDEXED: Final = 100_000
 """Characters of a span that are indexed; PostgreSQL refuses an index of more than 1 MB."""
+_TEXTS_AT_ONCE: Final = 10
+"""Texts indexed without a look at the requests."""
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _MARK: Final = "\u01c2"
 """A rare letter that begins the words that are not of the text: the index cannot search in one column."""
@@ -104,11 +108,14 @@ class IndexedSpans:
     """Which of these rows are of which trace."""
 
 
-def index_texts(connection: Connection, day: int, spans: IndexedSpans, known_days: set[int]) -> None:
+def index_texts(
+    connection: Connection, day: int, spans: IndexedSpans, known_days: set[int], pace: RequestPace = NO_PAUSES
+) -> None:
     """Add spans to the index of SQLite.
 
     Args:
         known_days: Days whose tables are known to be there.
+        pace: Lets requests go first.
     """
     import sqlite3
 
@@ -121,7 +128,10 @@ def index_texts(connection: Connection, day: int, spans: IndexedSpans, known_day
             " USING fts5(text, words, content='', detail=none, columnsize=0)"
         )
         create_range_table(connection, day)
-    execute_many(connection, f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)", spans.texts)
+    insert = f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)"
+    for part in in_batches(spans.texts, _TEXTS_AT_ONCE):
+        execute_many(connection, insert, part)
+        pace.give_way()
     add_ranges(connection, day, spans.ranges)
 
 
