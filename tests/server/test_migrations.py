@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, create_engine, select, text
 
 from dokimos.server import ServerSettings
-from dokimos.server._db import migrate, sqlite_database
+from dokimos.server._db import migrate, sqlite_connection
 from dokimos.server._db.database import DatabaseUnavailable, open_database
 from dokimos.server._db.schema import METADATA
 from dokimos.server._db.sqlite_database import SqliteDatabase
@@ -133,11 +133,11 @@ def test_a_switch_to_a_log_that_is_refused_at_once_is_tried_again(tmp_path, monk
         waits.append(seconds)
         reader.execute("COMMIT")
 
-    monkeypatch.setattr(sqlite_database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
+    monkeypatch.setattr(sqlite_connection, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
 
     with create_engine(f"sqlite:///{path}", poolclass=NullPool).connect() as connection:
         connection.connection.driver_connection.execute("PRAGMA busy_timeout=0")
-        sqlite_database._use_wal(connection)
+        sqlite_connection.use_wal(connection)
         mode = connection.connection.driver_connection.execute("PRAGMA journal_mode").fetchone()
 
     reader.close()
@@ -150,7 +150,7 @@ async def test_a_file_that_stays_busy_is_named(tmp_path, monkeypatch):
     reader.execute("CREATE TABLE notes (text)")
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM notes").fetchall()
-    monkeypatch.setattr(sqlite_database, "_BUSY_MILLISECONDS", 0)
+    monkeypatch.setattr(sqlite_connection, "_BUSY_MILLISECONDS", 0)
 
     with pytest.raises(DatabaseUnavailable, match=f"^{re.escape(str(path))}: database is locked$"):
         await SqliteDatabase(path, 10).open()

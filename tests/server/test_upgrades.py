@@ -11,7 +11,7 @@ from alembic.config import Config
 from sqlalchemy import Column, MetaData, NullPool, Table, func, insert, inspect, make_url, select
 from tests.server.upgrade_data import ADMIN, PASSPHRASE, VOLATILE
 
-from dokimos.server._db import migrate, postgres_database, sqlite_database
+from dokimos.server._db import migrate, postgres_database, sqlite_connection
 from dokimos.server._db.schema import METADATA
 
 REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0007"]
@@ -41,7 +41,7 @@ def database_settings(empty_database_settings):
 def transact(settings, change):
     """Run a change on a database that no server has opened."""
     if "data_dir" in settings:
-        engine = sqlite_database._engine(settings["data_dir"] / "server.db", begin="BEGIN IMMEDIATE")
+        engine = sqlite_connection.open_engine(settings["data_dir"] / "server.db", begin="BEGIN IMMEDIATE")
         with engine.connect() as connection, connection.begin():
             return change(connection)
 

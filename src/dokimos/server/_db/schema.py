@@ -7,6 +7,7 @@ from dokimos.server._db import audit_tables as audit_tables
 from dokimos.server._db import connection_tables as connection_tables
 from dokimos.server._db import judge_call_tables as judge_call_tables
 from dokimos.server._db import judge_tables as judge_tables
+from dokimos.server._db import key_tables as key_tables
 from dokimos.server._db import people_tables as people_tables
 from dokimos.server._db import review_tables as review_tables
 from dokimos.server._db import tables as tables

@@ -9,7 +9,6 @@ import os
 import queue
 import sqlite3
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -18,16 +17,16 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import Connection
 from sqlalchemy.exc import DatabaseError, OperationalError
-from sqlalchemy.pool import NullPool
 
 from dokimos.server._db import clock
 from dokimos.server._db.claims import LocalClaims
 from dokimos.server._db.database import DatabaseUnavailable, Lane
 from dokimos.server._db.migrate import MIGRATIONS, Migrations, migrate
 from dokimos.server._db.outbox import Deliver, drop_messages, open_outbox
-from dokimos.server._db.sqlite_errors import has_transaction, is_busy, is_outage
+from dokimos.server._db.sqlite_connection import open_engine, set_outside_transaction, sync_commits, use_wal
+from dokimos.server._db.sqlite_errors import has_transaction, is_outage
 from dokimos.server._db.sqlite_readers import SqliteReaders
 
 T = TypeVar("T")
@@ -35,8 +34,6 @@ _LOGGER: Final = logging.getLogger("dokimos.server")
 _MIN_VERSION: Final = (3, 37, 0)  # STRICT tables
 _MAX_GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
-_BUSY_MILLISECONDS: Final = 10_000
-_RETRY_SECONDS: Final = 0.01
 _LARGE_CACHE_KIB: Final = 128 * 1024
 """For a transaction of millions of rows, whose indexes grow in many places."""
 
@@ -84,7 +81,7 @@ class SqliteDatabase:
         self._writer.start()
         await asyncio.wrap_future(opened)
         self._readers = SqliteReaders(
-            lambda: _engine(self._path, begin="BEGIN").connect(), self._read_timeout
+            lambda: open_engine(self._path, begin="BEGIN").connect(), self._read_timeout
         )
 
     async def close(self) -> None:
@@ -125,10 +122,10 @@ class SqliteDatabase:
     def _write_changes(self, opened: Future[None], loop: asyncio.AbstractEventLoop) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = _engine(self._path, begin="BEGIN IMMEDIATE").connect()
+            connection = open_engine(self._path, begin="BEGIN IMMEDIATE").connect()
             if self._migrations.reclaims_space:  # which a file decides on before its first table
-                _set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
-            _use_wal(connection)
+                set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
+            use_wal(connection)
             with connection.begin():
                 migrate(connection, self._migrations)
         except (OSError, DatabaseError, DatabaseUnavailable) as error:
@@ -192,7 +189,7 @@ def read_once(path: Path, query: Callable[[Connection], T]) -> T:
     Raises:
         DatabaseUnavailable: The file cannot be read.
     """
-    engine = _engine(path, begin="BEGIN")
+    engine = open_engine(path, begin="BEGIN")
     try:
         with engine.connect() as connection, connection.begin():
             return query(connection)
@@ -208,11 +205,11 @@ def write_once(path: Path, change: Callable[[Connection], T]) -> T:
     Raises:
         DatabaseUnavailable: The file cannot be written.
     """
-    engine = _engine(path, begin="BEGIN IMMEDIATE")
+    engine = open_engine(path, begin="BEGIN IMMEDIATE")
     try:
         with engine.connect() as connection:
-            _use_wal(connection)
-            _set_outside_transaction(connection, f"cache_size=-{_LARGE_CACHE_KIB}")
+            use_wal(connection)
+            set_outside_transaction(connection, f"cache_size=-{_LARGE_CACHE_KIB}")
             with connection.begin():
                 return change(connection)
     except OperationalError as error:
@@ -229,13 +226,13 @@ def build_file(path: Path, change: Callable[[Connection], T], *, reclaims_space:
     Raises:
         DatabaseUnavailable: The file cannot be written.
     """
-    engine = _engine(path, begin="BEGIN IMMEDIATE")
+    engine = open_engine(path, begin="BEGIN IMMEDIATE")
     try:
         with engine.connect() as connection:
             if reclaims_space:
-                _set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
+                set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
             for setting in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_LARGE_CACHE_KIB}"):
-                _set_outside_transaction(connection, setting)
+                set_outside_transaction(connection, setting)
             with connection.begin():
                 result = change(connection)
         with open(path, "rb+") as file:
@@ -257,8 +254,8 @@ def leave_wal(path: Path) -> None:
     """
     try:
         if path.exists():
-            with _engine(path, begin="BEGIN").connect() as connection:
-                _set_outside_transaction(connection, "journal_mode=DELETE")
+            with open_engine(path, begin="BEGIN").connect() as connection:
+                set_outside_transaction(connection, "journal_mode=DELETE")
     except (DatabaseError, sqlite3.DatabaseError) as error:
         reason = getattr(error, "orig", None) or error
         if isinstance(reason, sqlite3.OperationalError):  # it is locked
@@ -302,7 +299,7 @@ def _commit_group(connection: Connection, group: list[_Change]) -> None:
     try:
         # A change in the background, which is a group of its own, is a part that nobody sees before an
         # ordinary change completes the whole; the commit of that one brings those before it to the disk too.
-        _sync_commits(connection, must_sync=not group[0].background)
+        sync_commits(connection, must_sync=not group[0].background)
         if len(group) == 1:
             _commit_one(connection, group[0])
         else:
@@ -346,61 +343,3 @@ def _resolve_all(group: list[_Change], deliver: Deliver) -> None:
         change.resolve()
         if change.error is None and change.outbox:
             deliver(change.outbox)
-
-
-def _engine(path: Path, *, begin: str) -> Engine:
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),  # a text would end at a question mark
-        poolclass=NullPool,
-        hide_parameters=True,  # neither logs nor errors quote what users sent
-        connect_args={"check_same_thread": False, "isolation_level": None},
-    )
-
-    @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, _: object) -> None:
-        for setting in (
-            f"busy_timeout={_BUSY_MILLISECONDS}",
-            "foreign_keys=ON",
-            "synchronous=FULL",
-            "temp_store=MEMORY",
-            "cache_size=-16000",
-        ):
-            connection.execute(f"PRAGMA {setting}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # The driver begins transactions only before it sees an INSERT; reads would have no common snapshot.
-        connection.exec_driver_sql(begin)
-
-    return engine
-
-
-def _use_wal(connection: Connection) -> None:
-    """Switch the file to a write-ahead log, as soon as nobody else has it open for that moment.
-
-    Where two connections switch at the same time, SQLite refuses one of them at once, `busy_timeout` or not,
-    because each would wait for the other.
-
-    Raises:
-        DatabaseUnavailable: The file cannot be written, or others keep it busy for ten seconds.
-    """
-    last_attempt = time.monotonic() + _BUSY_MILLISECONDS / 1000
-    while True:
-        try:
-            return _set_outside_transaction(connection, "journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > last_attempt:
-                raise DatabaseUnavailable(str(error)) from error
-        time.sleep(_RETRY_SECONDS)
-
-
-def _sync_commits(connection: Connection, *, must_sync: bool) -> None:
-    """Choose whether the next commit waits for the disk."""
-    _set_outside_transaction(connection, f"synchronous={'FULL' if must_sync else 'NORMAL'}")
-
-
-def _set_outside_transaction(connection: Connection, setting: str) -> None:
-    """Change a setting that has no effect inside a transaction, which SQLAlchemy would begin."""
-    driver = connection.connection.driver_connection
-    assert driver is not None
-    driver.execute(f"PRAGMA {setting}")

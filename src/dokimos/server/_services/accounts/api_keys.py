@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select,
 
 from dokimos.server._db.clock import DAY, HOUR, MINUTE, now
 from dokimos.server._db.ids import new_id
-from dokimos.server._db.tables import API_KEYS
+from dokimos.server._db.key_tables import API_KEYS
 from dokimos.server._services.accounts.members import MemberKind, load_project_roles, remove_memberships
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.accounts.secret_hash import hash_secret

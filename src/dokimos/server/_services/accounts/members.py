@@ -13,8 +13,9 @@ from sqlalchemy import Connection, Row, Select, Table, delete, select
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.inserts import INSERTS
+from dokimos.server._db.key_tables import API_KEYS
 from dokimos.server._db.people_tables import PROJECT_MEMBERS
-from dokimos.server._db.tables import API_KEYS, PROJECTS
+from dokimos.server._db.tables import PROJECTS
 from dokimos.server._db.user_tables import USERS
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.audit.audit_targets import Details, describe_target

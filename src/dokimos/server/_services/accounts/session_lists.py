@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, fun
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import parse_id
-from dokimos.server._db.tables import API_KEYS, SESSIONS
+from dokimos.server._db.key_tables import API_KEYS, SESSIONS
 from dokimos.server._db.user_tables import USERS
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.accounts.sessions import is_alive

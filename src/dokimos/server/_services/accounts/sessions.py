@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from dokimos.server._db.clock import HOUR, MINUTE, now
 from dokimos.server._db.ids import new_id
-from dokimos.server._db.tables import API_KEYS, SESSIONS
+from dokimos.server._db.key_tables import API_KEYS, SESSIONS
 from dokimos.server._db.user_tables import USERS
 from dokimos.server._services.accounts.secret_hash import hash_secret
 

@@ -13,7 +13,7 @@ from dokimos._http.address_policy import AddressPolicy
 from dokimos.server._db.alert_tables import ALERT_DELIVERIES, ALERT_WEBHOOKS
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import new_id
-from dokimos.server._db.tables import API_KEYS
+from dokimos.server._db.key_tables import API_KEYS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.alerts.alert_outbox import DeliveryStatus
 from dokimos.server._services.alerts.alert_payload import AlertFormat

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.ids import parse_id
-from dokimos.server._db.tables import API_KEYS
+from dokimos.server._db.key_tables import API_KEYS
 from dokimos.server._db.user_tables import USERS
 from dokimos.server._services.accounts.principal import ANONYMOUS, Principal
 

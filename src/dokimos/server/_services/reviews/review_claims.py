@@ -20,8 +20,9 @@ from dokimos.server._db.clock import now
 from dokimos.server._db.database import Database, Lane, ReadersBusy, ReadTooSlow
 from dokimos.server._db.ids import parse_id
 from dokimos.server._db.inserts import INSERTS
+from dokimos.server._db.key_tables import API_KEYS
 from dokimos.server._db.review_tables import REVIEW_CLAIMS, REVIEWS
-from dokimos.server._db.tables import API_KEYS, ITEMS, PROJECTS, RUNS
+from dokimos.server._db.tables import ITEMS, PROJECTS, RUNS
 from dokimos.server._db.user_tables import USERS
 from dokimos.server._services.accounts.principal import SYSTEM, Principal, Role
 from dokimos.server._services.errors import NotFoundError
