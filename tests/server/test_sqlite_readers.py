@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event, text
 
 from dokimos.server._db.database import Lane
-from dokimos.server._db.sqlite_database import _engine
+from dokimos.server._db.sqlite_connection import open_engine
 from dokimos.server._db.sqlite_readers import SqliteReaders
 
 
@@ -21,7 +21,7 @@ async def test_a_reader_that_is_interrupted_while_its_transaction_ends_begins_an
     connections = []
 
     def connect():
-        engine = _engine(path, begin="BEGIN")
+        engine = open_engine(path, begin="BEGIN")
 
         @event.listens_for(engine, end)
         def interrupt(connection):
