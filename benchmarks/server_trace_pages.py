@@ -31,6 +31,8 @@ LISTS: Final = ("list", "list of a week")
 DELETE_BUDGET: Final = 1.5
 """Times the p95 of a list while half of the spans is removed, and afterwards."""
 SWEEP_MILLISECONDS: Final = 1000
+PATIENCE: Final = 120
+"""Seconds in which something has to be removed."""
 
 
 def pages(number: int) -> dict[str, str]:
@@ -100,8 +102,13 @@ def measure_deletion(folder: Path) -> None:
     try:
         connection, began_at, cpu = server.connect(), time.perf_counter(), server.cpu()
         while_removing: list[float] = []
+        state, changed_at = (spans, size), began_at
         while has_expired(folder) or size_of(folder) > 0.6 * size:
             while_removing += measure_lists(connection)
+            last, state = state, (count_spans(folder), size_of(folder))
+            changed_at = time.perf_counter() if state != last else changed_at
+            if time.perf_counter() - changed_at > PATIENCE:
+                raise SystemExit(f"Nothing was removed for {PATIENCE} s: {state[0]:,} spans are left.")
         seconds, cpu = time.perf_counter() - began_at, server.cpu() - cpu
     finally:
         server.stop()
