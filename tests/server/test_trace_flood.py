@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from tests.server.server_process import PATIENCE
 from tests.server.test_trace_pressure import query
 from tests.server.trace_exports import PROTOBUF, export, span, to_message
@@ -104,6 +105,7 @@ def memory_of(server, name):
     )
 
 
+@pytest.mark.timeout(3 * SECONDS)
 def test_a_flood_of_ten_times_what_may_wait(process, database_settings):
     server = process(traces={"max_waiting_bytes": LIMIT}, access_log_level="CRITICAL")
     before = memory_of(server, "VmRSS")
