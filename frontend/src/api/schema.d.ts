@@ -3528,6 +3528,8 @@ export interface components {
             projects: components["schemas"]["ProjectRoleAnswer"][];
             /** Signinways */
             signInWays: ("key" | "oidc" | "proxy")[];
+            /** Signedinwith */
+            signedInWith: ("key" | "oidc" | "proxy") | null;
         };
         /**
          * EvaluatorAnswer
