@@ -264,12 +264,16 @@ def test_what_is_typed_is_out_of_sight_of_who_looks_without_a_key(chromium, star
         assert page.get_by_label("Name of the rule").count() == 0
 
 
-def offer_provider(page):
-    """Let the page think that people sign in through a provider."""
+def offer_provider(page, signed_in_with="oidc"):
+    """Let the page think that people can sign in through a provider, and how somebody did."""
 
     def answer(route):
+        if route.request.method == "DELETE":
+            route.fulfill(status=204)
+            return
         session = route.fetch()
-        route.fulfill(response=session, json={**session.json(), "signInWays": ["key", "oidc"]})
+        ways = {"signInWays": ["key", "oidc"], "signedInWith": signed_in_with}
+        route.fulfill(response=session, json={**session.json(), **ways})
 
     page.route("**/api/v1/session", answer)
 
@@ -304,6 +308,19 @@ def test_signing_out_through_a_provider_asks_for_what_is_typed_before_the_sessio
     asked.get_by_role("button", name="Sign out and discard it").click()
     page.wait_for_url("**/openapi.json")  # a question of the browser would be a complaint
     assert calls == ["POST"]
+
+
+def test_signing_out_with_a_key_asks_nothing_though_others_sign_in_through_a_provider(visit, server):
+    page = visit("/login")
+    offer_provider(page, signed_in_with="key")
+    page.goto(f"{server.address}/projects/shop/settings")
+    page.get_by_label("Run retention").fill("30")
+    with page.expect_request(lambda asked: asked.method == "DELETE") as asked:
+        page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/login")
+
+    assert asked.value.url.endswith("/api/v1/session")  # nothing to ask: what is typed waits in the page
+    page.unroute_all(behavior="wait")
 
 
 def test_signing_out_through_a_provider_asks_nothing_where_nothing_is_typed(visit, server):

@@ -281,10 +281,11 @@ def test_a_browser_signs_in_with_a_key_and_out(serve):
         "tenantId": None,
         "projects": [],
         "signInWays": ["key"],
+        "signedInWith": None,
     }
     assert api.get("/api/v1/projects").status_code == 401
     answer = sign_in(api)
-    assert answer.status_code == 200
+    assert (answer.status_code, answer.json()["signedInWith"]) == (200, "key")
     cookie = answer.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=lax", "Path=/", "Max-Age=604800"} <= set(cookie.split("; "))
     assert "Secure" not in cookie

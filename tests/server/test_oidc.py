@@ -100,6 +100,7 @@ def test_somebody_signs_in_and_is_led_back(sign_in_server, provider):
         True,
         ["key", "oidc"],
     )
+    assert who(api)["signedInWith"] == "oidc"
     run = api.post("/api/v1/projects/chat/runs", json={"experimentName": "qa"}, headers=OWN_PAGE)
     assert run.status_code == 201
     [user] = api.get("/api/v1/users", headers=ADMIN).json()

@@ -362,7 +362,8 @@ def test_lists_of_projects_experiments_runs_and_trends(api):
     assert second["latestRun"]["runId"] == going
     assert second["latestRun"]["passRate"] is None
     assert first["latestRun"] == {
-        "runId": run, "status": "SUCCESS", "passRate": 1 / 3, "startedAt": runs[0]["startedAt"]
+        "runId": run, "status": "SUCCESS", "passRate": 1 / 3, "startedAt": runs[0]["startedAt"],
+        "itemCount": 3, "passedCount": 1, "judgedCount": 1, "erroredCount": 0,
     }  # fmt: skip
     assert [each["itemCount"] for each in runs] == [3, 2, 1]
     assert [each["name"] for each in runs] == ["run 2", "run 1", "run 0"]

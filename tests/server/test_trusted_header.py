@@ -58,6 +58,7 @@ def test_whom_the_proxy_names_has_the_role_of_its_groups(serve_behind_proxy):
         True,
         ["key", "proxy"],
     )
+    assert session["signedInWith"] == "proxy"
     [user] = api.get("/api/v1/users", headers=ADMIN).json()
     assert (user["subject"], user["issuer"], user["role"], user["id"]) == (
         "ada", "trusted proxy", "EDITOR", session["id"],

@@ -19,6 +19,7 @@ export type DiffSummary = Diff["summary"];
 export type Trends = Schemas["TrendsAnswer"];
 export type EvaluatorTrend = Schemas["EvaluatorTrend"];
 export type Verdict = Schemas["ExperimentVerdict"];
+export type ExperimentRun = Schemas["ExperimentRun"];
 
 const LIVE_MS = 2_000;
 /** Where the server tells of changes: in case that something was missed. */

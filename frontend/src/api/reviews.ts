@@ -1,9 +1,11 @@
 /** What the review queue asks for and changes. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { noteWhether } from "../lib/drafts";
 import { readUnseen } from "../lib/queue-pages";
+import { draftsOfRun } from "../lib/review-drafts";
 import { tellTabs } from "../lib/tabs";
 import { noteVerdict } from "../lib/verdicts";
-import { change, get } from "./client";
+import { ApiError, change, get } from "./client";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -81,6 +83,24 @@ export const waitingQuery = queryOptions({
 
 /** An item of a run, wherever it is reviewed. */
 export type ItemPlace = Pick<QueueItem, "runId" | "itemId">;
+
+/** Which of the runs, about whose items something is typed, are still there: nothing is lost with the drafts about the others. */
+export const typedRunsQuery = (runs: readonly string[]) =>
+  queryOptions({
+    queryKey: ["typed-runs", ...runs],
+    queryFn: ({ signal }) =>
+      Promise.all(runs.map(async (run) => {
+        const isThere = await get(`/runs/${run}`, { size: 1 }, signal).then(() => true, (error: unknown) => {
+          if (error instanceof ApiError && error.status === 404) return false;
+          throw error;
+        });
+        noteWhether(isThere, draftsOfRun(run));
+        return isThere;
+      })),
+    enabled: runs.length > 0,
+    staleTime: 10_000,
+    refetchInterval: 60_000,
+  });
 
 const itemPath = (item: ItemPlace) => `/runs/${item.runId}/items/${item.itemId}`;
 

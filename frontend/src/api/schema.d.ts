@@ -663,6 +663,10 @@ export interface components {
             totalItems: number;
             /** Erroredcount */
             erroredCount: number;
+            /** Passedcount */
+            passedCount: number;
+            /** Judgedcount */
+            judgedCount: number;
             /** Passrate */
             passRate: number | null;
         };
@@ -1124,6 +1128,30 @@ export interface components {
             runCount: number;
             /** Baselinerunid */
             baselineRunId: string | null;
+        };
+        /**
+         * ExperimentRun
+         * @description The latest run of an experiment, in the list of projects.
+         */
+        ExperimentRun: {
+            /** Itemcount */
+            itemCount: number;
+            /** Passedcount */
+            passedCount: number;
+            /** Judgedcount */
+            judgedCount: number;
+            /** Erroredcount */
+            erroredCount: number;
+            /** Experimentid */
+            experimentId: string;
+            /** Experimentname */
+            experimentName: string;
+            /** Runid */
+            runId: string;
+            /** Status */
+            status: string;
+            /** Startedat */
+            startedAt: string;
         };
         /**
          * ExperimentVerdict
@@ -1758,6 +1786,14 @@ export interface components {
          * @description The latest run of an experiment.
          */
         LatestRun: {
+            /** Itemcount */
+            itemCount: number;
+            /** Passedcount */
+            passedCount: number;
+            /** Judgedcount */
+            judgedCount: number;
+            /** Erroredcount */
+            erroredCount: number;
             /** Runid */
             runId: string;
             /** Status */
@@ -1954,6 +1990,8 @@ export interface components {
             lastActivityAt: string;
             /** Verdicts */
             verdicts: components["schemas"]["ExperimentVerdict"][];
+            /** Latestruns */
+            latestRuns: components["schemas"]["ExperimentRun"][];
         };
         /**
          * ProjectDatasetAnswer
@@ -3305,6 +3343,8 @@ export interface components {
             totalItems: number;
             /** Passeditems */
             passedItems: number;
+            /** Judgedcount */
+            judgedCount: number;
             /** Changedevaluators */
             changedEvaluators: string[];
         };
@@ -3488,6 +3528,8 @@ export interface components {
             projects: components["schemas"]["ProjectRoleAnswer"][];
             /** Signinways */
             signInWays: ("key" | "oidc" | "proxy")[];
+            /** Signedinwith */
+            signedInWith: ("key" | "oidc" | "proxy") | null;
         };
         /**
          * EvaluatorAnswer

@@ -97,10 +97,13 @@ export async function signIn(queries: QueryClient, key: string, returnTo: string
   return session;
 }
 
+/** Whether signing out goes through the provider, on a page of its own: only for who has signed in there, not with a key. */
+export const signsOutElsewhere = ({ signedInWith }: Pick<Session, "signedInWith">): boolean => signedInWith === "oidc";
+
 /** Signs out, with what the pages have read; returns the address at which the provider signs people out, if it has one. */
 export async function signOut(queries: QueryClient, session: Session): Promise<string | null> {
   let target: string | null = null;
-  if (session.signInWays.includes("oidc")) {
+  if (signsOutElsewhere(session)) {
     target = (await send<{ redirectTo: string | null }>("POST", `${SESSION}/oidc/sign-out`)).redirectTo;
   } else await send("DELETE", SESSION);
   queries.clear();

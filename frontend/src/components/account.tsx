@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useRouterState } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Session, accountNameQuery, sessionQuery, signOut } from "../api/session";
+import { type Session, accountNameQuery, sessionQuery, signOut, signsOutElsewhere } from "../api/session";
 import { needsSignIn } from "../api/signals";
 import { shown } from "../lib/format";
 import { hasKeyTexts } from "../lib/key-texts";
@@ -49,7 +49,7 @@ function SignedIn({ session }: { session: Session }) {
         action="Sign out and discard it"
         keep="Stay"
         // The provider signs people out on a page of its own; otherwise what is typed waits here.
-        isNeeded={() => session.signInWays.includes("oidc") && isSomethingLost()}
+        isNeeded={() => signsOutElsewhere(session) && isSomethingLost()}
         onConfirm={() => void leave()}
       />
       {fault !== null && <span className="error" role="alert">! You are still signed in. {shown(fault)}</span>}

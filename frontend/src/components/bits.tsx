@@ -1,9 +1,10 @@
 /** Small parts that every page uses. */
 import { type ReactNode, useState } from "react";
 import { ApiError, OfflineError } from "../api/client";
+import { isLive } from "../api/queries";
 import { needsSignIn } from "../api/signals";
 import { neededRole, withStop } from "../lib/failures";
-import { shown, time, utc } from "../lib/format";
+import { count, rate, shown, time, utc } from "../lib/format";
 import { addressOf } from "../lib/root";
 import { useStore } from "../lib/store";
 import type { Outcome } from "../lib/outline";
@@ -22,6 +23,27 @@ export function Sign({ outcome, word = true }: { outcome: Outcome; word?: boolea
       {word ? `${sign} ${text}` : sign}
     </span>
   );
+}
+
+interface PassRateProps {
+  readonly run: { readonly status: string; readonly passedCount: number; readonly judgedCount: number; readonly erroredCount: number };
+  /** Whether the number of items stands below the rate; not where a column beside it has it. */
+  readonly withCounts?: boolean;
+}
+
+/** The share of the judged items of a run that passed, with their number; in words where nothing was judged. */
+export function PassRate({ run: { status, passedCount, judgedCount, erroredCount }, withCounts = true }: PassRateProps) {
+  const errors = withCounts && erroredCount > 0 && <span className="error">{count(erroredCount)} errored</span>;
+  if (judgedCount === 0) {
+    return (
+      <>
+        <span className="none" title="No item of this run has a verdict, so it has no pass rate">{isLive(status) ? "not judged yet" : "not judged"}</span>
+        {errors && <span className="sub">{errors}</span>}
+      </>
+    );
+  }
+  const soFar = isLive(status) && " so far";
+  return <>{rate(passedCount / judgedCount)}{withCounts && <span className="sub">n = {count(judgedCount)}{soFar}{errors && <>, {errors}</>}</span>}</>;
 }
 
 export function Time({ value }: { value: string }) {

@@ -10,8 +10,8 @@ interface Props {
   readonly head: ReactNode;
   readonly foot: ReactNode;
   readonly onClose: () => void;
-  /** Keys other than `esc`. */
-  readonly onKey?: (key: string) => void;
+  /** Keys other than `esc`; whether the key did something, so that it is not typed into a field that it opens. */
+  readonly onKey?: (key: string) => boolean;
   readonly children: ReactNode;
 }
 
@@ -38,7 +38,7 @@ export function Drawer({ label, head, foot, onClose, onKey, children }: Props) {
         // In a field for searching, `esc` clears it first, as browsers have it.
         if (event.key === "Escape") {
           if (!(field instanceof HTMLInputElement && field.value !== "")) onClose();
-        } else if (field === null && !event.ctrlKey && !event.metaKey && !event.altKey) onKey?.(event.key);
+        } else if (field === null && !event.ctrlKey && !event.metaKey && !event.altKey && onKey?.(event.key) === true) event.preventDefault();
       }}
     >
       <div className="drawer-head">

@@ -1,20 +1,17 @@
 /** One item whole: why it passed or failed, what was said, retrieved and called. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useRef } from "react";
 import { type EvalResult, type Item, type Run, itemsQuery } from "../api/queries";
 import { cost, count, duration, score, shown, textOf } from "../lib/format";
-import { giveReview, undoReview } from "../api/reviews";
-import { mayWrite, sessionQuery } from "../api/session";
-import { useWrite } from "../api/write";
-import { commandOf, errorsOf, nameOf, outcomeOfResult, traceOf } from "../lib/items";
+import { errorsOf, nameOf, outcomeOfResult, traceOf } from "../lib/items";
+import type { Keys } from "../lib/keys";
 import { compareWords } from "../lib/words";
 import { Failure, Loading, Sign, State, Text } from "./bits";
 import { Drawer } from "./drawer";
 import { ItemParts } from "./item-parts";
 import { Formattable } from "./markdown";
-import { NotSaved } from "./notices";
-import { PromoteForm } from "./promote-form";
+import { ItemFoot } from "./item-foot";
 
 interface Props {
   readonly run: Run;
@@ -29,12 +26,16 @@ export function ItemDrawer({ run, place, version, onClose, onStep }: Props) {
   const [ordinal = "", repetition = "0"] = place.split(".");
   const query = useQuery(itemsQuery(run.id, [Number(ordinal) || 0], version));
   const item = query.data?.find((one) => one.repetition === Number(repetition));
+  const keys = useRef<Keys>({});
   return (
     <Drawer
       label="Item"
       onClose={onClose}
       onKey={(key) => {
         if (key === "j" || key === "k") onStep(key === "j" ? 1 : -1);
+        else if (Object.hasOwn(keys.current, key)) keys.current[key]?.();
+        else return false;
+        return true;
       }}
       head={
         <>
@@ -45,7 +46,7 @@ export function ItemDrawer({ run, place, version, onClose, onStep }: Props) {
         </>
       }
       // Another item is another form: what was not saved, and what can be undone, belongs to this one.
-      foot={item !== undefined && <Foot key={item.id} run={run} item={item} version={version} />}
+      foot={item !== undefined && <ItemFoot key={item.id} run={run} item={item} version={version} keys={keys} />}
     >
       {query.isPending && <Loading />}
       {query.isLoadingError && <Failure error={query.error} retry={() => void query.refetch()} />}
@@ -105,6 +106,7 @@ function ItemBody({ run, item }: { run: Run; item: Item }) {
           </span>
         )}
       </p>
+      {item.annotation?.overriddenExpectedOutput != null && <><h3>Expected, as a reviewer corrected it</h3><Text>{textOf(item.annotation.overriddenExpectedOutput)}</Text></>}
       {item.annotation?.note != null && <><h3>Note of a reviewer</h3><Text>{item.annotation.note}</Text></>}
       <details>
         <summary>Everything as JSON</summary>
@@ -169,91 +171,5 @@ function Judged({ result }: { result: EvalResult }) {
         </details>
       )}
     </div>
-  );
-}
-
-function Foot({ run, item, version }: { run: Run; item: Item; version: string }) {
-  const session = useQuery(sessionQuery);
-  const [isPromoting, setIsPromoting] = useState(false);
-  const promote = useRef<HTMLButtonElement>(null);
-  const wasPromoting = useRef(false);
-  // The keys of the drawer are heard in it alone: the focus must not go with the form.
-  useEffect(() => {
-    if (wasPromoting.current && !isPromoting && document.activeElement === document.body) promote.current?.focus();
-    wasPromoting.current = isPromoting;
-  }, [isPromoting]);
-  const testCase = JSON.stringify({
-    id: nameOf(item),
-    inputs: item.input,
-    ...(item.expectedOutput === null ? {} : { expectedOutputs: item.expectedOutput }),
-  });
-  const command = commandOf(item, run.provenance);
-  return (
-    <div className="drawer-foot">
-      {mayWrite(session.data) && <Annotate run={run} item={item} version={version} />}
-      {mayWrite(session.data) && <button ref={promote} type="button" className="btn" aria-expanded={isPromoting} onClick={() => setIsPromoting(!isPromoting)}>Promote</button>}
-      <CopyButton text={testCase}>Copy as test case</CopyButton>
-      {command !== null && <CopyButton text={command}>Copy as command</CopyButton>}
-      <CopyButton text={location.href}>Copy link</CopyButton>
-      {isPromoting && <PromoteForm itemId={item.id} expected={null} onClose={() => setIsPromoting(false)} />}
-    </div>
-  );
-}
-
-const VERDICTS = [["CORRECT", "✓ Correct"], ["INCORRECT", "✗ Incorrect"], ["UNSURE", "? Unsure"]] as const;
-
-/** A person's verdict on the item; the review queue has the same, with corrections and labels. */
-function Annotate({ run, item, version }: { run: Run; item: Item; version: string }) {
-  const place = { runId: run.id, itemId: item.id };
-  const items = itemsQuery(run.id, [item.ordinal], version).queryKey;
-  const keys = () => [items, ["alignment", run.id], ["corrected", run.id], ["reviews", item.id]];
-  const undo = useWrite({ what: "The verdict", send: () => undoReview(place), keys });
-  const write = useWrite({
-    what: "The verdict",
-    send: (verdict: (typeof VERDICTS)[number][0]) => giveReview(place, {
-      verdict,
-      overriddenExpectedOutput: item.annotation?.overriddenExpectedOutput ?? null,
-      note: item.annotation?.note ?? null,
-      labels: null,
-    }),
-    keys,
-    notice: (_, verdict) => ({ text: `Marked as ${verdict.toLowerCase()}`, undo: () => undo.save(undefined) }),
-  });
-  return (
-    <>
-      <span className="actions" role="group" aria-label="A person's verdict">
-        {VERDICTS.map(([verdict, label]) => (
-          <button
-            key={verdict}
-            type="button"
-            className="chip"
-            aria-pressed={item.annotation?.verdict === verdict}
-            aria-disabled={write.isSaving || undefined}
-            onClick={() => {
-              if (!write.isSaving) write.save(verdict);
-            }}
-          >
-            {label}
-          </button>
-        ))}
-      </span>
-      <NotSaved write={write} />
-      <NotSaved write={undo} />
-    </>
-  );
-}
-
-function CopyButton({ text, children }: { text: string; children: string }) {
-  const [said, setSaid] = useState("");
-  return (
-    <button
-      type="button"
-      className="btn"
-      onClick={() => {
-        navigator.clipboard.writeText(text).then(() => setSaid("Copied"), () => setSaid("The browser refused"));
-      }}
-    >
-      {said || children}
-    </button>
   );
 }

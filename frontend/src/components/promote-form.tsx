@@ -5,20 +5,22 @@ import { datasetsQuery } from "../api/datasets";
 import { promoteItem } from "../api/reviews";
 import { useWrite } from "../api/write";
 import { shown } from "../lib/format";
+import type { fromEditable } from "../lib/review";
 import "../styles/promote.css";
 import { NotSaved } from "./notices";
 
 interface Props {
   readonly itemId: string;
-  /** The corrected expected output; null where the item has no correction that is not sent. */
-  readonly expected: Readonly<Record<string, unknown>> | null;
+  /** The corrected expected output, or what is wrong with it; null where the item has no correction that is not sent. */
+  readonly correction: ReturnType<typeof fromEditable> | null;
+  readonly onPromoted?: () => void;
   readonly onClose: () => void;
 }
 
 // The dataset of the last promotion of this page: the next item usually goes into the same one.
 let lastName = "";
 
-export function PromoteForm({ itemId, expected, onClose }: Props) {
+export function PromoteForm({ itemId, correction, onPromoted, onClose }: Props) {
   const datasets = useQuery(datasetsQuery(""));
   const [typed, setTyped] = useState<string | null>(null);
   const name = typed ?? (lastName || datasets.data?.[0]?.name || "");
@@ -31,12 +33,15 @@ export function PromoteForm({ itemId, expected, onClose }: Props) {
     notice: (version) => ({ text: `In ${version.datasetName} since version ${version.version}` }),
     onSaved: (version) => {
       lastName = version.datasetName;
+      onPromoted?.();
       onClose();
     },
   });
+  // Promoting it without the correction that somebody has typed would look as if that were in the dataset.
+  const fault = correction !== null && "fault" in correction ? correction.fault : null;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    promotion.save({ datasetName: name.trim(), itemId, expected });
+    if (fault === null) promotion.save({ datasetName: name.trim(), itemId, expected: correction !== null && "value" in correction ? correction.value : null });
   };
   return (
     <form
@@ -61,13 +66,15 @@ export function PromoteForm({ itemId, expected, onClose }: Props) {
       <datalist id="promote-datasets">
         {datasets.data?.map((one) => <option key={one.id} value={one.name} />)}
       </datalist>
-      <button type="submit" className="btn main" disabled={promotion.isSaving}>
+      <button type="submit" className="btn main" disabled={promotion.isSaving || fault !== null}>
         {known === undefined && datasets.isSuccess ? "Make the dataset and promote" : "Promote"}<kbd>enter</kbd>
       </button>
       <button type="button" className="btn bare" onClick={onClose}>Close<kbd>esc</kbd></button>
       {known !== undefined && (
         <p className="label">Makes version {(known.latestVersion ?? 0) + 1} of {shown(known.name)}, with its items and this one.</p>
       )}
+      {fault !== null && <p className="error" role="alert">! The corrected output cannot be promoted. {shown(fault)}</p>}
+      {fault === null && correction !== null && <p className="label">With the expected output as corrected above.</p>}
       <NotSaved write={promotion} />
     </form>
   );

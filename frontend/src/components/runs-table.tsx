@@ -3,10 +3,10 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { type RunSummary, runPagesQuery } from "../api/queries";
-import { cost, count, cut, duration, plural, rate, shown } from "../lib/format";
+import { cost, count, cut, duration, plural, shown } from "../lib/format";
 import { COLUMNS, type ColumnName, RUN_STATUSES, chooseCompared, readColumns, sayStatus, toggleColumn } from "../lib/runs";
 import { SavedViews } from "./saved-views";
-import { Failure, Loading, SearchField, State, Time } from "./bits";
+import { Failure, Loading, PassRate, SearchField, State, Time } from "./bits";
 
 const route = getRouteApi("/experiments/$experimentId");
 
@@ -141,8 +141,8 @@ function RunRow({ experimentId, run, before, columns, isChosen, onChoose }: RowP
 
 const CELLS: Record<ColumnName, (run: RunSummary) => ReactNode> = {
   status: (run) => sayStatus(run.status),
-  rate: (run) => rate(run.judgedCount ? run.passedCount / run.judgedCount : null),
-  passed: (run) => `${count(run.passedCount)}/${count(run.judgedCount)}`,
+  rate: (run) => <PassRate run={run} withCounts={false} />,
+  passed: (run) => (run.judgedCount === 0 ? "–" : `${count(run.passedCount)}/${count(run.judgedCount)}`),
   errors: (run) => (run.erroredCount ? <span className="error">{count(run.erroredCount)} !</span> : "–"),
   cost: (run) => cost(run.totalCostUsd),
   tokens: (run) => (run.totalTokensIn == null ? "–" : count(run.totalTokensIn + (run.totalTokensOut ?? 0))),

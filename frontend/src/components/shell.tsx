@@ -4,8 +4,11 @@ import { Link, type LinkProps, Outlet, useRouterState } from "@tanstack/react-ro
 import { Fragment, type ReactNode, createContext, useContext, useEffect, useState } from "react";
 import { createPortal } from "react-dom";
 import { projectsQuery } from "../api/queries";
+import { typedRunsQuery } from "../api/reviews";
 import { isSignedOutElsewhere } from "../api/signals";
+import { useDraftParts } from "../lib/drafts";
 import { count, shown } from "../lib/format";
+import { REVIEW_DRAFTS } from "../lib/review-drafts";
 import { addressOf } from "../lib/root";
 import { followViews } from "../lib/saved-views";
 import { useStore } from "../lib/store";
@@ -49,6 +52,7 @@ export function Shell() {
   const isSignedOut = useStore(isSignedOutElsewhere);
   useEffect(() => setIsOpen(false), [path]);
   useEffect(followViews, []);
+  useQuery(typedRunsQuery(useDraftParts(REVIEW_DRAFTS)));
   return (
     <CrumbsPlace value={place}>
       <a className="skip" href="#main">Skip to content</a>

@@ -27,7 +27,9 @@ export function SpanDrawer({ trace, spanId, start, onClose, onMake, onStep, filt
       label="Span"
       onClose={onClose}
       onKey={(key) => {
-        if (key === "j" || key === "k") onStep(key === "j" ? 1 : -1);
+        if (key !== "j" && key !== "k") return false;
+        onStep(key === "j" ? 1 : -1);
+        return true;
       }}
       head={
         <>

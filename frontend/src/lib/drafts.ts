@@ -68,6 +68,26 @@ export function noteGone(prefix: string, present: readonly string[]): void {
   tell();
 }
 
+/** Notes whether what drafts are of is still there, such as a run: all whose keys have the prefix. */
+export function noteWhether(isThere: boolean, prefix: string): void {
+  for (const key of kept.keys()) {
+    if (!key.startsWith(prefix)) continue;
+    if (isThere) gone.delete(key);
+    else gone.add(key);
+  }
+  tell();
+}
+
+/** The first part of the keys behind a prefix, such as the runs of `review:<run>:<item>`; as long as somebody may see them. */
+export function useDraftParts(prefix: string): readonly string[] {
+  const parts = (): string => {
+    const found = isHidden ? [] : [...kept.keys()].filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length).split(":")[0] ?? "");
+    return [...new Set(found)].sort().join(" ");
+  };
+  const text = useSyncExternalStore(follow, parts);
+  return text === "" ? [] : text.split(" ");
+}
+
 const OF_PROJECT_ID = ["alert:", "rule:", "webhook:", "acknowledge:"];
 const OF_PROJECT_NAME = ["instructions:", "settings:"];
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { QueueItem, Review } from "../api/reviews";
-import { dropDrafts, hasDrafts, hideDrafts } from "./drafts";
-import { keepDraft, readDraft, restoreDraft, settleDraft, typedAbout } from "./review-drafts";
+import { dropDrafts, hasDrafts, hideDrafts, noteWhether } from "./drafts";
+import { draftsOfRun, keepDraft, readDraft, restoreDraft, settleDraft, startCorrection, typedAbout } from "./review-drafts";
 
-const item = { itemId: "1", expectedOutput: { output: "Paris" }, actualOutput: { output: "It is Paris" } } as unknown as QueueItem;
+const item = { runId: "r", itemId: "1", expectedOutput: { output: "Paris" }, actualOutput: { output: "It is Paris" } } as unknown as QueueItem;
 const mine = { note: "old", overriddenExpectedOutput: null, labels: { tone: { value: "kind", version: 1 }, depth: { value: 2, version: 1 } } } as unknown as Review;
 const said = { note: "old", expected: null, labels: { tone: "kind", depth: 2 } };
 
@@ -17,7 +17,7 @@ describe("what is typed about an item", () => {
 
     expect(hasDrafts()).toBe(true);
     expect(readDraft(item, mine)).toEqual(typed);
-    settleDraft("1", typed);
+    settleDraft(item, typed);
     expect(hasDrafts()).toBe(false);
     expect(readDraft(item, mine)).toEqual(said);
   });
@@ -37,17 +37,37 @@ describe("what is typed about an item", () => {
     const sent = { ...said, note: "sent" };
     keepDraft(item, sent, mine);
     keepDraft(item, { ...said, note: "sent, and more" }, mine);
-    settleDraft("1", sent);
+    settleDraft(item, sent);
 
-    expect(typedAbout("1")?.note).toBe("sent, and more");
+    expect(typedAbout(item)?.note).toBe("sent, and more");
   });
 
   it("is typed again once the verdict is taken back, unless something else was typed", () => {
-    restoreDraft("1", { ...said, note: "sent" });
-    restoreDraft("1", { ...said, note: "older" });
+    restoreDraft(item, { ...said, note: "sent" });
+    restoreDraft(item, { ...said, note: "older" });
 
-    expect(typedAbout("1")?.note).toBe("sent");
+    expect(typedAbout(item)?.note).toBe("sent");
     expect(hasDrafts()).toBe(true);
+  });
+
+  it("is not lost with the page where the run of the item is gone, unless somebody types on", () => {
+    keepDraft(item, { ...said, note: "new" }, mine);
+    noteWhether(false, draftsOfRun("another"));
+    expect(hasDrafts()).toBe(true);
+    noteWhether(false, draftsOfRun("r"));
+    expect(hasDrafts()).toBe(false);
+    expect(typedAbout(item)?.note).toBe("new");
+
+    noteWhether(true, draftsOfRun("r")); // who was signed out sees it again
+    expect(hasDrafts()).toBe(true);
+  });
+
+  it("begins a correction with what was corrected last, or else with what was expected", () => {
+    const corrected = { ...mine, overriddenExpectedOutput: { output: "Lyon" } } as unknown as Review;
+
+    expect(startCorrection(item, said, mine).expected).toBe("Paris");
+    expect(startCorrection(item, said, corrected).expected).toBe("Lyon");
+    expect(startCorrection({ ...item, expectedOutput: null }, said, undefined).expected).toBe("");
   });
 
   it("is out of sight while nobody is signed in", () => {

@@ -2,7 +2,7 @@
  * What somebody has typed about an item but not sent: kept like that of a form, so that closing or reloading the page asks
  * first, until a verdict with it is saved.
  */
-import type { QueueItem, Review, ReviewBody } from "../api/reviews";
+import type { ItemPlace, QueueItem, Review, ReviewBody } from "../api/reviews";
 import * as drafts from "./drafts";
 import { type Verdict, fromEditable, toEditable } from "./review";
 
@@ -13,15 +13,25 @@ export interface Draft {
   readonly labels: Readonly<Record<string, unknown>>;
 }
 
-const keyOf = (id: string): string => `review:${id}`;
+/** An item that somebody reviews, in the queue or beside its run. */
+export type ReviewedItem = Pick<QueueItem, "runId" | "itemId" | "expectedOutput" | "actualOutput">;
+
+/** Of the keys of all drafts about items; the run follows it, with which they go. */
+export const REVIEW_DRAFTS = "review:";
+export const draftsOfRun = (run: string): string => `${REVIEW_DRAFTS}${run}:`;
+const keyOf = ({ runId, itemId }: ItemPlace): string => draftsOfRun(runId) + itemId;
 
 /** What is typed about an item and kept; undefined where nothing is. */
-export const typedAbout = (id: string): Draft | undefined => drafts.readDraft<Draft>(keyOf(id));
+export const typedAbout = (item: ItemPlace): Draft | undefined => drafts.readDraft<Draft>(keyOf(item));
 
 /** The draft of an item; before something is typed, what the reviewer said last. */
-export const readDraft = (item: QueueItem, mine: Review | undefined): Draft => typedAbout(item.itemId) ?? lastSaid(item, mine);
+export const readDraft = (item: ReviewedItem, mine: Review | undefined): Draft => typedAbout(item) ?? lastSaid(item, mine);
 
-function lastSaid(item: QueueItem, mine: Review | undefined): Draft {
+/** A draft in which somebody begins to correct the expected output. */
+export const startCorrection = (item: ReviewedItem, draft: Draft, mine: Review | undefined): Draft =>
+  ({ ...draft, expected: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).text });
+
+export function lastSaid(item: ReviewedItem, mine: Review | undefined): Draft {
   const corrected = mine?.overriddenExpectedOutput ?? null;
   return {
     note: mine?.note ?? "",
@@ -36,22 +46,22 @@ function valueOf(said: unknown): unknown {
 }
 
 /** Keeps what is typed. Nothing is lost with what the reviewer said last, nor with a correction that is only begun. */
-export function keepDraft(item: QueueItem, draft: Draft, mine: Review | undefined): void {
+export function keepDraft(item: ReviewedItem, draft: Draft, mine: Review | undefined): void {
   const said = lastSaid(item, mine);
   const isBegun = said.expected === null && draft.expected === toEditable(item.expectedOutput, item.actualOutput).text;
-  if (isSame(isBegun ? { ...draft, expected: null } : draft, said)) drafts.dropDraft(keyOf(item.itemId));
-  else drafts.keepDraft(keyOf(item.itemId), draft);
+  if (isSame(isBegun ? { ...draft, expected: null } : draft, said)) drafts.dropDraft(keyOf(item));
+  else drafts.keepDraft(keyOf(item), draft);
 }
 
 /** Drops what is saved with a verdict; what was typed meanwhile stays. */
-export function settleDraft(id: string, sent: Draft | undefined): void {
-  const now = typedAbout(id);
-  if (now !== undefined && sent !== undefined && isSame(now, sent)) drafts.dropDraft(keyOf(id));
+export function settleDraft(item: ItemPlace, sent: Draft | undefined): void {
+  const now = typedAbout(item);
+  if (now !== undefined && sent !== undefined && isSame(now, sent)) drafts.dropDraft(keyOf(item));
 }
 
 /** What was typed for a verdict is typed again once that is taken back; what was typed since then stays. */
-export function restoreDraft(id: string, sent: Draft | undefined): void {
-  if (sent !== undefined && typedAbout(id) === undefined) drafts.keepDraft(keyOf(id), sent);
+export function restoreDraft(item: ItemPlace, sent: Draft | undefined): void {
+  if (sent !== undefined && typedAbout(item) === undefined) drafts.keepDraft(keyOf(item), sent);
 }
 
 function isSame(one: Draft, other: Draft): boolean {
@@ -63,14 +73,14 @@ const givenLabels = (labels: Draft["labels"]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== "" && value !== undefined));
 
 /** The correction of a draft, null without one; or what is wrong with it. */
-export function readCorrection(item: QueueItem, draft: Draft, mine: Review | undefined): ReturnType<typeof fromEditable> | null {
+export function readCorrection(item: ReviewedItem, draft: Draft, mine: Review | undefined): ReturnType<typeof fromEditable> | null {
   if (draft.expected === null) return null;
   const editable = toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput);
   return fromEditable(draft.expected, editable.key);
 }
 
 /** The body of a review; a string says what is wrong with the draft. */
-export function toReview(item: QueueItem, draft: Draft, verdict: Verdict, mine: Review | undefined): ReviewBody | string {
+export function toReview(item: ReviewedItem, draft: Draft, verdict: Verdict, mine: Review | undefined): ReviewBody | string {
   const correction = readCorrection(item, draft, mine);
   if (correction !== null && "fault" in correction) return correction.fault;
   return {

@@ -91,7 +91,7 @@ export function useDecisions(): Decisions {
     onSaved: (review, decision) => {
       const { item, typed } = decision;
       keep(item, review);
-      if (!undone.current.has(decision)) settleDraft(item.itemId, typed);
+      if (!undone.current.has(decision)) settleDraft(item, typed);
       countAgain(item);
     },
     onFailed: (error, decision) => {
@@ -112,7 +112,7 @@ export function useDecisions(): Decisions {
       countAgain(item);
     },
     onFailed: (error, decision) => {
-      settleDraft(decision.item.itemId, decision.typed);
+      settleDraft(decision.item, decision.typed);
       show(decision.item.itemId, decision.body.verdict);
       setProblems((old) => [...old, { decision, theirs: null, text: describeFailure(error, "Undoing the verdict", role) }]);
     },
@@ -130,7 +130,7 @@ export function useDecisions(): Decisions {
     problems,
     decide: (item, body) => {
       const before = verdicts.get(item.itemId) ?? null;
-      start({ item, body, typed: typedAbout(item.itemId), before, isForced: false });
+      start({ item, body, typed: typedAbout(item), before, isForced: false });
     },
     resend: ({ decision }) => start({ ...decision, isForced: true }),
     drop: (problem) => setProblems((old) => old.filter((one) => one !== problem)),
@@ -139,7 +139,7 @@ export function useDecisions(): Decisions {
       if (last === undefined) return null;
       show(last.item.itemId, last.before);
       undone.current.add(last);
-      restoreDraft(last.item.itemId, last.typed);
+      restoreDraft(last.item, last.typed);
       setDecidedAt((old) => old.slice(0, -1));
       undo.save(last);
       return last.item;

@@ -112,7 +112,7 @@ function RunPickers({ runs, baseline, candidates }: PickersProps) {
 
 // The rate that comparisons use: what errored did not pass.
 const nameOfRun = (run: RunSummary): string =>
-  `${run.name ?? run.id} · ${rate(run.judgedCount + run.erroredCount === 0 ? null : run.passRate)} · ${time(run.startedAt)}`;
+  `${run.name ?? run.id} · ${run.judgedCount === 0 ? "not judged" : rate(run.passRate)} · ${time(run.startedAt)}`;
 
 interface ComparisonProps {
   readonly experimentId: string;
@@ -287,7 +287,7 @@ function Verdicts({ summaries, runs, pairing }: { summaries: readonly DiffSummar
         <table role="table" className="cards-s">
           <thead role="rowgroup">
             <tr role="row">
-              <th role="columnheader">Against {shown(cut(runs[0]?.name ?? "the baseline", 40))}, {rate(summaries[0]?.pairedBaselinePassRate)} passed</th>
+              <th role="columnheader">Against {shown(cut(runs[0]?.name ?? "the baseline", 40))}, {summaries[0]?.pairedBaselinePassRate == null ? "of which no item is judged in both" : `${rate(summaries[0].pairedBaselinePassRate)} passed`}</th>
               <th role="columnheader" className="num">Pass rate</th>
               <th role="columnheader" className="num">Change, in points</th>
               <th role="columnheader" className="num">95 % between</th>
@@ -305,7 +305,7 @@ function Verdicts({ summaries, runs, pairing }: { summaries: readonly DiffSummar
                   <th scope="row" role="rowheader">
                     <Link className="link" to="/runs/$runId" params={{ runId: summary.candidateRunId }}>{shown(run?.name ?? summary.candidateRunId)}</Link>
                   </th>
-                  <td role="cell" className="num" data-label="Pass rate">{rate(summary.pairedCandidatePassRate)}</td>
+                  <td role="cell" className="num" data-label="Pass rate">{summary.pairedCandidatePassRate == null ? <span className="none" title="No item is judged in both runs">not judged</span> : rate(summary.pairedCandidatePassRate)}</td>
                   <td role="cell" className={`num ${outcome}`} data-label="Change, in points">{points(summary.pairedDelta)}</td>
                   <td role="cell" className="num muted" data-label="95 % between">{low === undefined || high === undefined ? "–" : `${points(low)} and ${points(high)}`}</td>
                   <td role="cell" data-label="Items that changed"><Flips pairing={pairing} run={index + 1} /></td>

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Dataset, type DatasetItem, type DatasetVersion, datasetQuery, datasetRunsQuery, exportAddress } from "../api/datasets";
-import { Failure, Loading, SearchField, State, Time } from "../components/bits";
+import { Failure, Loading, PassRate, SearchField, State, Time } from "../components/bits";
 import { DatasetEdits } from "../components/dataset-edits";
 import { DatasetItemDrawer } from "../components/dataset-item";
 import { DatasetRows } from "../components/dataset-rows";
@@ -11,7 +11,7 @@ import { DatasetUpload } from "../components/dataset-upload";
 import { More } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { type Edits, type PendingChange, keepEdits, readEdits } from "../lib/datasets";
-import { count, plural, rate, shown } from "../lib/format";
+import { count, plural, shown } from "../lib/format";
 import "../styles/datasets.css";
 
 const route = getRouteApi("/datasets/$name");
@@ -172,7 +172,7 @@ function Users({ name, version }: { name: string; version: DatasetVersion | unde
                     <td className="hide-s">{shown(run.projectName)}</td>
                     <td><Link className="link" to="/experiments/$experimentId" params={{ experimentId: run.experimentId }}>{shown(run.experimentName)}</Link></td>
                     <td className="num">{run.version}</td>
-                    <td className="num">{rate(run.passRate)}<span className="sub">n = {count(run.totalItems)}</span></td>
+                    <td className="num"><PassRate run={run} /></td>
                   </tr>
                 ))}
               </tbody>

@@ -1,21 +1,24 @@
-/** Home: the projects with the verdicts of their experiments. */
+/** Home: what needs attention, and the projects with their experiments: what the gate said last, and how the latest run did. */
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { alertsQuery } from "../api/online";
-import { type Project, type Verdict, projectsQuery } from "../api/queries";
+import { type ExperimentRun, type Project, type Verdict, isLive, projectsQuery } from "../api/queries";
 import { waitingQuery } from "../api/reviews";
-import { Failure, Loading, State, Time } from "../components/bits";
+import { Failure, Loading, PassRate, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
 import { serverAddress } from "../lib/root";
+import { sayStatus } from "../lib/runs";
 
 const WORDS: Record<Verdict["status"], readonly [string, string]> = {
   PASS: ["pass", "✓ passed"],
-  FAIL: ["fail", "✗ failed the gate"],
+  FAIL: ["fail", "✗ failed"],
   NO_BASELINE: ["none", "– no baseline"],
 };
 /** Of more projects than these it is not asked what needs attention: each is a request. */
 const MOST_ASKED = 20;
+/** Of more experiments than these, the page of the project has the others. */
+const MOST_EXPERIMENTS = 10;
 
 export function HomePage() {
   const projects = useQuery(projectsQuery);
@@ -82,6 +85,8 @@ function Attention({ projects }: { projects: readonly Project[] }) {
 }
 
 function ProjectSection({ project }: { project: Project }) {
+  const runs = project.latestRuns ?? [];
+  const verdicts = new Map((project.verdicts ?? []).map((verdict) => [verdict.experimentId, verdict]));
   return (
     <section>
       <div className="sec">
@@ -92,34 +97,60 @@ function ProjectSection({ project }: { project: Project }) {
           {plural(project.experimentCount, "experiment")} · {plural(project.runCount ?? 0, "run")}
         </span>
       </div>
-      {(project.verdicts ?? []).length === 0 ? <p className="label">No run of it has a verdict yet.</p> : (
+      {runs.length === 0 ? <p className="label">{project.experimentCount === 0 ? "It has no experiment yet." : "Its experiments have no run."}</p> : (
         <div className="panel">
           <table className="verdicts">
+            <thead>
+              <tr><th>Experiment</th><th>Gate</th><th className="num">Pass rate</th><th className="num hide-s">Latest run</th></tr>
+            </thead>
             <tbody>
-              {(project.verdicts ?? []).map((verdict) => <VerdictRow key={verdict.experimentId} verdict={verdict} />)}
+              {runs.slice(0, MOST_EXPERIMENTS).map((run) => <ExperimentRow key={run.experimentId} run={run} verdict={verdicts.get(run.experimentId)} />)}
             </tbody>
           </table>
+          {project.experimentCount > Math.min(runs.length, MOST_EXPERIMENTS) && (
+            <p className="foot-row">
+              <span>{runs.length > MOST_EXPERIMENTS ? `The ${MOST_EXPERIMENTS} with the newest runs` : "Those with runs"}</span>
+              <Link className="link" to="/projects/$name" params={{ name: project.name }}>All {count(project.experimentCount)} experiments</Link>
+            </p>
+          )}
         </div>
       )}
     </section>
   );
 }
 
-function VerdictRow({ verdict }: { verdict: Verdict }) {
-  const [name, text] = WORDS[verdict.status];
+/** The latest run of an experiment, and what the gate said last, which may have been of an earlier run. */
+function ExperimentRow({ run, verdict }: { run: ExperimentRun; verdict: Verdict | undefined }) {
   return (
     <tr>
       <th scope="row">
-        <Link className="link" to="/experiments/$experimentId" params={{ experimentId: verdict.experimentId }}>
-          {shown(verdict.experimentName)}
+        <Link className="link" to="/experiments/$experimentId" params={{ experimentId: run.experimentId }}>
+          {shown(run.experimentName)}
         </Link>
       </th>
-      <td><span className={`sign ${name}`}>{text}</span></td>
-      <td className="num">
-        <Link className="link" to="/runs/$runId" params={{ runId: verdict.runId }}>
-          <Time value={verdict.startedAt} />
+      <td><GateSign run={run} verdict={verdict} /></td>
+      <td className="num"><PassRate run={run} /></td>
+      <td className="num hide-s">
+        <Link className="link" to="/runs/$runId" params={{ runId: run.runId }}>
+          <Time value={run.startedAt} />
         </Link>
+        {run.status !== "SUCCESS" && <span className="sub">{sayStatus(run.status)}</span>}
       </td>
     </tr>
+  );
+}
+
+function GateSign({ run, verdict }: { run: ExperimentRun; verdict: Verdict | undefined }) {
+  if (verdict === undefined) {
+    return <span className="sign none" title="The gate gives its verdict on runs that have succeeded or failed">{isLive(run.status) ? "· running" : "– no verdict"}</span>;
+  }
+  const [name, text] = WORDS[verdict.status];
+  return (
+    <>
+      <span className={`sign ${name}`}>{text}</span>
+      {verdict.runId !== run.runId && (
+        <span className="sub">of <Link className="link" to="/runs/$runId" params={{ runId: verdict.runId }}>an earlier run</Link></span>
+      )}
+    </>
   );
 }

@@ -2,10 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { experimentsQuery } from "../api/queries";
-import { Failure, Loading, State, Time } from "../components/bits";
+import { Failure, Loading, PassRate, State, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
-import { count, plural, rate, shown } from "../lib/format";
+import { count, plural, shown } from "../lib/format";
 import { sayStatus } from "../lib/runs";
 
 const route = getRouteApi("/projects/$name");
@@ -70,7 +70,7 @@ export function ProjectPage() {
                       )}
                     </td>
                     <td className="hide-s">{experiment.latestRun == null ? "–" : sayStatus(experiment.latestRun.status)}</td>
-                    <td className="num">{rate(experiment.latestRun?.passRate)}</td>
+                    <td className="num">{experiment.latestRun == null ? "–" : <PassRate run={experiment.latestRun} />}</td>
                     <td className="num hide-s">{count(experiment.runCount ?? 0)}</td>
                   </tr>
                 ))}

@@ -18,8 +18,8 @@ import { Crumbs } from "../components/shell";
 import { count } from "../lib/format";
 import { useKeyHelp, useKeys } from "../lib/keys";
 import { notify } from "../lib/notices";
-import { type Draft, keepDraft, readCorrection, readDraft, toReview } from "../lib/review-drafts";
-import { type Verdict, findNeighbour, findNextOpen, sayVerdict, toEditable } from "../lib/review";
+import { type Draft, keepDraft, readCorrection, readDraft, startCorrection, toReview } from "../lib/review-drafts";
+import { type Verdict, findNeighbour, findNextOpen, sayVerdict } from "../lib/review";
 import { useStore } from "../lib/store";
 import { type Decisions, useDecisions } from "../lib/use-decisions";
 import { givenVerdicts } from "../lib/verdicts";
@@ -171,7 +171,7 @@ function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAg
   const given = verdictOf(item) ?? mine?.verdict ?? null;
   const elsewhere = decisions.verdicts.has(item.itemId) ? null : verdictOf(item);
   const correct = () => {
-    if (draft.expected === null) change({ ...draft, expected: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).text });
+    if (draft.expected === null) change(startCorrection(item, draft, mine));
     requestAnimationFrame(() => expectedField.current?.focus());
   };
   const move = (step: 1 | -1) => {
@@ -230,7 +230,7 @@ function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAg
         {isPromoting && (
           <PromoteForm
             itemId={item.itemId}
-            expected={correction !== null && "value" in correction ? correction.value : null}
+            correction={correction}
             onClose={() => setIsPromoting(false)}
           />
         )}

@@ -192,7 +192,7 @@ function VerdictLine({ run, counts }: { run: Run; counts: Counts }) {
     return (
       <p className="verdict" role="status">
         Running: {count(run.totalItems)}{planned !== null && `/${count(planned)}`} items{" "}
-        <span className="of">{rate(judged ? run.passedItems / judged : null)} passed so far</span>
+        <span className="of">{judged === 0 ? "nothing judged so far" : `${rate(run.passedItems / judged)} passed so far`}</span>
       </p>
     );
   }

@@ -121,6 +121,7 @@ def experiment_tree(experiment: Tree) -> dict[str, Any]:
         "timestamp": latest.get("startedAt"),
         "experiment_name": clean_name(experiment["name"]),
         "pass_rate": latest.get("passRate"),
+        "judged_examples": latest.get("judgedCount"),
         "status": latest.get("status"),
         "run_count": experiment["runCount"],
     }
@@ -136,6 +137,7 @@ def run_tree(run: Tree, experiment: str) -> dict[str, Any]:
         "dataset": None if dataset is None else clean_name(dataset),
         "total_examples": run.get("itemCount", run.get("totalItems")),
         "pass_rate": run["passRate"],
+        "judged_examples": run.get("judgedCount"),
         "status": run["status"],
         "branch": None if run["gitBranch"] is None else clean_name(run["gitBranch"]),
     }

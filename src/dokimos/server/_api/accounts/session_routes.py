@@ -12,6 +12,7 @@ from starlette.requests import Request
 from dokimos.server._api.accounts.key_ring import KeyRing
 from dokimos.server._api.accounts.member_schemas import ProjectRoleAnswer
 from dokimos.server._api.accounts.session_cookies import clear_session, describe_place, set_session
+from dokimos.server._api.accounts.trusted_header import read_identity
 from dokimos.server._api.http.access import SESSION_COOKIE, Access, access, address_of, identify_caller
 from dokimos.server._api.http.json_body import StrictBody, WireModel, describe_body, json_body
 from dokimos.server._api.http.parameters import Store
@@ -46,6 +47,8 @@ class SessionAnswer(WireModel):
     """The roles in single projects beside that one; the higher one counts."""
     sign_in_ways: list[SignInWay]
     """How people can sign in: with a key, with the identity provider, through the proxy before the server."""
+    signed_in_with: SignInWay | None
+    """How the caller did; null where nobody has, or the server is open."""
 
 
 @ROUTER.post("", response_model=SessionAnswer, openapi_extra=describe_body(SignInBody))
@@ -104,7 +107,16 @@ async def _describe(request: Request, store: Store, caller: Principal) -> dict[s
         "tenantId": caller.tenant,
         "projects": projects,
         "signInWays": _sign_in_ways(request.app.state.settings),
+        "signedInWith": _way_of(request, caller),
     }
+
+
+def _way_of(request: Request, caller: Principal) -> SignInWay | None:
+    if caller is ANONYMOUS or not request.app.state.keys.is_keyed:
+        return None
+    if caller.kind != "user":
+        return "key"
+    return "oidc" if read_identity(request) is None else "proxy"
 
 
 def _sign_in_ways(settings: ServerSettings) -> list[SignInWay]:

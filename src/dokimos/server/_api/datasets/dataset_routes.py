@@ -146,6 +146,8 @@ async def get_dataset_runs(
             "startedAt": format_time(row.started_at),
             "totalItems": row.item_count,
             "erroredCount": row.errored_count,
+            "passedCount": row.passed_count,
+            "judgedCount": row.judged_count,
             "passRate": pass_rate(row),
         }
         for row in rows

@@ -163,5 +163,7 @@ class DatasetRunAnswer(WireModel):
     started_at: str
     total_items: int
     errored_count: int
+    passed_count: int
+    judged_count: int
     pass_rate: float | None
     """The share of items that passed; null without items that have a verdict."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
@@ -14,7 +14,7 @@ from dokimos.server._api.http.access import Access, Caller, access, reload_roles
 from dokimos.server._api.http.json_body import describe_body, json_body
 from dokimos.server._api.http.list_parameters import list_request
 from dokimos.server._api.http.parameters import ExperimentId, PathName, Search, Store, lane_of
-from dokimos.server._api.runs.run_answers import describe_trend, pass_rate
+from dokimos.server._api.runs.run_answers import describe_counts, describe_trend, pass_rate
 from dokimos.server._api.runs.run_schemas import (
     EvaluatorTrendsAnswer,
     ExperimentAnswer,
@@ -42,6 +42,7 @@ from dokimos.server._services.runs.trends import (
     evaluators_over_runs,
     find_changed_evaluators,
     latest_completed_runs,
+    latest_runs_of_projects,
     list_experiments,
 )
 
@@ -49,6 +50,7 @@ ROUTER = APIRouter(prefix="/api/v1", tags=["Projects"])
 _PROJECTS_PAGE = list_request(PROJECT_ORDERS)
 _EXPERIMENTS_PAGE = list_request(EXPERIMENT_ORDERS)
 _MAX_TRENDS = 1000
+_RowsByProject: TypeAlias = dict[str, list[Row[Any]]]
 
 
 @ROUTER.get("/projects", response_model=list[ProjectAnswer])
@@ -61,11 +63,13 @@ async def get_projects(
 ) -> list[dict[str, Any]]:
     """List the projects, the newest first; with `limit`, a page of them."""
 
-    def read(connection: Connection) -> tuple[list[ProjectSummary], dict[str, list[Row[Any]]]]:
+    def read(connection: Connection) -> tuple[list[ProjectSummary], _RowsByProject, _RowsByProject]:
         projects = list_projects(connection, caller, page, search=search)
-        return projects, verdicts_of_projects(connection, caller, [project.id for project in projects])
+        ids = [project.id for project in projects]
+        latest = latest_runs_of_projects(connection, caller, ids)
+        return projects, verdicts_of_projects(connection, caller, ids), latest
 
-    projects, verdicts = await store.read(read, lane_of(search))
+    projects, verdicts, latest = await store.read(read, lane_of(search))
     return [
         {
             "id": project.id,
@@ -83,6 +87,17 @@ async def get_projects(
                     "startedAt": format_time(row.started_at),
                 }
                 for row in verdicts[project.id]
+            ],
+            "latestRuns": [
+                {
+                    "experimentId": run.experiment_id,
+                    "experimentName": run.experiment_name,
+                    "runId": run.id,
+                    "status": run.status,
+                    "startedAt": format_time(run.started_at),
+                    **describe_counts(run),
+                }
+                for run in latest[project.id]
             ],
         }
         for project in projects
@@ -127,6 +142,7 @@ async def get_experiments(
                 "status": latest.status,
                 "passRate": None if latest.status == "RUNNING" else pass_rate(latest),
                 "startedAt": format_time(latest.started_at),
+                **describe_counts(latest),
             },
             "runCount": experiment.run_count,
             "baselineRunId": experiment.baseline_run_id,
@@ -161,6 +177,7 @@ async def get_trends(
                 "passRate": pass_rate(run) or 0.0,  # documented: 0 for a run without items
                 "totalItems": run.item_count,
                 "passedItems": run.passed_count,
+                "judgedCount": run.judged_count,
                 "changedEvaluators": changed.get(run.id, []),
             }
             for run in runs

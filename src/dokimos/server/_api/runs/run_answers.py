@@ -27,6 +27,16 @@ def pass_rate(row: RunRow) -> float | None:
     return row.passed_count / count if count else None
 
 
+def describe_counts(row: RunRow) -> dict[str, int]:
+    """Return how many items of a run passed and were judged, which says whether it has a pass rate at all."""
+    return {
+        "itemCount": row.item_count,
+        "passedCount": row.passed_count,
+        "judgedCount": row.judged_count,
+        "erroredCount": row.errored_count,
+    }
+
+
 def runs_json(listed: RunList) -> bytes:
     """Return runs as the list of an experiment shows them, as JSON."""
     none: Sequence[str] = ()

@@ -114,6 +114,25 @@ class ExperimentVerdict(WireModel):
     started_at: str
 
 
+class RunCounts(WireModel):
+    """How many items of a run passed, and of how many: `judgedCount` is 0 where nobody has judged any."""
+
+    item_count: int
+    passed_count: int
+    judged_count: int
+    errored_count: int
+
+
+class ExperimentRun(RunCounts):
+    """The latest run of an experiment, in the list of projects."""
+
+    experiment_id: str
+    experiment_name: str
+    run_id: str
+    status: str
+    started_at: str
+
+
 class ProjectAnswer(WireModel):
     """A project in the list of projects."""
 
@@ -124,9 +143,11 @@ class ProjectAnswer(WireModel):
     run_count: int
     last_activity_at: str
     verdicts: list[ExperimentVerdict]
+    latest_runs: list[ExperimentRun]
+    """The latest run of each experiment that has one, the newest first."""
 
 
-class LatestRun(WireModel):
+class LatestRun(RunCounts):
     """The latest run of an experiment."""
 
     run_id: str
@@ -192,6 +213,7 @@ class TrendPoint(WireModel):
     pass_rate: float
     total_items: int
     passed_items: int
+    judged_count: int
     changed_evaluators: list[str]
     """Evaluators that are not as in the run before: new, gone, or with another fingerprint."""
 

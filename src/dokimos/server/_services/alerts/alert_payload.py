@@ -108,6 +108,7 @@ def describe_alert(run: Row[Any], summary: Mapping[str, Any] | None) -> dict[str
         "candidatePassRate": compared["candidatePassRate"],
         "passRateDelta": compared["passRateDelta"],
         "regressedCaseCount": compared["regressedCount"],
+        "judgedCount": run.judged_count,
         "reason": shorten(" ".join(compared["reasons"]), _MAX_REASON),
         "regressedEvaluators": [
             {name: each[name] for name in _EVALUATOR_FIELDS} for each in compared["regressedEvaluators"]
@@ -127,6 +128,7 @@ def describe_test(project_name: str) -> dict[str, Any]:
         "candidatePassRate": 0.78,
         "passRateDelta": -0.14,
         "regressedCaseCount": 7,
+        "judgedCount": 50,
         "reason": "This is a test call: no run has failed.",
         "regressedEvaluators": [],
         "test": True,
@@ -210,10 +212,12 @@ def _summarize(facts: Facts) -> tuple[str, dict[str, str]]:
 
 
 def _describe_rates(facts: Facts) -> str:
-    after = facts["candidatePassRate"]
-    if facts["baselinePassRate"] is None:
+    before, after = facts["baselinePassRate"], facts["candidatePassRate"]
+    if facts.get("judgedCount") == 0:  # missing in payloads that an older server has stored
+        return "nothing judged" if before is None else f"{before:.1%} → nothing judged"
+    if before is None:
         return f"{after:.1%}, without a baseline"
-    return f"{facts['baselinePassRate']:.1%} → {after:.1%} ({100 * facts['passRateDelta']:+.1f} points)"
+    return f"{before:.1%} → {after:.1%} ({100 * facts['passRateDelta']:+.1f} points)"
 
 
 def _plain(text: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ DATASET_RUN_ORDERS: Final = SortKeys(
 )
 _COLUMNS: Final = (
     "id", "name", "experiment_id", "status", "started_at", "item_count", "passed_count", "errored_count",
-    "informational_count",
+    "informational_count", "judged_count",
 )  # fmt: skip
 
 

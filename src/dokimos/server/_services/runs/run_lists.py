@@ -39,7 +39,7 @@ RUN_ORDERS: Final = SortKeys(
         "completedAt": func.coalesce(RUNS.c.completed_at, 0),
         "name": func.lower(func.coalesce(RUNS.c.name, "")),
         "itemCount": RUNS.c.item_count,
-        "passRate": _ratio(RUNS.c.passed_count, RUNS.c.item_count),
+        "passRate": _ratio(RUNS.c.passed_count, RUNS.c.item_count - RUNS.c.informational_count),
         "totalCostUsd": case((RUNS.c.cost_count > 0, RUNS.c.cost_usd), else_=-1.0),
         "avgLatencyMs": _ratio(RUNS.c.latency_ms, RUNS.c.latency_count),
     },

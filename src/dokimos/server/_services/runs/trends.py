@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.tables import EXPERIMENTS, RUN_EVALUATORS, RUNS
@@ -40,6 +40,36 @@ def list_experiments(
     experiments = read_page(connection, visible, page, EXPERIMENTS.c.id, *conditions)
     latest = _latest_runs(connection, principal, experiments)
     return [(experiment, latest.get(experiment.id)) for experiment in experiments]
+
+
+def latest_runs_of_projects(
+    connection: Connection, principal: Principal, project_ids: Sequence[str]
+) -> dict[str, list[Row[Any]]]:
+    """Return the latest run of each experiment of projects, the newest first.
+
+    The rows are runs with `experiment_name`. Experiments without a run that the caller sees are missing.
+    """
+    latest: dict[str, list[Row[Any]]] = {project_id: [] for project_id in project_ids}
+    shown = RUNS.alias("shown")
+    query: Select[Any] = (
+        select(shown, EXPERIMENTS.c.name.label("experiment_name"))
+        .join_from(EXPERIMENTS, shown, shown.c.id == _latest_run(principal))
+        .where(principal.sees(EXPERIMENTS), EXPERIMENTS.c.latest_run_id.is_not(None))
+        .order_by(shown.c.started_at.desc(), shown.c.id.desc())
+    )
+    for batch in in_batches(project_ids):
+        for row in connection.execute(query.where(EXPERIMENTS.c.project_id.in_(batch))):
+            latest[row.project_id].append(row)
+    return latest
+
+
+def _latest_run(principal: Principal) -> ColumnElement[str]:
+    """The latest run of an experiment that the caller sees: the kept one, or one looked for."""
+    runs = select(RUNS.c.id).where(principal.sees(RUNS)).correlate(EXPERIMENTS)
+    kept = runs.where(RUNS.c.id == EXPERIMENTS.c.latest_run_id)
+    newest = runs.where(RUNS.c.experiment_id == EXPERIMENTS.c.id)
+    newest = newest.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
+    return func.coalesce(kept.scalar_subquery(), newest.scalar_subquery())
 
 
 def latest_completed_runs(

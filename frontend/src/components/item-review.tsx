@@ -1,0 +1,188 @@
+/** What somebody says about an item of a run beside it: a verdict, the expected output corrected, a comment. */
+import { useQuery } from "@tanstack/react-query";
+import { type RefObject, useRef, useState } from "react";
+import { type Item, type Run, itemsQuery } from "../api/queries";
+import { type Review, type ReviewBody, countsOfReviews, giveReview, reviewsQuery, undoReview } from "../api/reviews";
+import { mayWrite, sessionQuery } from "../api/session";
+import { type Write, useWrite } from "../api/write";
+import { shown } from "../lib/format";
+import { type Draft, keepDraft, lastSaid, readCorrection, readDraft, restoreDraft, settleDraft, startCorrection, toReview, typedAbout } from "../lib/review-drafts";
+import { VERDICTS, type Verdict, sayVerdict, toEditable } from "../lib/review";
+import { NotSaved } from "./notices";
+import "../styles/item-review.css";
+
+interface Decision {
+  readonly body: ReviewBody;
+  readonly typed: Draft | undefined;
+}
+
+export interface ItemReviewing {
+  readonly draft: Draft;
+  /** Whether something is typed and not saved. */
+  readonly isTyped: boolean;
+  readonly correction: ReturnType<typeof readCorrection>;
+  /** The key of the only text that is corrected; null where it is JSON. */
+  readonly textKey: string | null;
+  readonly verdict: Verdict | null;
+  /** What is wrong with what is typed, or why it could not be sent. */
+  readonly fault: string | null;
+  readonly field: RefObject<HTMLTextAreaElement | null>;
+  readonly write: Write<Decision, Review>;
+  readonly undo: Write<Decision, unknown>;
+  readonly change: (draft: Draft) => void;
+  readonly correct: () => void;
+  readonly decide: (verdict: Verdict) => void;
+  /** The correction is in a dataset: it is not lost with the page any more, though a verdict still sends it. */
+  readonly notePromotion: () => void;
+}
+
+/** What the reviewer has said and is typing about an item; the review queue shows the same for the same item. */
+export function useItemReview(run: Run, item: Item, version: string): ItemReviewing {
+  const place = { runId: run.id, itemId: item.id, expectedOutput: item.expectedOutput, actualOutput: item.actualOutput };
+  const session = useQuery(sessionQuery);
+  const reviews = useQuery({ ...reviewsQuery(place), enabled: mayWrite(session.data) });
+  const own = (all: readonly Review[] | undefined) => all?.find((one) => one.reviewer === session.data?.id);
+  const mine = own(reviews.data);
+  const [typed, setTyped] = useState<Draft | null>(null);
+  const [fault, setFault] = useState<string | null>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const draft = typed ?? readDraft(place, mine);
+  const keys = () => [itemsQuery(run.id, [item.ordinal], version).queryKey, ["reviews", item.id], ...countsOfReviews(run.id)];
+  const undo = useWrite<Decision, unknown>({
+    what: "Undoing the verdict",
+    scope: "review",
+    send: () => undoReview(place),
+    keys,
+    onSaved: (_, sent) => restoreDraft(place, sent.typed),
+  });
+  const write = useWrite<Decision, Review>({
+    what: "The verdict",
+    scope: "review",
+    send: ({ body }) => giveReview(place, body),
+    keys,
+    notice: (_, sent) => ({ text: `Marked as ${sent.body.verdict.toLowerCase()}`, undo: () => undo.save(sent) }),
+    onSaved: (_, sent) => settleDraft(place, sent.typed),
+  });
+  const change = (now: Draft) => {
+    keepDraft(place, now, mine);
+    setTyped(now);
+    setFault(null);
+  };
+  const decide = async (verdict: Verdict) => {
+    if (write.isSaving) return;
+    // A review takes the place of the one before: without that, a comment of then would be gone.
+    const all = reviews.data ?? (await reviews.refetch()).data;
+    if (all === undefined) {
+      setFault("Nothing was saved, because what you said of this item before could not be read. Try again.");
+      return;
+    }
+    const body = toReview(place, typed ?? readDraft(place, own(all)), verdict, own(all));
+    setFault(typeof body === "string" ? body : null);
+    if (typeof body === "string") field.current?.focus();
+    else write.save({ body, typed: typedAbout(place) });
+  };
+  return {
+    draft,
+    isTyped: typedAbout(place) !== undefined,
+    correction: readCorrection(place, draft, mine),
+    textKey: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).key,
+    verdict: mine?.verdict ?? item.annotation?.verdict ?? null,
+    fault,
+    field,
+    write,
+    undo,
+    change,
+    correct: () => {
+      if (draft.expected === null) change(startCorrection(place, draft, mine));
+      requestAnimationFrame(() => field.current?.focus());
+    },
+    decide: (verdict) => void decide(verdict),
+    notePromotion: () => keepDraft(place, { ...draft, expected: lastSaid(place, mine).expected }, mine),
+  };
+}
+
+export function VerdictChips({ review }: { review: ItemReviewing }) {
+  return (
+    <span className="actions" role="group" aria-label="A person's verdict">
+      {VERDICTS.map(({ verdict, sign, word, key }) => (
+        <button
+          key={verdict}
+          type="button"
+          className="chip"
+          aria-pressed={review.verdict === verdict}
+          aria-disabled={review.write.isSaving || undefined}
+          onClick={() => review.decide(verdict)}
+        >
+          {sign} {word}<kbd>{key}</kbd>
+        </button>
+      ))}
+    </span>
+  );
+}
+
+/** The fields that a verdict sends; `onLeave` gets the focus back to where the keys of the drawer are heard. */
+export function ReviewFields({ review, onLeave }: { review: ItemReviewing; onLeave: () => void }) {
+  const { draft, change, verdict } = review;
+  // A comment that was typed in the review queue is sent with a verdict from here, too: it is in sight.
+  if (draft.expected === null && !review.isTyped) return null;
+  return (
+    <form
+      className="item-review"
+      aria-label="Correct the expected output"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (verdict !== null) review.decide(verdict);
+        onLeave();
+      }}
+      onKeyDown={(event) => {
+        if (event.nativeEvent.isComposing) return;
+        if (event.key === "Escape") onLeave();
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
+      }}
+    >
+      {draft.expected !== null && <label htmlFor="drawer-correction">Expected output, corrected{review.textKey === null && " (as JSON)"}</label>}
+      {draft.expected !== null && <textarea
+        id="drawer-correction"
+        ref={review.field}
+        className="field area mono"
+        dir="auto"
+        rows={4}
+        spellCheck={false}
+        value={draft.expected}
+        aria-invalid={review.fault !== null}
+        onChange={(event) => change({ ...draft, expected: event.target.value })}
+      />}
+      <input
+        className="field"
+        aria-label="Comment"
+        placeholder="Comment"
+        dir="auto"
+        maxLength={10_000}
+        value={draft.note}
+        onChange={(event) => change({ ...draft, note: event.target.value })}
+      />
+      <p className="bar">
+        {verdict === null
+          ? <span className="label">A verdict saves it; “Promote” puts it into a dataset.</span>
+          : <button type="submit" className="btn">Save with {sayVerdict(verdict)}<kbd>ctrl enter</kbd></button>}
+        {draft.expected !== null && (
+          <button type="button" className="btn bare" onClick={() => {
+            change({ ...draft, expected: null });
+            onLeave();
+          }}>Leave it as it was</button>
+        )}
+      </p>
+    </form>
+  );
+}
+
+/** Why something was not saved, beside where it was said. */
+export function ReviewFaults({ review }: { review: ItemReviewing }) {
+  return (
+    <>
+      {review.fault !== null && <p className="error" role="alert">! {shown(review.fault)}</p>}
+      <NotSaved write={review.write} />
+      <NotSaved write={review.undo} />
+    </>
+  );
+}
