@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / "tests" / "frameworks" / ".venv" / "clickhouse"
 ENGINE = "chdb-core-lite==26.5.0"
 TESTS = (
+    "test_batched_span_reads.py",
     "test_clickhouse.py",
     "test_clickhouse_backup.py",
     "test_deleted_trace_rules.py",
