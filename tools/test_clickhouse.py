@@ -33,6 +33,7 @@ TESTS = (
     "test_trace_bad_input.py",
     "test_trace_convergence.py",
     "test_trace_datasets.py",
+    "test_trace_files.py",
     "test_trace_ingestion.py",
     "test_trace_parts.py",
     "test_trace_removal.py",
