@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / "tests" / "frameworks" / ".venv" / "clickhouse"
 ENGINE = "chdb-core-lite==26.5.0"
 TESTS = (
+    "test_batched_span_reads.py",
     "test_clickhouse.py",
     "test_clickhouse_backup.py",
     "test_deleted_trace_rules.py",
@@ -32,6 +33,7 @@ TESTS = (
     "test_trace_bad_input.py",
     "test_trace_convergence.py",
     "test_trace_datasets.py",
+    "test_trace_files.py",
     "test_trace_ingestion.py",
     "test_trace_parts.py",
     "test_trace_removal.py",

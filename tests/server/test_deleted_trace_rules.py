@@ -33,15 +33,15 @@ def test_what_was_deleted_is_neither_matched_nor_shown_to_a_judge(serve):
         ]
         job = SimpleNamespace(trace=left, span_id=f"{1:016x}")
         deleted = SimpleNamespace(trace=gone[0], span_id=f"{1:016x}")
-        session = load_scored_spans(connection, job, "session")
+        [(_, session)] = load_scored_spans(connection, [job], "session")
         connection.execute(update(TRACES).values(match_due_at=None, quiet_due_at=None))
         return (
             [[row.id for row in rows] == [left] for rows in found],
             [spans[0].trace_id for spans in session],
-            [load_scored_spans(connection, deleted, scope) for scope in ("span", "trace", "session")],
+            [list(load_scored_spans(connection, [deleted], each)) for each in ("span", "trace", "session")],
         )
 
     matched, session, of_deleted = api.portal.call(api.app.state.traces.write, delete_and_look)
     assert matched == [True, True, True]
     assert session == [trace_id(3)]
-    assert of_deleted == [[], [], []]
+    assert [spans for [(_, spans)] in of_deleted] == [[], [], []]

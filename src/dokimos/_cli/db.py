@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from dokimos._cli.db_traces import load_traces, read_times, write_traces
 from dokimos._cli.echo import echo, overwrite_line
 from dokimos._cli.exit_codes import EXIT_BELOW
 from dokimos._core.text import format_size, pluralize
@@ -50,6 +51,7 @@ def db() -> None:
     dokimos db restore backup.zip          into an empty database
     dokimos db export --project chat FILE  what people work with, without keys and secrets
     dokimos db import FILE                 into a database that is in use, SQLite or PostgreSQL
+    dokimos db export --only-traces FILE   production traces, from any store, for `import`
     dokimos db rotate-key                  encrypt its secrets with a new passphrase
     """
 
@@ -201,6 +203,9 @@ def restore(file: Path, replaces: bool, data_dir: Path | None) -> int:
 )  # fmt: skip
 @click.option("--with-comparisons", is_flag=True, help="Also the comparisons that were computed.")
 @click.option("--with-keys", is_flag=True, help="Also keys (as hashes) and people, of the whole server.")
+@click.option("--only-traces", is_flag=True, help="Production traces, and nothing else.")
+@click.option("--from", "start", metavar="TIME", help="Traces that were received then or later.")
+@click.option("--to", "end", metavar="TIME", help="Traces that were received before.")
 @_force_option
 @_data_dir_option
 def export_(
@@ -208,6 +213,9 @@ def export_(
     projects: Sequence[str],
     with_comparisons: bool,
     with_keys: bool,
+    only_traces: bool,
+    start: str | None,
+    end: str | None,
     force: bool,
     data_dir: Path | None,
 ) -> int:
@@ -216,10 +224,21 @@ def export_(
     Servers may run meanwhile. Runs, items, scores, comments, annotations and datasets go along with their
     ids. Secrets never do.
 
+    With --only-traces it writes production traces instead, compressed by gzip: spans and log records as they
+    were sent, from SQLite, PostgreSQL or ClickHouse. A TIME is such as 2026-11-01 or 2026-11-01T12:00:00Z.
+
     \b
     dokimos db export --project chat chat.zip
     DOKIMOS_DATABASE_URL=postgresql://... dokimos db import chat.zip
+    dokimos db export --only-traces --project chat --from 2026-11-01 traces.jsonl.gz
     """
+    if only_traces:
+        if with_comparisons or with_keys:
+            raise click.UsageError("--only-traces exports neither comparisons nor keys.")
+        with _progress() as progress:
+            return write_traces(_settings(data_dir), file, projects, read_times(start, end), force, progress)
+    if start is not None or end is not None:
+        raise click.UsageError("--from and --to choose traces: give --only-traces with them.")
     if projects and with_keys:
         raise click.UsageError("Keys belong to the whole server: give either --project or --with-keys.")
     settings = _settings(data_dir)
@@ -244,8 +263,18 @@ def import_(file: Path, skip_existing: bool, with_keys: bool, data_dir: Path | N
     FILE is an export or a backup. All of it is added, under the same ids, or nothing. What the database has
     already with the same values is skipped, so an import can be repeated. Servers on PostgreSQL may run
     meanwhile; one on SQLite must be stopped.
+
+    Or it is an export of production traces, which are added part by part: one that is interrupted can be
+    repeated, and skips the spans that are there.
     """
     settings = _settings(data_dir)
+    from dokimos.server._admin.trace_file import is_trace_file
+
+    if is_trace_file(file):
+        if skip_existing or with_keys:
+            raise click.UsageError("FILE has traces: --skip-existing and --with-keys are not for these.")
+        with _progress() as progress:
+            return load_traces(settings, file, progress)
     from dokimos.server._admin.importing import import_archive
 
     with _progress() as progress:

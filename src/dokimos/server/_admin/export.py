@@ -64,10 +64,10 @@ def write_archive(
     """
 
     def write(connection: Connection) -> Manifest:
-        with _name_file(path):  # here already: around the database, it would count as an error of that
+        with name_file(path):  # here already: around the database, it would count as an error of that
             return _write(connection, settings, writer, selection, project_names, progress)
 
-    with create_file(path, replaces=replaces) as file, ArchiveWriter(file) as writer, _name_file(path):
+    with create_file(path, replaces=replaces) as file, ArchiveWriter(file) as writer, name_file(path):
         manifest = read_database(settings, write)
         if with_traces:
             manifest = _add_traces(settings, writer, manifest, progress)
@@ -76,7 +76,7 @@ def write_archive(
 
 
 @contextmanager
-def _name_file(path: Path) -> Iterator[None]:
+def name_file(path: Path) -> Iterator[None]:
     """Say of an error of the file that it is one, and of which."""
     try:
         yield
@@ -109,7 +109,7 @@ def _write(
     if schema is None:
         raise ConfigurationError(f"{describe_database(settings)} has no tables: no server has used it yet.")
     if project_names:
-        selection = replace(selection, projects=_find_projects(connection, project_names))
+        selection = replace(selection, projects=find_projects(connection, project_names))
     if connection.dialect.name == "postgresql":
         # Plans for reading all rows, not for the first of them.
         connection.exec_driver_sql("SET LOCAL cursor_tuple_fraction = 1")
@@ -149,7 +149,7 @@ def _read(
         progress(table.name, done)
 
 
-def _find_projects(connection: Connection, names: Sequence[str]) -> tuple[str, ...]:
+def find_projects(connection: Connection, names: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of projects by name: those of all tenants, each of which may have one of a name."""
     query = select(PROJECTS.c.id, PROJECTS.c.name).where(
         PROJECTS.c.name.in_(names), PROJECTS.c.deleted_at.is_(None)

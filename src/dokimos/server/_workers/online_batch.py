@@ -22,7 +22,7 @@ from dokimos.server._services.judging.judge_outcomes import UNAVAILABLE, outcome
 from dokimos.server._services.judging.judge_results import SKIPPED, ItemError, ItemOutcome
 from dokimos.server._services.online.enabled_rules import read_rule
 from dokimos.server._services.online.score_events import make_event
-from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
+from dokimos.server._services.online.scored_cases import build_case
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
     describe_lease,
@@ -41,6 +41,7 @@ from dokimos.server._settings import ServerSettings
 from dokimos.server._workers.job_model import JobModel, ModelProblem
 from dokimos.server._workers.judge_faults import FaultWatch, WatchedJudge
 from dokimos.server._workers.judge_models import JobModels
+from dokimos.server._workers.loaded_jobs import LoadedJobs
 from dokimos.server._workers.online_reviews import queue_scores
 from dokimos.server._workers.score_export import ScoreExport
 
@@ -156,15 +157,17 @@ class OnlineBatch:
     async def _score_all(
         self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, jobs: Sequence[Row[Any]]
     ) -> None:
-        waiting = list(reversed(jobs))
+        count = min(len(jobs), self._settings.online.max_concurrency)
+        waiting = LoadedJobs(jobs, scope, count, self._read_traces)
 
         async def work() -> None:
-            while waiting and not self._is_stopping:
+            while True:
                 async with self._places:
-                    if waiting and not self._is_stopping:
-                        await self._score(evaluator, spec, scope, waiting.pop())
+                    loaded = None if self._is_stopping else await waiting.take()
+                    if loaded is None:
+                        return
+                    await self._score(evaluator, spec, scope, *loaded)
 
-        count = min(len(jobs), self._settings.online.max_concurrency)
         self._workers = [
             asyncio.create_task(work(), name=f"dokimos trace evals {self.batch.id}") for _ in range(count)
         ]
@@ -180,9 +183,19 @@ class OnlineBatch:
             if isinstance(result, Exception):
                 raise result
 
-    async def _score(self, evaluator: Evaluator, spec: EvaluatorSpec, scope: str, job: Row[Any]) -> None:
-        load = partial(load_scored_spans, job=job, scope=scope)
-        traces = await self._insist(lambda: self._traces.read(load, Lane.WORK))
+    async def _read_traces(self, query: Callable[[Connection], Any]) -> Any:
+        return await self._insist(lambda: self._traces.read(query, Lane.WORK))
+
+    async def _score(
+        self,
+        evaluator: Evaluator,
+        spec: EvaluatorSpec,
+        scope: str,
+        job: Row[Any],
+        traces: Sequence[Sequence[Span]],
+    ) -> None:
+        if self._is_stopping:  # since the job was taken
+            return
         try:
             outcome = await self._outcome_of(evaluator, spec, scope, job, traces)
         except BudgetExceededError as refusal:

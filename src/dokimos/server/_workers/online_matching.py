@@ -24,7 +24,7 @@ from dokimos.server._services.online.enabled_rules import (
     read_rule,
 )
 from dokimos.server._services.online.matched_spans import find_due_traces, find_quiet_traces
-from dokimos.server._services.online.span_matching import match_trace
+from dokimos.server._services.online.span_matching import TraceMatches, match_traces
 from dokimos.server._services.online.trace_jobs import (
     clear_match_due,
     insert_jobs,
@@ -32,6 +32,7 @@ from dokimos.server._services.online.trace_jobs import (
     remove_jobs_of_rule,
     set_quiet_due,
 )
+from dokimos.server._services.traces.span_pages import batch_traces
 from dokimos.server._workers.periodic import is_asked_to_end
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -101,41 +102,35 @@ class OnlineMatching:
         """Hold rules against new spans, those that wait excepted."""
         due = await self._traces.read(partial(find_due_traces, most=_TRACES_AT_ONCE), Lane.WORK)
         rules = await self._read_rules(due)
-        immediate = [rule for rule in rules if not rule.waits]
-        for trace in due:
-            jobs = await self._traces.read(
-                partial(match_trace, trace=trace, rules=immediate, since=trace.match_due_at), Lane.WORK
-            )
-            quiet_at = None
-            if any(rule.waits and rule.concerns(trace.project_id, trace.tenant_id) for rule in rules):
-                quiet_at = now() + int(self._settings.quiet_seconds * SECOND)
-
-            def store(
-                connection: Connection, trace: Row[Any] = trace, jobs: Any = jobs, at: int | None = quiet_at
-            ) -> None:
-                insert_jobs(connection, jobs)
-                clear_match_due(connection, trace, at)
-
-            await self._traces.write(store)
+        for batch in batch_traces(due):
+            match = partial(match_traces, traces=batch, rules=rules, only_new=True)
+            for matches in await self._traces.read(match, Lane.WORK):
+                await self._traces.write(partial(self._store_new, matches=matches, rules=rules))
         return len(due)
+
+    def _store_new(self, connection: Connection, matches: TraceMatches, rules: Sequence[EvalRule]) -> None:
+        trace = matches.trace
+        quiet_at = None
+        if any(rule.waits and rule.concerns(trace.project_id, trace.tenant_id) for rule in rules):
+            quiet_at = now() + int(self._settings.quiet_seconds * SECOND)
+        insert_jobs(connection, matches.jobs)
+        clear_match_due(connection, trace, quiet_at)
 
     async def _match_quiet(self) -> int:
         """Hold the rules that wait against traces for which nothing more has come."""
         quiet = await self._traces.read(partial(find_quiet_traces, most=_TRACES_AT_ONCE), Lane.WORK)
         waiting = [rule for rule in await self._read_rules(quiet) if rule.waits]
+        still = []
         for trace in quiet:
             later = trace.updated_at + int(self._settings.quiet_seconds * SECOND)
             if later > now():
                 await self._traces.write(partial(set_quiet_due, trace=trace, quiet_due_at=later))
-                continue
-            match = partial(match_trace, trace=trace, rules=waiting, since=None)
-            jobs = await self._traces.read(match, Lane.WORK)
-
-            def store(connection: Connection, trace: Row[Any] = trace, jobs: Any = jobs) -> None:
-                insert_jobs(connection, jobs)
-                set_quiet_due(connection, trace, None)
-
-            await self._traces.write(store)
+            else:
+                still.append(trace)
+        for batch in batch_traces(still):
+            match = partial(match_traces, traces=batch, rules=waiting)
+            for matches in await self._traces.read(match, Lane.WORK):
+                await self._traces.write(partial(_store_quiet, matches=matches))
         return len(quiet)
 
     async def _back_fill(self) -> int:
@@ -168,3 +163,8 @@ class OnlineMatching:
             while await self._traces.write(remove):
                 pass
         self._is_clean = True
+
+
+def _store_quiet(connection: Connection, matches: TraceMatches) -> None:
+    insert_jobs(connection, matches.jobs)
+    set_quiet_due(connection, matches.trace, None)

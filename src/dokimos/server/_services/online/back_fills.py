@@ -20,7 +20,7 @@ from dokimos.server._services.online.eval_rules import find_rule, find_writable_
 from dokimos.server._services.online.matched_spans import IS_THERE
 from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
-from dokimos.server._services.online.span_matching import match_trace
+from dokimos.server._services.online.span_matching import match_traces
 from dokimos.server._services.online.trace_jobs import NewEvalJob
 
 TRACES_AT_ONCE: Final = 50
@@ -137,20 +137,17 @@ class TrialStep:
 def try_rule(connection: Connection, rule: EvalRule, times: tuple[int, int], after: str | None) -> TrialStep:
     """Hold a rule against some stored traces; nothing is stored."""
     traces = find_traces(connection, rule, times, after, TRACES_AT_ONCE)
-    everything: list[NewEvalJob] = []
-    jobs: list[NewEvalJob] = []
-    for trace in traces:
-        everything += match_trace(connection, trace, [rule], since=None, samples=False)
-        jobs += match_trace(connection, trace, [rule], since=None)
+    matches = match_traces(connection, traces, [rule])
+    jobs = tuple(job for each in matches for job in each.jobs)
     last = traces[-1].id if len(traces) == TRACES_AT_ONCE else None
-    return TrialStep(last, len(traces), len(everything), tuple(jobs))
+    return TrialStep(last, len(traces), sum(each.matched for each in matches), jobs)
 
 
 def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str) -> list[int]:
     """Return for some jobs how many characters a judge would be shown."""
     lengths = []
-    for job in jobs:
-        case = build_case(load_scored_spans(connection, job, scope), scope)
+    for _, spans in load_scored_spans(connection, jobs, scope):
+        case = build_case(spans, scope)
         if case is not None:
             lengths.append(len(case.input or "") + len(case.actual_output or ""))
     return lengths

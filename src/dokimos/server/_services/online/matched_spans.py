@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select
 
-from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.online.rule_conditions import SpanFacts
 from dokimos.server._services.traces.span_logs import StoredLog, add_logs, load_logs
-from dokimos.server._services.traces.span_queries import run_with_sources
+from dokimos.server._services.traces.span_pages import read_pages
+from dokimos.server._services.traces.span_queries import choose_spans, run_with_sources
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
 from dokimos.traces._span import Span
 
-_NAMED: Final = 300
-"""Spans that one query names, whose ids clients choose."""
 _EVALUATION_KEYS: Final = ("dokimos.evaluation", "gen_ai.evaluation.name")
 _EVALUATION_SCOPE: Final = "dokimos"
 _FACT_COLUMNS: Final = tuple(
     SPANS.c[name]
     for name in (
+        "trace",
         "span_id",
         "parent_id",
         "name",
@@ -42,11 +41,14 @@ _FACT_COLUMNS: Final = tuple(
 class StoredSpan:
     """A span of a trace, with what rules compare."""
 
+    trace: str
+    """The id of the row of its trace."""
     id: str
     parent_id: str | None
     project_id: str | None
     has_output: bool
     received_at: int
+    start_ns: int | None
     facts: SpanFacts
     is_evaluation: bool
     """Whether an evaluation recorded it: scoring such spans would never end."""
@@ -74,7 +76,7 @@ _TRACE_COLUMNS: Final = tuple(
     TRACES.c[name]
     for name in (
         "id", "tenant_key", "tenant_id", "trace_id", "project_id", "day", "updated_at", "span_count",
-        "match_due_at", "quiet_due_at", "session_id", "created_at",
+        "byte_count", "match_due_at", "quiet_due_at", "session_id", "created_at",
     )
 )  # fmt: skip
 
@@ -86,53 +88,78 @@ def read_traces(connection: Connection, ids: Iterable[str]) -> Sequence[Row[Any]
 
 
 def read_spans(
-    connection: Connection, trace: Row[Any], *, after: str = "", since: int | None = None, most: int
-) -> list[StoredSpan]:
-    """Return some spans of a trace, in the order of their ids.
+    connection: Connection, traces: Sequence[Row[Any]], *, since: int | None = None
+) -> Iterator[list[StoredSpan]]:
+    """Yield the spans of a batch of traces, some at a time: trace by trace, in the order of their ids.
 
     Args:
         connection: Of the traces.
-        trace: The row of the trace.
-        after: The id behind which to go on.
+        traces: One batch of `batch_traces`.
         since: When they were received at the earliest; None for all.
-        most: How many at most.
     """
-    query = _select_spans(trace).where(SPANS.c.span_id > after).order_by(SPANS.c.span_id).limit(most)
-    if since is not None:
-        query = query.where(SPANS.c.received_at >= since)
-    return [_read(row) for row in run_with_sources(connection, query)]
+    for page in read_pages(connection, _FACT_COLUMNS, traces, since=since):
+        yield [_read(row) for row in page]
 
 
-def find_spans(connection: Connection, trace: Row[Any], span_ids: Iterable[str]) -> dict[str, StoredSpan]:
-    """Return spans of a trace by their ids, those that are there."""
+def find_spans(
+    connection: Connection, pairs: Iterable[tuple[str, str]], days: Iterable[int]
+) -> dict[tuple[str, str], StoredSpan]:
+    """Return spans by the ids of their traces' rows and their own, those that are there.
+
+    Args:
+        connection: Of the traces.
+        pairs: These ids.
+        days: Of the traces.
+    """
+    return {(row.trace, row.span_id): _read(row) for row in _read_named(connection, pairs, days)}
+
+
+def load_spans(connection: Connection, traces: Sequence[Row[Any]], most: int) -> dict[str, list[Span]]:
+    """Return the spans of a batch of traces as the library has them, by the ids of the rows of these.
+
+    Args:
+        connection: Of the traces.
+        traces: One batch of `batch_traces`.
+        most: Spans of each trace, the first ones in the order of their ids.
+    """
+    logs = _load_logs(connection, traces)
+    loaded: dict[str, list[Span]] = {trace.id: [] for trace in traces}
+    for page in read_pages(connection, _FACT_COLUMNS, traces):
+        for row in page:
+            of_trace = loaded[row.trace]
+            if len(of_trace) < most:
+                of_trace.append(_parse(row, logs.get((row.trace, row.span_id), ())))
+        if all(len(of_trace) == most for of_trace in loaded.values()):
+            break
+    return loaded
+
+
+def load_named_spans(
+    connection: Connection, traces: Sequence[Row[Any]], pairs: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Span]:
+    """Return spans of some traces as the library has them, by the ids of these traces' rows and their own."""
+    logs = _load_logs(connection, traces)
     return {
-        row.span_id: _read(row)
-        for batch in in_batches(sorted(set(span_ids)), _NAMED)
-        for row in run_with_sources(connection, _select_spans(trace).where(SPANS.c.span_id.in_(batch)))
+        (row.trace, row.span_id): _parse(row, logs.get((row.trace, row.span_id), ()))
+        for row in _read_named(connection, pairs, (trace.day for trace in traces))
     }
 
 
-def find_root(connection: Connection, trace: Row[Any]) -> StoredSpan | None:
-    """Return the span that a trace began with: one without a parent, the earliest."""
-    query = _select_spans(trace).order_by(
-        SPANS.c.parent_id.is_not(None), SPANS.c.start_ns.is_(None), SPANS.c.start_ns, SPANS.c.span_id
-    )
-    row = run_with_sources(connection, query.limit(1)).first()
-    return None if row is None else _read(row)
+def _read_named(
+    connection: Connection, pairs: Iterable[tuple[str, str]], days: Iterable[int]
+) -> Iterator[Row[Any]]:
+    own = set(days)
+    for is_asked in choose_spans(connection, sorted(set(pairs)), own):
+        yield from run_with_sources(connection, select(*_FACT_COLUMNS).where(is_asked))
 
 
-def load_spans(connection: Connection, trace: Row[Any], most: int, span_id: str | None = None) -> list[Span]:
-    """Return spans of a trace as the library has them, in the order of their ids."""
-    query = _select_spans(trace).order_by(SPANS.c.span_id).limit(most)
-    if span_id is not None:
-        query = query.where(SPANS.c.span_id == span_id)
-    key = (trace.tenant_key, trace.trace_id)
-    logs = load_logs(connection, [key])
-    return [_parse(row, logs.get((*key, row.span_id), ())) for row in run_with_sources(connection, query)]
-
-
-def _select_spans(trace: Row[Any]) -> Any:
-    return select(*_FACT_COLUMNS).where(SPANS.c.trace == trace.id, SPANS.c.day == trace.day)
+def _load_logs(connection: Connection, traces: Iterable[Row[Any]]) -> dict[tuple[str, str], list[StoredLog]]:
+    """Return the log records of traces, by the ids of their traces' rows and of the spans that they name."""
+    ids = {(trace.tenant_key, trace.trace_id): trace.id for trace in traces}
+    return {
+        (ids[tenant, trace], span): of_span
+        for (tenant, trace, span), of_span in load_logs(connection, list(ids)).items()
+    }
 
 
 def _parse(row: Row[Any], logs: Sequence[StoredLog] = ()) -> Span:
@@ -145,11 +172,13 @@ def _read(row: Row[Any]) -> StoredSpan:
     span = _parse(row)
     attributes = {**span.resource, **span.attributes}
     return StoredSpan(
+        row.trace,
         row.span_id,
         row.parent_id,
         row.project_id,
         bool((row.output_text or "").strip()),
         row.received_at,
+        row.start_ns,
         SpanFacts(span.name, attributes),
         any(key in attributes for key in _EVALUATION_KEYS)
         or span.scope.partition(".")[0] == _EVALUATION_SCOPE,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Connection, Row, select
 
 from dokimos.server._db.trace_tables import TRACES
-from dokimos.server._services.online.matched_spans import IS_THERE, load_spans, read_traces
+from dokimos.server._services.online.matched_spans import (
+    IS_THERE,
+    load_named_spans,
+    load_spans,
+    read_traces,
+)
+from dokimos.server._services.traces.span_pages import batch_traces
 from dokimos.traces._span import Span
 from dokimos.traces._span_content import parse_span
 from dokimos.traces._span_digest import digest_span
@@ -34,16 +40,52 @@ class ScoredTarget(Protocol):
     def span_id(self) -> str: ...
 
 
-def load_scored_spans(connection: Connection, job: ScoredTarget | Row[Any], scope: str) -> list[list[Span]]:
-    """Return the spans of each trace that a job is about; none where they have been removed."""
-    traces = read_traces(connection, [job.trace])
-    if not traces:
-        return []
-    if scope in ("span", "parent"):
-        return [load_spans(connection, traces[0], 1, job.span_id)]
+T = TypeVar("T", bound=ScoredTarget)
+
+
+def load_scored_spans(
+    connection: Connection, jobs: Sequence[T], scope: str
+) -> Iterator[tuple[T, list[list[Span]]]]:
+    """Yield jobs with the spans of each trace that they are about; none where they have been removed.
+
+    What is read is read for several jobs at once, so they come in another order.
+    """
     if scope == "session":
-        traces = _read_session(connection, traces[0])
-    return [load_spans(connection, trace, _MAX_SPANS) for trace in traces]
+        for job in jobs:
+            yield job, _load_session(connection, job)
+        return
+    of_trace: dict[str, list[T]] = {job.trace: [] for job in jobs}
+    for job in jobs:
+        of_trace[job.trace].append(job)
+    for batch in batch_traces(read_traces(connection, of_trace)):
+        read = [job for trace in batch for job in of_trace.pop(trace.id)]
+        yield from _load_batch(connection, batch, read, scope)
+    for gone in of_trace.values():
+        yield from ((job, []) for job in gone)
+
+
+def _load_batch(
+    connection: Connection, batch: Sequence[Row[Any]], jobs: Sequence[T], scope: str
+) -> Iterator[tuple[T, list[list[Span]]]]:
+    if scope in ("span", "parent"):
+        spans = load_named_spans(connection, batch, [(job.trace, job.span_id) for job in jobs])
+        for job in jobs:
+            span = spans.get((job.trace, job.span_id))
+            yield job, [] if span is None else [[span]]
+        return
+    of_trace = load_spans(connection, batch, _MAX_SPANS)
+    for job in jobs:
+        yield job, [of_trace[job.trace]]
+
+
+def _load_session(connection: Connection, job: ScoredTarget) -> list[list[Span]]:
+    named = read_traces(connection, [job.trace])
+    if not named:
+        return []
+    loaded: list[list[Span]] = []
+    for batch in batch_traces(_read_session(connection, named[0])):
+        loaded += load_spans(connection, batch, _MAX_SPANS).values()
+    return loaded
 
 
 def build_case(traces: Sequence[Sequence[Span]], scope: str) -> EvalTestCase | None:

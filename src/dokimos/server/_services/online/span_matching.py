@@ -1,106 +1,162 @@
-"""Rules held against the spans of a trace: which jobs that makes."""
+"""Rules held against the spans of traces: which jobs that makes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row
 
 from dokimos.server._services.online.enabled_rules import EvalRule
-from dokimos.server._services.online.matched_spans import StoredSpan, find_root, find_spans, read_spans
+from dokimos.server._services.online.matched_spans import StoredSpan, find_spans, read_spans
 from dokimos.server._services.online.rule_sampling import is_sampled
 from dokimos.server._services.online.trace_jobs import NewEvalJob
+from dokimos.server._services.traces.span_pages import batch_traces
 
-SPANS_AT_ONCE: Final = 500
+_Spans: TypeAlias = Mapping[tuple[str, str], StoredSpan]
+"""By the ids of their traces' rows and their own."""
 
 
-def match_trace(
-    connection: Connection,
-    trace: Row[Any],
-    rules: Sequence[EvalRule],
-    *,
-    since: int | None,
-    samples: bool = True,
-) -> list[NewEvalJob]:
-    """Return the jobs that rules make of a trace.
+@dataclass(frozen=True, slots=True)
+class TraceMatches:
+    """What rules make of one trace."""
+
+    trace: Row[Any]
+    matched: int
+    """Spans, traces or sessions that match, sampled or not."""
+    jobs: tuple[NewEvalJob, ...]
+    """Those that were sampled."""
+
+
+def match_traces(
+    connection: Connection, traces: Sequence[Row[Any]], rules: Sequence[EvalRule], *, only_new: bool = False
+) -> list[TraceMatches]:
+    """Return what rules make of traces, in their order; what is read is read for many of them at once.
 
     Args:
         connection: Of the traces, in a transaction that reads.
-        trace: The row of the trace.
-        rules: Those that are held against it.
-        since: When a span was received at the earliest that matches; None for all.
-        samples: Whether what is not sampled is left out.
+        traces: The rows of the traces.
+        rules: Those that are held against them.
+        only_new: Whether only the spans of a trace since its `match_due_at` are looked at. Rules that wait
+            for a whole trace are left out then.
     """
-    own = [rule for rule in rules if rule.tenant in (None, trace.tenant_id)]
-    jobs: list[NewEvalJob] = []
-    after = ""
-    while own:
-        spans = read_spans(connection, trace, after=after, since=since, most=SPANS_AT_ONCE)
-        for rule in own:
-            matched = [span for span in spans if _is_matched(rule, trace, span)]
-            jobs.extend(_make_jobs(connection, rule, trace, matched, samples))
-        if len(spans) < SPANS_AT_ONCE:
-            break
-        after = spans[-1].id
-    return list({(job.rule_id, job.target): job for job in jobs}.values())
+    own = [rule for rule in rules if not (only_new and rule.waits)]
+    matchings = [_Matching(trace, _rules_of(trace, own)) for trace in traces]
+    concerned = {each.trace.id: each for each in matchings if each.rules}
+    for batch in batch_traces(each.trace for each in concerned.values()):
+        since = min(trace.match_due_at for trace in batch) if only_new else None
+        for spans in read_spans(connection, batch, since=since):
+            _match_page(connection, concerned, spans, only_new)
+    return [each.finish() for each in matchings]
 
 
-def _is_matched(rule: EvalRule, trace: Row[Any], span: StoredSpan) -> bool:
-    if span.is_evaluation or not rule.concerns(span.project_id, trace.tenant_id):
+def _rules_of(trace: Row[Any], rules: Iterable[EvalRule]) -> list[EvalRule]:
+    return [rule for rule in rules if rule.tenant in (None, trace.tenant_id)]
+
+
+def _match_page(
+    connection: Connection, matchings: Mapping[str, _Matching], spans: Sequence[StoredSpan], only_new: bool
+) -> None:
+    """Hold rules against some spans, which may be of several traces."""
+    matched: list[tuple[_Matching, EvalRule, StoredSpan]] = []
+    for span in spans:
+        matching = matchings[span.trace]
+        if only_new and span.received_at < matching.trace.match_due_at:
+            continue
+        matching.add(span)
+        matched += ((matching, rule, span) for rule in matching.rules if _is_matched(rule, matching, span))
+    present = {(span.trace, span.id): span for span in spans}
+    parents = _find_parents(connection, matched, present)
+    for matching, rule, span in matched:
+        matching.match(rule, span, parents)
+
+
+def _find_parents(
+    connection: Connection, matched: Iterable[tuple[_Matching, EvalRule, StoredSpan]], present: _Spans
+) -> _Spans:
+    """Return the spans of a page, with the parents that rules score and that are not among them."""
+    missing: set[tuple[str, str]] = set()
+    days: set[int] = set()
+    for matching, rule, span in matched:
+        if rule.scope == "parent" and span.parent_id and (span.trace, span.parent_id) not in present:
+            missing.add((span.trace, span.parent_id))
+            days.add(matching.trace.day)
+    return {**present, **find_spans(connection, missing, days)} if missing else present
+
+
+def _is_matched(rule: EvalRule, matching: _Matching, span: StoredSpan) -> bool:
+    if span.is_evaluation or not rule.concerns(span.project_id, matching.trace.tenant_id):
         return False
     return (rule.scope != "span" or span.has_output) and rule.matches(span.facts)
 
 
-def _make_jobs(
-    connection: Connection, rule: EvalRule, trace: Row[Any], matched: Sequence[StoredSpan], samples: bool
-) -> Iterable[NewEvalJob]:
-    if rule.scope == "span":
-        for span in matched:
-            yield from _sample(rule, trace, span, span, f"{trace.id}/{span.id}", samples)
-    elif rule.scope == "parent":
-        parents = find_spans(connection, trace, (span.parent_id for span in matched if span.parent_id))
-        for span in matched:
-            parent = parents.get(span.parent_id or "")
+@dataclass(slots=True)
+class _Matching:
+    """The jobs that rules make of one trace, whose spans come some at a time."""
+
+    trace: Row[Any]
+    rules: list[EvalRule]
+    _root: StoredSpan | None = None
+    """The span that the trace began with, of those that have come: one without a parent, the earliest."""
+    _firsts: dict[str, tuple[EvalRule, StoredSpan]] = field(default_factory=dict)
+    """For rules of whole traces, the first span that matches."""
+    _targets: set[tuple[str, str]] = field(default_factory=set)
+    _jobs: dict[tuple[str, str], NewEvalJob] = field(default_factory=dict)
+
+    def add(self, span: StoredSpan) -> None:
+        """Note a span, whether or not rules match it."""
+        if self._root is None or _place(span) < _place(self._root):
+            self._root = span
+
+    def match(self, rule: EvalRule, span: StoredSpan, parents: _Spans) -> None:
+        """Make the job of a span that a rule matches."""
+        if rule.scope == "span":
+            self._sample(rule, span, span, f"{span.trace}/{span.id}")
+        elif rule.scope == "parent":
+            parent = parents.get((span.trace, span.parent_id or ""))
             if parent is not None and parent.has_output and not parent.is_evaluation:
-                yield from _sample(rule, trace, span, parent, f"{trace.id}/{parent.id}", samples)
-    elif matched:
-        yield from _make_whole_job(connection, rule, trace, matched[0], samples)
+                self._sample(rule, span, parent, f"{span.trace}/{parent.id}")
+        else:
+            self._firsts.setdefault(rule.id, (rule, span))
 
+    def finish(self) -> TraceMatches:
+        """Return what was made, with the jobs for the trace or its session.
 
-def _make_whole_job(
-    connection: Connection, rule: EvalRule, trace: Row[Any], span: StoredSpan, samples: bool
-) -> Iterable[NewEvalJob]:
-    """Return the job for a trace or its session, which stands below the span that the trace began with."""
-    target = trace.id
-    if rule.scope == "session":
-        if trace.session_id is None:
+        These stand below the span that the trace began with, which is known when all have come.
+        """
+        for rule, span in self._firsts.values():
+            target = self.trace.id
+            if rule.scope == "session":
+                if self.trace.session_id is None:
+                    continue
+                target = f"session/{self.trace.tenant_key}/{self.trace.session_id}"
+            assert self._root is not None
+            self._sample(rule, span, self._root, target)
+        return TraceMatches(self.trace, len(self._targets), tuple(self._jobs.values()))
+
+    def _sample(self, rule: EvalRule, span: StoredSpan, scored: StoredSpan, target: str) -> None:
+        self._targets.add((rule.id, target))
+        probability, stratum = rule.sampling.probability_of(span.facts)
+        session = rule.scope == "session"
+        key = f"{self.trace.tenant_key}/{self.trace.session_id if session else self.trace.trace_id}"
+        if not is_sampled(key, probability):
             return
-        target = f"session/{trace.tenant_key}/{trace.session_id}"
-    root = find_root(connection, trace)
-    if root is not None:
-        yield from _sample(rule, trace, span, root, target, samples)
+        self._jobs[rule.id, target] = NewEvalJob(
+            rule_id=rule.id,
+            target=target,
+            trace=self.trace.id,
+            span_id=scored.id,
+            tenant=self.trace.tenant_id,
+            project_id=rule.project_id,
+            evaluator_name=rule.evaluator_name,
+            config=rule.config,
+            probability=probability,
+            stratum=stratum,
+            observed_at=span.received_at,
+        )
 
 
-def _sample(
-    rule: EvalRule, trace: Row[Any], span: StoredSpan, scored: StoredSpan, target: str, samples: bool
-) -> Iterable[NewEvalJob]:
-    probability, stratum = rule.sampling.probability_of(span.facts)
-    key = f"{trace.tenant_key}/{trace.trace_id}"
-    if rule.scope == "session":
-        key = f"{trace.tenant_key}/{trace.session_id}"
-    if samples and not is_sampled(key, probability):
-        return
-    yield NewEvalJob(
-        rule_id=rule.id,
-        target=target,
-        trace=trace.id,
-        span_id=scored.id,
-        tenant=trace.tenant_id,
-        project_id=rule.project_id,
-        evaluator_name=rule.evaluator_name,
-        config=rule.config,
-        probability=probability,
-        stratum=stratum,
-        observed_at=span.received_at,
-    )
+def _place(span: StoredSpan) -> tuple[bool, bool, int, str]:
+    """Return what spans are ordered by to find the one that a trace began with."""
+    return span.parent_id is not None, span.start_ns is None, span.start_ns or 0, span.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, select, tuple_
 
@@ -21,6 +21,17 @@ from dokimos.server._services.traces.trace_summary import TraceSummary
 
 _Key: TypeAlias = tuple[str, str]
 """A tenant (empty for none) and the id of a trace."""
+
+
+class TraceIdentity(NamedTuple):
+    """What a new trace is to have that was stored elsewhere before."""
+
+    id: str
+    """Of its row."""
+    created_at: int
+
+
+_NO_IDENTITIES: Final[Mapping[_Key, TraceIdentity]] = {}
 
 
 @dataclass(slots=True)
@@ -53,36 +64,45 @@ class OpenTrace:
         return TraceCount(key, self.summary)
 
 
-def find_traces(connection: Connection, keys: Iterable[_Key], moment: int) -> dict[_Key, OpenTrace]:
+def find_traces(
+    connection: Connection,
+    keys: Iterable[_Key],
+    moment: int,
+    identities: Mapping[_Key, TraceIdentity] = _NO_IDENTITIES,
+) -> dict[_Key, OpenTrace]:
     """Return the traces, locked, and new ones where there are none.
 
     Args:
         moment: At which those that are new came.
+        identities: Of new ones that were stored elsewhere before.
     """
     is_postgresql = connection.dialect.name == "postgresql"
     ordered = sorted(keys)  # in one order in all servers, so that none waits for one that waits for it
     traces = read_traces(connection, ordered)
     missing = [key for key in ordered if key not in traces]
-    new = dict(zip(missing, new_ids(len(missing)), strict=True))
+    new = {
+        key: identities.get(key) or TraceIdentity(identifier, moment)
+        for key, identifier in zip(missing, new_ids(len(missing)), strict=True)
+    }
     if not is_postgresql:  # nobody else writes: they are inserted when all is known of them
-        traces |= {key: _make_trace(key, identifier, moment) for key, identifier in new.items()}
+        traces |= {key: _make_trace(key, identity) for key, identity in new.items()}
     elif new:
-        _insert_traces(connection, new, moment)
+        _insert_traces(connection, new)
         # Another server may have been quicker with some of them.
         for key, trace in read_traces(connection, missing).items():
-            trace.is_new = trace.id == new[key]
+            trace.is_new = trace.id == new[key].id
             traces[key] = trace
     for trace in traces.values():
         trace.driver_id = driver_id(trace.id, connection)
     return traces
 
 
-def _make_trace(key: _Key, identifier: str, moment: int) -> OpenTrace:
+def _make_trace(key: _Key, identity: TraceIdentity) -> OpenTrace:
     return OpenTrace(
-        identifier,
+        identity.id,
         *key,
-        day=moment // DAY,
-        created_at=moment,
+        day=identity.created_at // DAY,
+        created_at=identity.created_at,
         expires_at=None,
         match_due_at=None,
         summary=TraceSummary(),
@@ -139,24 +159,24 @@ def _read_from_sqlite(connection: Connection, keys: Sequence[_Key]) -> dict[_Key
     return traces
 
 
-def _insert_traces(connection: Connection, new: Mapping[_Key, str], moment: int) -> None:
+def _insert_traces(connection: Connection, new: Mapping[_Key, TraceIdentity]) -> None:
     empty = TraceSummary().dump()
     INSERT_TRACES.execute_many(
         connection,
         [
             {
-                "id": driver_id(identifier, connection),
+                "id": driver_id(identity.id, connection),
                 "tenant_key": key[0],
                 "trace_id": key[1],
                 "tenant_id": key[0] or None,
-                "day": moment // DAY,
-                "created_at": moment,
-                "updated_at": moment,
+                "day": identity.created_at // DAY,
+                "created_at": identity.created_at,
+                "updated_at": identity.created_at,
                 "span_count": 0,
                 "error_count": 0,
                 "byte_count": 0,
                 "summary": empty,
             }
-            for key, identifier in new.items()
+            for key, identity in new.items()
         ],
     )

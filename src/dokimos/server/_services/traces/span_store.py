@@ -19,7 +19,12 @@ from dokimos.server._services.traces.new_spans import (
     digest_record,
     measure_completeness,
 )
-from dokimos.server._services.traces.open_traces import OpenTrace, find_traces, read_traces
+from dokimos.server._services.traces.open_traces import (
+    OpenTrace,
+    TraceIdentity,
+    find_traces,
+    read_traces,
+)
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import forget_ranges
@@ -74,22 +79,38 @@ class SpanStore:
         self._days: set[int] = set()
         self._origins: dict[int, int] = {}
 
-    def store(self, connection: Connection, spans: Sequence[PlacedSpan]) -> StoredSpans:
+    def store(
+        self,
+        connection: Connection,
+        spans: Sequence[PlacedSpan],
+        *,
+        moment: int | None = None,
+        identities: Mapping[tuple[str, str], TraceIdentity] | None = None,
+    ) -> StoredSpans:
         """Store spans in the transaction of the connection.
 
         Of two copies of a span that differ, the more complete one stays.
-        """
-        return self._begin(connection).store(spans)
 
-    def store_logs(self, connection: Connection, logs: Sequence[PlacedLog]) -> StoredSpans:
+        Args:
+            connection: Of the traces.
+            spans: The spans.
+            moment: At which they came, None for now.
+            identities: Of traces that were stored elsewhere before, by their tenants and ids.
+        """
+        return self._begin(connection, moment).store(spans, identities or {})
+
+    def store_logs(
+        self, connection: Connection, logs: Sequence[PlacedLog], *, moment: int | None = None
+    ) -> StoredSpans:
         """Store log records in the transaction of the connection, each once.
 
         What the spans that they name say with them is stored anew; those that come later find them.
         """
-        return self._begin(connection).store_logs(logs)
+        return self._begin(connection, moment).store_logs(logs)
 
-    def _begin(self, connection: Connection) -> _Transaction:
-        return _Transaction(connection, self._pace, self._shard, self._days, self._origins)
+    def _begin(self, connection: Connection, moment: int | None) -> _Transaction:
+        at = now() if moment is None else moment
+        return _Transaction(connection, self._pace, self._shard, self._days, self._origins, at)
 
     def remember(self, stored: StoredSpans) -> None:
         """Note what is on disk, once the transaction has ended."""
@@ -114,19 +135,22 @@ class _Transaction:
         shard: int,
         known_days: set[int],
         known_origins: Mapping[int, int],
+        moment: int,
     ) -> None:
         self._connection = connection
         self._pace = pace
         self._shard = shard
         self._known_days = known_days
         self._known_origins = known_origins
-        self._moment = now()
+        self._moment = moment
         self._today = self._moment // DAY
 
-    def store(self, spans: Sequence[PlacedSpan]) -> StoredSpans:
+    def store(
+        self, spans: Sequence[PlacedSpan], identities: Mapping[tuple[str, str], TraceIdentity]
+    ) -> StoredSpans:
         by_trace = _group_by_trace(spans)
         lock_logs(self._connection, by_trace, is_writer=False)
-        traces = find_traces(self._connection, by_trace, self._moment)
+        traces = find_traces(self._connection, by_trace, self._moment, identities)
         self._pace.give_way()
         self._take_new(traces, by_trace)
         self._add_logs(traces)
@@ -160,7 +184,8 @@ class _Transaction:
             day=self._today,
         )
         if stored.new_count:
-            prepare_day(self._connection, self._today, self._known_days)
+            for day in sorted({self._today, *(trace.day for trace in changed if trace.is_new)}):
+                prepare_day(self._connection, day, self._known_days)
             stored.origins = self._store_origins(changed)
             insert_spans(self._connection, changed, self._moment, self._known_days, self._pace)
             self._pace.give_way()
