@@ -171,7 +171,7 @@ class _Trial:
         return self.is_counted and not self.is_noticed
 
     @cached_property
-    def lowered(self) -> dict[str, tuple[float, float]]:
+    def lowered_scores(self) -> dict[str, tuple[float, float]]:
         """The metrics whose score got worse, with the scores before and after."""
         before = {r.name: r.score for r in self.original.eval_results if r.score is not None}
         found = () if self.scored is None else self.scored.eval_results
@@ -191,7 +191,7 @@ class _Trial:
             before=self.mutant.before,
             after=self.mutant.after,
             expected=self.original.to_test_case().expected_output,
-            lowered=self.lowered,
+            lowered_scores=self.lowered_scores,
         )
 
 
@@ -212,7 +212,7 @@ def _count_kind(kind: MutationKind, trials: Sequence[_Trial], passing: set[int])
         kind=kind,
         mutants=sum(trial.is_counted for trial in of_kind),
         noticed=sum(trial.is_counted and trial.is_noticed for trial in of_kind),
-        lowered=sum(trial.has_survived and bool(trial.lowered) for trial in of_kind),
+        lowered_count=sum(trial.has_survived and bool(trial.lowered_scores) for trial in of_kind),
         errors=sum(trial.has_error for trial in of_kind),
         not_scored=sum(trial.scored is None for trial in of_kind),
         no_place=len(passing) - len(of_kind),

@@ -118,14 +118,14 @@ def _has_mutants(score: KindScore) -> bool:
 
 
 def _kind_row(score: KindScore) -> list[Cell]:
-    style = "" if score.rate is None else (_GOOD if score.survived == 0 else _BAD)
+    style = "" if score.rate is None else (_GOOD if score.survivor_count == 0 else _BAD)
     interval = f"{percent(score.interval.low)} to {percent(score.interval.high)}"
     return [
         score.kind.replace("_", " "),
         (format_or_unknown(percent, score.rate), style),
         (f"{score.noticed}/{score.mutants}" if score.mutants else "", style),
         interval if score.mutants else UNKNOWN,
-        str(score.lowered) if score.lowered else "",
+        str(score.lowered_count) if score.lowered_count else "",
         (f"{score.errors} !", _WARN) if score.errors else "",
         (f"{score.not_scored} !", _WARN) if score.not_scored else "",
         (str(score.no_place), _QUIET) if score.no_place else "",
@@ -170,7 +170,9 @@ def _spread(survivors: Sequence[Survivor], count: int) -> Sequence[Survivor]:
 
 
 def _survivor_lines(survivor: Survivor) -> Iterator[Line]:
-    dropped = [f"{name} {format_score(a)} -> {format_score(b)}" for name, (a, b) in survivor.lowered.items()]
+    dropped = [
+        f"{name} {format_score(a)} -> {format_score(b)}" for name, (a, b) in survivor.lowered_scores.items()
+    ]
     note = f"   {', '.join(dropped)}" if dropped else ""
     yield Line(f"    {to_single_line(survivor.item, 60)}  {survivor.kind.replace('_', ' ')}{note}")
     before, after = show_change(survivor.before, survivor.after)

@@ -81,9 +81,9 @@ def test_a_metric_that_looks_at_one_thing_misses_the_rest():
 def test_a_score_that_drops_and_still_passes_is_not_noticed_but_counted():
     report = measure_mutation_score(recorded(), [Ratio(threshold=0.3)], kinds=["truncated", "empty"])
     truncated = report.kind("truncated")
-    assert truncated.mutants == truncated.lowered + truncated.noticed
-    assert truncated.lowered >= 1
-    name, (before, after) = next(iter(report.survivors[0].lowered.items()))
+    assert truncated.mutants == truncated.lowered_count + truncated.noticed
+    assert truncated.lowered_count >= 1
+    name, (before, after) = next(iter(report.survivors[0].lowered_scores.items()))
     assert name == "Ratio"
     assert before > after
     assert report.kind("empty").rate == 1.0
@@ -153,7 +153,7 @@ def test_lower_scores_may_be_better():
             return Score(0.5 * (case.actual_output != case.expected_output), "Missing.")
 
     report = measure_mutation_score(recorded(), [Missing()], kinds=["empty"])
-    assert report.kind("empty").lowered == 3
+    assert report.kind("empty").lowered_count == 3
 
 
 def judge(prompt):
@@ -219,7 +219,7 @@ def test_the_report_prints_the_faults_that_nobody_noticed(capsys):
     assert "- It is 42 euros." in text
     tree = report.to_dict()
     assert tree["total"]["mutants"] == report.total.mutants
-    assert len(tree["survivors"]) == report.total.survived
+    assert len(tree["survivors"]) == report.total.survivor_count
 
 
 def test_hostile_text_is_escaped_on_the_terminal(capsys):
