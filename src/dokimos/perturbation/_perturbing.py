@@ -13,29 +13,29 @@ from typing import Any, Final, Unpack
 
 from dokimos._core import checks
 from dokimos._core.example import Example
-from dokimos._core.json_object import parse_object
 from dokimos._core.jsonable import jsonable
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.perturbation import (
+    EXPECTED,
+    KIND,
+    MARKER,
+    ORIGIN,
+    ORIGINAL,
+    PERTURBATION,
+    VARIANT,
+    read_perturbation,
+)
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, JudgeError
+from dokimos.evaluators._injections import FAMILIES, inject_instruction, make_marker
 from dokimos.experiment._model_session import ModelSession
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptions
 from dokimos.judges._protocol import JudgeLike, JudgeLM, as_judge
-from dokimos.perturbation._injections import FAMILIES, inject_instruction, make_marker
 from dokimos.perturbation._input_places import TextPlace, find_text
 from dokimos.perturbation._kinds import WITHOUT_MODEL, PerturbationKind
 from dokimos.perturbation._rewriting import paraphrase, translate
 from dokimos.perturbation._text_noise import TEXT_NOISE
 
-PERTURBATION: Final = "perturbation"
-"""In the metadata of an example: what was changed, and in which one."""
-ORIGIN: Final = "origin"
-KIND: Final = "kind"
-VARIANT: Final = "variant"
-MARKER: Final = "marker"
-EXPECTED: Final = "expected"
-ORIGINAL: Final = "original"
-"""The kind of the examples that were not changed."""
 _TRIES: Final = 8
 _NOT_IN_IDS: Final = re.compile(r"\W+")
 
@@ -219,14 +219,6 @@ def _join(plan: PerturbationPlan, made: Sequence[tuple[_Request, str]], *, with_
 def perturbation_of(example: Example) -> Mapping[str, Any] | None:
     """Return what the metadata say of a perturbed example or an original; None of any other."""
     return read_perturbation(example.metadata)
-
-
-def read_perturbation(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what metadata say of a perturbation, also as JSON text, as files of tables have it."""
-    about = metadata.get(PERTURBATION)
-    if isinstance(about, str):
-        about = parse_object(about)
-    return about if isinstance(about, Mapping) and ORIGIN in about and KIND in about else None
 
 
 def _check_kinds(
