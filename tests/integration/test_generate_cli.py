@@ -224,4 +224,4 @@ def test_existing_cases_of_several_inputs_are_not_wanted_again(workplace, capsys
     )
     arguments = ("generate", "input.json", "--model", "writer.py:write", "-n", "1")
     assert dokimos(*arguments, "--existing", "old.jsonl", "-o", "new.jsonl") == 0
-    assert "1 case rejected as (nearly) the same" in capsys.readouterr().out
+    assert "1 case rejected as the same as another one" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from dokimos._core.printable import Printable
 from dokimos.errors import JudgeError
 from dokimos.experiment._model_session import ModelSession
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptions
-from dokimos.generation._checks import find_doubts
+from dokimos.generation._checks import HARD
 from dokimos.generation._difficulty import measure_difficulty
 from dokimos.generation._drafts import Draft, write_drafts
 from dokimos.generation._plan import GenerationPlan, Order, plan_generation
@@ -156,7 +156,7 @@ def _with_difficulties(
 def _with_difficulty(case: ReviewCase, difficulty: float | JudgeError | None) -> ReviewCase:
     if not isinstance(difficulty, float) or difficulty == NOT_MEASURED:
         return case
-    doubts = tuple(find_doubts(str(case.input), str(case.expected), case.source.text, difficulty))
+    doubts = (*case.check, HARD) if difficulty == 1.0 else case.check
     return replace(case, difficulty=difficulty, check=doubts)
 
 

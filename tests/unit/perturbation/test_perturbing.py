@@ -8,8 +8,8 @@ import pytest
 
 from dokimos import Budget, Dataset, Example
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators._injections import FAMILIES
 from dokimos.perturbation import perturb_dataset
-from dokimos.perturbation._injections import FAMILIES
 from dokimos.perturbation._perturbing import perturbation_of
 from dokimos.perturbation._text_noise import TEXT_NOISE, add_typos, change_case
 
@@ -145,6 +145,7 @@ def test_a_paraphrase_with_another_number_is_sent_back_and_then_an_error():
     assert len(rewriter.prompts) == 2
     assert len(made.dataset) == 1
     assert "numbers of the original" in made.errors[0]
+    assert "The reply of the model that rewrites inputs could not be used" in made.errors[0]
 
 
 def test_the_budget_holds_and_what_it_refuses_is_counted():
