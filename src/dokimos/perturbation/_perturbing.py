@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from dokimos._core import checks
 from dokimos._core.example import Example
-from dokimos._core.jsonable import jsonable
+from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.perturbation import (
     EXPECTED,
@@ -37,6 +37,8 @@ from dokimos.perturbation._rewriting import paraphrase, translate
 from dokimos.perturbation._text_noise import TEXT_NOISE
 
 _TRIES: Final = 8
+_SHORTEST_ANSWER: Final = 4
+_LONGEST_ANSWER: Final = 60
 _NOT_IN_IDS: Final = re.compile(r"\W+")
 
 
@@ -254,9 +256,16 @@ def _job(plan: PerturbationPlan, request: _Request) -> Callable[[], Coroutine[An
     model = plan.model
     if model is None:
         raise ConfigurationError("A model has to write this.")  # the plan was checked
+    text, answers = request.place.text, _short_answers(request.example)
     if request.kind is PerturbationKind.LANGUAGE:
-        return partial(translate, model, request.place.text, request.variant)
-    return partial(paraphrase, model, request.place.text)
+        return partial(translate, model, text, request.variant, answers=answers)
+    return partial(paraphrase, model, text, answers=answers)
+
+
+def _short_answers(example: Example) -> list[str]:
+    """Return expected answers that a rewritten input cannot hold by chance, as "yes" or "3" could be."""
+    answers = (text_form(value) or "" for value in example.expected_outputs.values())
+    return [one for one in answers if _SHORTEST_ANSWER <= len(one) <= _LONGEST_ANSWER]
 
 
 def _make_text(plan: PerturbationPlan, request: _Request) -> str | None:
