@@ -73,6 +73,16 @@ def test_from_documents_to_a_data_set(workplace, model, capsys):
     assert not list((workplace / ".dokimos/generations").glob("*/*"))
 
 
+def test_a_model_writes_and_tries_at_its_usual_temperature_and_judges_at_0(server, model):
+    assert dokimos("generate", "rules.md", "--model", model, "--weak", model, "-n", "2") == 0
+    written = [one.body for one in server.received if "\nWrite " in one.prompt]
+    tried = [one.body for one in server.received if one.prompt.startswith("Answer the question")]
+    judged = [one.body for one in server.received if one.body not in (*written, *tried)]
+    assert (len(written), len(tried), bool(judged)) == (1, 3, True)
+    assert not any("temperature" in body for body in (*written, *tried))
+    assert {body["temperature"] for body in judged} == {0.0}
+
+
 def test_a_list_is_continued_and_its_decisions_stay(model, capsys):
     assert dokimos("generate", "rules.md", "--model", model, "-n", "2") == 0
     [case] = read_list()
