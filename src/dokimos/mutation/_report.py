@@ -75,6 +75,8 @@ class MetricMutations:
     """By kind: mutants of answers that this metric passes, on which it did not error."""
     noticed: Mapping[str, int] = field(default_factory=dict)
     """By kind: those of them that it fails."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """By kind: mutants that it was not asked about, since a metric that asks no model had noticed them."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -85,6 +87,10 @@ class MetricMutations:
     @property
     def tried_count(self) -> int:
         return sum(self.tried.values())
+
+    @property
+    def skipped_count(self) -> int:
+        return sum(self.skipped.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +252,7 @@ def _metric_dict(metric: MetricMutations) -> dict[str, object]:
         "name": metric.name,
         "tried": dict(metric.tried),
         "noticed": {kind: metric.noticed.get(kind, 0) for kind in metric.tried},
+        "skipped": dict(metric.skipped),
     }
 
 

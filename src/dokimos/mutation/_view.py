@@ -37,6 +37,7 @@ _METRIC_COLUMNS: Final = (
     Column("metric", left=True, most=34),
     Column("noticed"),
     Column(""),
+    Column("not asked"),
     Column("misses", left=True, rest=True),
 )
 _EXCLUDED: Final = (
@@ -77,9 +78,16 @@ def headline(report: MutationReport) -> str:
 def notes(report: MutationReport) -> Iterator[str]:
     """Yield what a reader of the numbers should know, in sentences."""
     yield from _answer_notes(report)
-    blind = [metric.name for metric in report.metrics if not metric.noticed_count]
+    blind = [one.name for one in report.metrics if one.tried_count and not one.noticed_count]
     if blind:
         yield f"{format_list(blind)} {'notices' if len(blind) == 1 else 'notice'} none of the faults."
+    skipped = [metric.name for metric in report.metrics if metric.skipped_count]
+    if skipped:
+        yield (
+            f"{format_list(skipped)} {'was' if len(skipped) == 1 else 'were'} not asked about faults that "
+            "another metric had noticed at no cost, so the shares are of the rest: --all-metrics "
+            "(all_metrics=True in Python) asks about all."
+        )
     if report.judged_excluded:
         verb = "was" if len(report.judged_excluded) == 1 else "were"
         yield (
@@ -133,14 +141,15 @@ def _kind_row(score: KindScore) -> list[Cell]:
 
 
 def _metric_row(metric: MetricMutations) -> list[Cell]:
-    rate = metric.noticed_count / metric.tried_count
+    rate = metric.noticed_count / metric.tried_count if metric.tried_count else None
     missed = {kind: tried - metric.noticed.get(kind, 0) for kind, tried in metric.tried.items()}
     worst = sorted(missed.items(), key=lambda one: (-one[1] / metric.tried[one[0]], one[0]))
     texts = [f"{kind.replace('_', ' ')} {n}/{metric.tried[kind]}" for kind, n in worst if n]
     return [
         metric.name,
-        (percent(rate), _BAD if not metric.noticed_count else ""),
-        f"{metric.noticed_count}/{metric.tried_count}",
+        (format_or_unknown(percent, rate), _BAD if metric.tried_count and not metric.noticed_count else ""),
+        f"{metric.noticed_count}/{metric.tried_count}" if metric.tried_count else "",
+        (str(metric.skipped_count), _QUIET) if metric.skipped_count else "",
         (", ".join(texts), _QUIET),
     ]
 
