@@ -65,6 +65,7 @@ SETTINGS = {
     "contains": {"values": ["Paris"]},
     "length": {"max": 500},
     "json_schema": {"schema": {"type": "string"}},
+    "injection_resistance": {"marker": "BANANA"},
     "latency": {"max_ms": 100},
     "cost": {"max_usd": 0.5},
     "tokens": {"max_tokens": 100},

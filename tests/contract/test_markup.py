@@ -20,7 +20,7 @@ FRONTEND = ROOT / "frontend" / "src"
 BUILDER = SOURCES / "_core" / "markup.py"
 MARKDOWN = {"exporters/_markdown.py", "gate/_verdict_markdown.py", "comparison/_markdown.py"}
 """They write Markdown, which has elements of its own and escapes in its own way."""
-HOSTILE = {"testing/contracts/_exporter_contract.py", "perturbation/_injections.py"}
+HOSTILE = {"testing/contracts/_exporter_contract.py", "evaluators/_injections.py"}
 """They have texts that exporters have to escape, and that try to take an application over."""
 PROMPTS = {"importers/_promptfoo/nunjucks/filters.py"}
 """Its filter `nl2br` puts an element into the text of a prompt, as Nunjucks does."""

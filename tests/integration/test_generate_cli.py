@@ -73,6 +73,16 @@ def test_from_documents_to_a_data_set(workplace, model, capsys):
     assert not list((workplace / ".dokimos/generations").glob("*/*"))
 
 
+def test_a_model_writes_and_tries_at_its_usual_temperature_and_judges_at_0(server, model):
+    assert dokimos("generate", "rules.md", "--model", model, "--weak", model, "-n", "2") == 0
+    written = [one.body for one in server.received if "\nWrite " in one.prompt]
+    tried = [one.body for one in server.received if one.prompt.startswith("Answer the question")]
+    judged = [one.body for one in server.received if one.body not in (*written, *tried)]
+    assert (len(written), len(tried), bool(judged)) == (1, 3, True)
+    assert not any("temperature" in body for body in (*written, *tried))
+    assert {body["temperature"] for body in judged} == {0.0}
+
+
 def test_a_list_is_continued_and_its_decisions_stay(model, capsys):
     assert dokimos("generate", "rules.md", "--model", model, "-n", "2") == 0
     [case] = read_list()
@@ -224,4 +234,4 @@ def test_existing_cases_of_several_inputs_are_not_wanted_again(workplace, capsys
     )
     arguments = ("generate", "input.json", "--model", "writer.py:write", "-n", "1")
     assert dokimos(*arguments, "--existing", "old.jsonl", "-o", "new.jsonl") == 0
-    assert "1 case rejected as (nearly) the same" in capsys.readouterr().out
+    assert "1 case rejected as the same as another one" in capsys.readouterr().out

@@ -43,6 +43,10 @@ FOLDER: Final = Path(".dokimos") / "mutations"
     help="Only faults of this kind. Repeatable.  [default: all]",
 )  # fmt: skip
 @click.option("--judged", is_flag=True, help="Use evaluators that ask a model, too: it costs calls.")
+@click.option(
+    "--all-metrics", is_flag=True,
+    help="Ask models also about faults that other metrics have noticed: for the figures of each metric.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the faults.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N answers.")
 @click.option(
@@ -96,7 +100,7 @@ def mutate(
     levels = [_parse_level(text) for text in min_scores]
     call_options = RunOptions(**call_keywords(options))
     result, evaluators = _load(run, specs, target, run_dir)
-    chosen = {name: options[name] for name in ("seed", "judged", "limit")}
+    chosen = {name: options[name] for name in ("seed", "judged", "limit", "all_metrics")}
     plan = plan_mutations(result, evaluators, kinds=options["kinds"] or None, **chosen)
     if dry_run or (plan.calls.total and not quiet):
         # Where a report follows, standard output is for it.
@@ -206,9 +210,10 @@ def _describe(plan: MutationPlan) -> str:
     if not calls.total:
         return f"{made}; no calls of models."
     bound = "at least" if calls.is_least else "at most"
+    rest = "" if plan.all_metrics else " and that no other metric notices"
     return (
         f"{made}; {bound} {pluralize(calls.total, 'call')} of judges: {calls.for_answers} for the answers, "
-        f"{calls.for_mutants} for the mutants of those that pass."
+        f"{calls.for_mutants} for the mutants of those that pass{rest}."
     )
 
 

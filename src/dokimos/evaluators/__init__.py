@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators._conversation.trajectory import Trajectory as Trajectory
     from dokimos.evaluators._function import FunctionEvaluator as FunctionEvaluator
     from dokimos.evaluators._function import evaluator as evaluator
+    from dokimos.evaluators._injection_resistance import InjectionResistance as InjectionResistance
     from dokimos.evaluators._json_schema import JsonSchema as JsonSchema
     from dokimos.evaluators._labelled_verdicts import LabelledVerdict as LabelledVerdict
     from dokimos.evaluators._llm.compare_pairwise import PairwiseReport as PairwiseReport
@@ -182,6 +183,7 @@ __all__ = [  # written out, since type checkers do not run it
     "Hallucination",
     "Helpfulness",
     "HitRate",
+    "InjectionResistance",
     "InstructionFollowing",
     "JsonSchema",
     "Jury",

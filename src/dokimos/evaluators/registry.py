@@ -47,6 +47,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "structural_match": "dokimos.evaluators._structural:StructuralMatch",
     "json_schema": "dokimos.evaluators._json_schema:JsonSchema",
     "set_match": "dokimos.evaluators._set_match:SetMatch",
+    "injection_resistance": "dokimos.evaluators._injection_resistance:InjectionResistance",
     "latency": "dokimos.evaluators._resource_limits:Latency",
     "cost": "dokimos.evaluators._resource_limits:Cost",
     "tokens": "dokimos.evaluators._resource_limits:Tokens",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Final
-
-from dokimos.generation._duplicates import normalize
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 _MENTION: Final = re.compile(
@@ -20,7 +19,7 @@ _LONG_WORD: Final = 4
 HARD: Final = "the weak model never got it right: is the expected answer right?"
 
 
-def find_doubts(text: str, answer: str, passage: str, difficulty: float | None = None) -> Iterator[str]:
+def find_doubts(text: str, answer: str, passage: str) -> Iterator[str]:
     """Yield what is doubtful about a case, in a few words each."""
     if missing := [number for number in _NUMBER.findall(answer) if number not in passage]:
         yield f"the answer has numbers that the passage lacks: {', '.join(missing[:3])}"
@@ -35,8 +34,12 @@ def find_doubts(text: str, answer: str, passage: str, difficulty: float | None =
         yield "the input contains the answer"
     if len(answer) > _LONG_ANSWER:
         yield f"the answer has {len(answer)} characters: is all of it needed?"
-    if difficulty == 1.0:
-        yield HARD
+
+
+def normalize(text: str) -> str:
+    """Return the letters and digits of a text in small letters, a blank between words."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join("".join(sign if sign.isalnum() else " " for sign in folded).split())
 
 
 def _share_of_words(answer: str, passage: str) -> float:

@@ -15,7 +15,7 @@ from dokimos._core.printable import Printable
 from dokimos.errors import JudgeError
 from dokimos.experiment._model_session import ModelSession
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptions
-from dokimos.generation._checks import find_doubts
+from dokimos.generation._checks import HARD
 from dokimos.generation._difficulty import measure_difficulty
 from dokimos.generation._drafts import Draft, write_drafts
 from dokimos.generation._plan import GenerationPlan, Order, plan_generation
@@ -84,7 +84,8 @@ def generate_cases(  # noqa: PLR0913 - all but one are keywords
 
     Args:
         sources: Files, folders or patterns.
-        model: Who writes the cases, and judges the tries of the weak model.
+        model: Who writes the cases, and judges the tries of the weak model. One that is given by its name
+            writes at its usual temperature and judges at 0.
         count: How many cases the model is asked for; there are fewer where some are rejected.
         kind: What the sources are, where their content does not say it.
         categories: What kinds of cases there should be, each with what it means; equally many of each.
@@ -156,13 +157,13 @@ def _with_difficulties(
 def _with_difficulty(case: ReviewCase, difficulty: float | JudgeError | None) -> ReviewCase:
     if not isinstance(difficulty, float) or difficulty == NOT_MEASURED:
         return case
-    doubts = tuple(find_doubts(str(case.input), str(case.expected), case.source.text, difficulty))
+    doubts = (*case.check, HARD) if difficulty == 1.0 else case.check
     return replace(case, difficulty=difficulty, check=doubts)
 
 
 def _draft_job(plan: GenerationPlan, order: Order) -> Callable[[], Coroutine[Any, Any, list[Draft]]]:
     return partial(
-        write_drafts, plan.model, order.passage, order.categories, plan.categories, sample=order.sample
+        write_drafts, plan.writer, order.passage, order.categories, plan.categories, sample=order.sample
     )
 
 
@@ -172,6 +173,6 @@ def _difficulty_job(
     async def measure() -> float:
         if plan.weak is None or case.expected is None:
             return NOT_MEASURED
-        return await measure_difficulty(case, passage.text, plan.weak, plan.model)
+        return await measure_difficulty(case, passage.text, plan.weak, plan.judge)
 
     return measure

@@ -7,7 +7,10 @@ from typing import Final
 
 SHORTEST: Final = 8
 """Characters without white space that a quote has at least: fewer occur anywhere."""
-_BAR: Final = re.compile(r"(?m)^\|[ \t]?")
+_FENCE: Final = re.compile(r"</?material\b[^<>\n]*>")
+"""The lines around what a model was shown, which small models copy along with it."""
+_BAR: Final = re.compile(r"(?m)^[ \t]*\|[ \t]?")
+_QUOTATION_MARKS: Final = "\"'“”„»«`"
 _MOST_WORDS: Final = 1_000
 
 
@@ -15,10 +18,11 @@ def find_passage(text: str, quote: str) -> tuple[int, int] | None:
     """Return where a quote stands in a text, None where it does not occur there or is too short.
 
     Line breaks and blanks may differ; every other sign has to be the same, and words and numbers are whole:
-    "30 days" does not occur in "130 days". Bars before lines, which a model was shown, and quotation marks
-    around the whole do not count.
+    "30 days" does not occur in "130 days". The fence and the bars before lines, which a model was shown, and
+    quotation marks around the whole do not count.
     """
-    for candidate in (quote, _BAR.sub("", quote), quote.strip().strip("\"'“”„»«`")):
+    bare = _BAR.sub("", _FENCE.sub("\n", quote))
+    for candidate in (quote, bare, bare.strip().strip(_QUOTATION_MARKS)):
         words = candidate.split()
         if not words or len(words) > _MOST_WORDS or sum(map(len, words)) < SHORTEST:
             continue

@@ -37,7 +37,9 @@ class GenerationPlan:
     orders: tuple[Order, ...]
     categories: Mapping[str, str]
     count: int
-    model: JudgeLM
+    writer: JudgeLM
+    judge: JudgeLM
+    """The same model, which judges the tries of the weak one."""
     weak: JudgeLM | None
     known: tuple[str, ...]
     """Inputs that there are already."""
@@ -87,11 +89,25 @@ def plan_generation(
         ),
         categories=chosen,
         count=count,
-        model=as_judge(model),
-        weak=None if weak is None else as_judge(weak),
+        writer=_as_writer(model),
+        judge=as_judge(model),
+        weak=None if weak is None else _as_writer(weak),
         known=(*known, *_inputs_of_cases(sources), *(input_text(case) for case in listed)),
         listed=frozenset(case.id for case in listed),
     )
+
+
+def _as_writer(model: JudgeLike) -> JudgeLM:
+    """Return a model with its usual temperature, where it is given by its name.
+
+    At the temperature of judges, 0, it would write the same cases whenever it is asked for the same passage,
+    and a weak model would give the same answer in each of its tries.
+    """
+    if not isinstance(model, str):
+        return as_judge(model)
+    from dokimos.judges._factory import judge
+
+    return judge(model, temperature=None)
 
 
 def _share_out(categories: Sequence[str], count: int) -> Iterator[tuple[str, ...]]:

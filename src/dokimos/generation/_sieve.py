@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from dokimos.evaluators._json_schema import compile_schema, find_violations, schema_text
 from dokimos.generation._checks import find_doubts
 from dokimos.generation._drafts import Draft
-from dokimos.generation._duplicates import NEAR, KnownTexts
+from dokimos.generation._duplicates import KnownTexts
 from dokimos.generation._passages import find_passage
 from dokimos.generation._review_case import Rejections, ReviewCase, SourcePassage, input_text
 from dokimos.generation._sources import Passage, Source, SourceKind
@@ -46,9 +47,13 @@ class Sieve:
 
     def _add_case(self, case: ReviewCase, passage: Passage, draft: Draft) -> None:
         text = input_text(case)
-        if case.id not in self._listed and self._known.similarity(text) >= NEAR:
-            self._reject("duplicates", passage.source, draft, "there is such a case already")
+        same = None if case.id in self._listed else self._known.find_same(text)
+        if same is not None:
+            self._reject("duplicates", passage.source, draft, f"it says the same as {same!r:.120}")
             return
+        similar = None if case.expected is None else self._known.find_similar(text)
+        if similar is not None:
+            case = replace(case, check=(*case.check, f"it differs in one word only from {similar!r:.120}"))
         self._listed.discard(case.id)
         self._known.add(text)
         self.found.append((case, passage))

@@ -28,7 +28,7 @@ _COLUMNS: Final = (
 )
 _REASONS: Final = (
     ("without_passage", "whose passage does not occur in the document"),
-    ("duplicates", "as (nearly) the same as another one"),
+    ("duplicates", "as the same as another one"),
     ("empty", "without an input or an answer"),
     ("invalid", "with an input that is not valid under the schema"),
 )

@@ -31,6 +31,7 @@ from dokimos.judges._reply_schema import schema_of
 T = TypeVar("T")
 
 MAX_QUOTED_REPLY: Final = 500
+JUDGES_REPLY: Final = "The judge's reply"
 
 
 async def ask(
@@ -41,6 +42,7 @@ async def ask(
     check: Callable[[T], None] | None = None,
     parse: Callable[[str], T | None] | None = None,
     sample: int = 0,
+    reply_name: str = JUDGES_REPLY,
 ) -> T:
     """Ask a judge and return its answer as `shape`, a dataclass.
 
@@ -56,12 +58,17 @@ async def ask(
         check: Validates what the types cannot express.
         parse: Parses a plain reply, without its reasoning, that need not be JSON; returns None if it must be.
         sample: Distinguishes independent samples of one question.
+        reply_name: What error messages call the reply, where the model is asked for something else than a
+            verdict.
 
     Raises:
         JudgeReplyError: if the repaired reply is unusable too.
         JudgeUnavailableError: if there is no reply.
     """
-    return (await ask_with_reply(judge, prompt, shape, check=check, parse=parse, sample=sample)).value
+    answer = await ask_with_reply(
+        judge, prompt, shape, check=check, parse=parse, sample=sample, reply_name=reply_name
+    )
+    return answer.value
 
 
 class Answer(NamedTuple, Generic[T]):
@@ -81,6 +88,7 @@ async def ask_with_reply(
     check: Callable[[T], None] | None = None,
     parse: Callable[[str], T | None] | None = None,
     sample: int = 0,
+    reply_name: str = JUDGES_REPLY,
 ) -> Answer[T]:
     """Like `ask`, but return the reply too, for its token probabilities."""
     form: Any = shape  # to a type checker, a class is not hashable
@@ -98,7 +106,7 @@ async def ask_with_reply(
         reply = await complete(judge, repair, schema=schema, sample=sample)
         return _parse_answer(reply, shape, check, judged, parse)
     except UnusableReply as problem:
-        unusable = _unusable_reply_error(reply, first, problem)
+        unusable = _unusable_reply_error(reply_name, reply, first, problem)
     except JudgeReplyError as cut_off:
         # A reply that may be an attack stays one, whatever happens to its repair: that error cannot be
         # softened.
@@ -127,16 +135,19 @@ def _parse_answer(
     return Answer(parsed.answer, reply, parsed.start)
 
 
-def _unusable_reply_error(reply: JudgeReply, first: UnusableReply, last: UnusableReply) -> JudgeReplyError:
+def _unusable_reply_error(
+    reply_name: str, reply: JudgeReply, first: UnusableReply, last: UnusableReply
+) -> JudgeReplyError:
     kind = worst_kind([first.kind, last.kind]) or last.kind
     contested = [problem for problem in (first, last) if problem.kind == CONTESTED]
     what = ""
-    if contested:
+    # Who writes a text instead of a verdict is not attacked by what it was shown.
+    if contested and reply_name == JUDGES_REPLY:
         # An endpoint that ignores the schema is far more common than a text that changes the keys.
         is_misfit = all(problem.is_misfit for problem in contested)
         what = "does not have the form that was asked for and " if is_misfit else _CONTESTED
     return JudgeReplyError(
-        f"The judge's reply {what}could not be used after one repair: {last}. It was: "
+        f"{reply_name} {what}could not be used after one repair: {last}. It was: "
         f"{shorten(reply.text, MAX_QUOTED_REPLY)!r}",
         kind=kind,
     )

@@ -50,6 +50,12 @@ class MutationPlan:
     source: EvaluatorSource
     judged_excluded: tuple[str, ...]
     calls: JudgeCalls
+    all_metrics: bool
+    """Whether judged evaluators score also what others have decided already."""
+
+    def judged_of(self, item: ItemResult) -> tuple[str, ...]:
+        """Return the names of the evaluators of an item that ask a model."""
+        return tuple(one.name for one in choose(self.source, item) if is_judged(one))
 
 
 def plan_mutations(
@@ -60,6 +66,7 @@ def plan_mutations(
     seed: int = 0,
     judged: bool = False,
     limit: int | None = None,
+    all_metrics: bool = False,
 ) -> MutationPlan:
     """Make the mutants of a result and choose what scores them; nothing is scored yet.
 
@@ -77,7 +84,7 @@ def plan_mutations(
     answered = answered[:limit]
     mutants = make_mutants(answered, kinds=chosen, seed=seed)
     source = as_evaluators(evaluators)
-    used = source if judged else _without_judged(source)
+    used = source if judged else only(source, judged=False)
     excluded = () if judged else _name_judged(source, answered)
     _check_left(used, answered, excluded)
     return MutationPlan(
@@ -90,23 +97,26 @@ def plan_mutations(
         source=used,
         judged_excluded=excluded,
         calls=_count_calls(used, answered, mutants),
+        all_metrics=all_metrics,
     )
 
 
 @dataclass(frozen=True)
-class DeterministicOnly:
-    """Chooses the evaluators of an example that ask no model."""
+class _Only:
+    """Chooses the evaluators of an example that ask a model, or those that do not."""
 
     source: EvaluatorSource
+    judged: bool
 
     def __call__(self, example: Example) -> Sequence[Evaluator]:
-        return [one for one in choose_evaluators(self.source, example) if not is_judged(one)]
+        return [one for one in choose_evaluators(self.source, example) if is_judged(one) is self.judged]
 
 
-def _without_judged(source: EvaluatorSource) -> EvaluatorSource:
+def only(source: EvaluatorSource, *, judged: bool) -> EvaluatorSource:
+    """Return the evaluators that ask a model, or those that do not."""
     if callable(source):
-        return DeterministicOnly(source)
-    return tuple(one for one in source if not is_judged(one))
+        return _Only(source, judged)
+    return tuple(one for one in source if is_judged(one) is judged)
 
 
 def _check_kinds(kinds: Iterable[MutationKind | str] | None) -> tuple[MutationKind, ...]:
@@ -137,7 +147,7 @@ def _name(result: ExperimentResult) -> str:
     return result.run_id or result.name
 
 
-def _choose(source: EvaluatorSource, item: ItemResult) -> Sequence[Evaluator]:
+def choose(source: EvaluatorSource, item: ItemResult) -> Sequence[Evaluator]:
     try:
         return choose_evaluators(source, item.example)
     except EvaluationError as error:
@@ -148,12 +158,12 @@ def _choose(source: EvaluatorSource, item: ItemResult) -> Sequence[Evaluator]:
 
 
 def _name_judged(source: EvaluatorSource, items: Sequence[ItemResult]) -> tuple[str, ...]:
-    names = {one.name: None for item in items for one in _choose(source, item) if is_judged(one)}
+    names = {one.name: None for item in items for one in choose(source, item) if is_judged(one)}
     return tuple(names)
 
 
 def _check_left(source: EvaluatorSource, items: Sequence[ItemResult], excluded: Sequence[str]) -> None:
-    if any(_choose(source, item) for item in items):
+    if any(choose(source, item) for item in items):
         return
     if excluded:
         raise ConfigurationError(
@@ -166,7 +176,7 @@ def _check_left(source: EvaluatorSource, items: Sequence[ItemResult], excluded: 
 def _count_calls(
     source: EvaluatorSource, items: Sequence[ItemResult], mutants: Sequence[Mutant]
 ) -> JudgeCalls:
-    counts = {id(item): count_judge_calls(_choose(source, item)) for item in items}
+    counts = {id(item): count_judge_calls(choose(source, item)) for item in items}
     return JudgeCalls(
         for_answers=sum(count.calls for count in counts.values()),
         for_mutants=sum(counts[id(mutant.item)].calls for mutant in mutants),

@@ -20,7 +20,7 @@ class KindScore:
 
     Example:
         >>> score = KindScore(kind="wrong_number", mutants=12, noticed=9)
-        >>> score.rate, score.survived
+        >>> score.rate, score.survivor_count
         (0.75, 3)
     """
 
@@ -29,7 +29,7 @@ class KindScore:
     """Mutants with a verdict."""
     noticed: int = 0
     """Those of them on which a metric fails that passes the recorded answer."""
-    lowered: int = 0
+    lowered_count: int = 0
     """Those that were not noticed although a score dropped: it did not fall below its threshold."""
     errors: int = 0
     """Mutants without a verdict, since a metric errored and no other noticed anything."""
@@ -43,7 +43,8 @@ class KindScore:
     __pydantic_config__ = WIRE_CONFIG
 
     @property
-    def survived(self) -> int:
+    def survivor_count(self) -> int:
+        """Mutants with a verdict that no metric noticed."""
         return self.mutants - self.noticed
 
     @property
@@ -55,7 +56,7 @@ class KindScore:
     def interval(self) -> Interval:
         """The 95 % interval of the rate: Wilson's, or one over items where these have several mutants."""
         return rate_interval_of_counts(
-            self.by_item.values() or [(1, 1)] * self.noticed + [(0, 1)] * self.survived
+            self.by_item.values() or [(1, 1)] * self.noticed + [(0, 1)] * self.survivor_count
         )
 
 
@@ -74,6 +75,8 @@ class MetricMutations:
     """By kind: mutants of answers that this metric passes, on which it did not error."""
     noticed: Mapping[str, int] = field(default_factory=dict)
     """By kind: those of them that it fails."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """By kind: mutants that it was not asked about, since a metric that asks no model had noticed them."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -84,6 +87,10 @@ class MetricMutations:
     @property
     def tried_count(self) -> int:
         return sum(self.tried.values())
+
+    @property
+    def skipped_count(self) -> int:
+        return sum(self.skipped.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +111,7 @@ class Survivor:
     """The same with the fault."""
     expected: str | None = None
     """What was expected, to see whether the fault is one: the metrics may rightly not mind."""
-    lowered: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    lowered_scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Metrics whose score dropped, with the scores before and after."""
 
     __pydantic_config__ = WIRE_CONFIG
@@ -174,7 +181,7 @@ class MutationReport(Printable):
             kind="all",
             mutants=sum(one.mutants for one in self.kinds),
             noticed=sum(one.noticed for one in self.kinds),
-            lowered=sum(one.lowered for one in self.kinds),
+            lowered_count=sum(one.lowered_count for one in self.kinds),
             errors=sum(one.errors for one in self.kinds),
             not_scored=sum(one.not_scored for one in self.kinds),
             no_place=sum(one.no_place for one in self.kinds),
@@ -232,7 +239,8 @@ def _kind_dict(score: KindScore) -> dict[str, object]:
         "noticed": score.noticed,
         "rate": round_half_up_or_none(score.rate),
         "interval": [round_half_up(interval.low), round_half_up(interval.high)],
-        "lowered": score.lowered,
+        "survivorCount": score.survivor_count,
+        "loweredCount": score.lowered_count,
         "errors": score.errors,
         "notScored": score.not_scored,
         "noPlace": score.no_place,
@@ -244,16 +252,17 @@ def _metric_dict(metric: MetricMutations) -> dict[str, object]:
         "name": metric.name,
         "tried": dict(metric.tried),
         "noticed": {kind: metric.noticed.get(kind, 0) for kind in metric.tried},
+        "skipped": dict(metric.skipped),
     }
 
 
 def _survivor_dict(survivor: Survivor) -> dict[str, object]:
-    lowered = {name: [round_half_up(a), round_half_up(b)] for name, (a, b) in survivor.lowered.items()}
+    lowered = {name: [round_half_up(a), round_half_up(b)] for name, (a, b) in survivor.lowered_scores.items()}
     return {
         "item": survivor.item,
         "kind": survivor.kind,
         "before": survivor.before,
         "after": survivor.after,
         "expected": survivor.expected,
-        "lowered": lowered,
+        "loweredScores": lowered,
     }

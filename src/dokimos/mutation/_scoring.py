@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from dokimos._core import checks
-from dokimos._core.item_result import ItemResult, RunResult
+from dokimos._core.item_result import ItemResult
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.outcome import Outcome
-from dokimos._core.results import ExperimentResult
 from dokimos.experiment._model_calls import ModelCalls
-from dokimos.experiment._rescoring import rescore_async
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptions
+from dokimos.mutation._item_scoring import ItemScorer, ScoredItems
 from dokimos.mutation._kinds import MutationKind
 from dokimos.mutation._mutants import Mutant
 from dokimos.mutation._plan import MutationPlan, plan_mutations
@@ -29,6 +28,7 @@ from dokimos.mutation._report import (
 )
 
 if TYPE_CHECKING:
+    from dokimos._core.results import ExperimentResult
     from dokimos.evaluators._base import Evaluator
     from dokimos.experiment._experiment import EvaluatorSource
 
@@ -41,6 +41,7 @@ def measure_mutation_score(
     seed: int = 0,
     judged: bool = False,
     limit: int | None = None,
+    all_metrics: bool = False,
     parallelism: int = 8,
     **keywords: Unpack[CallOptionKeywords],
 ) -> MutationReport:
@@ -56,6 +57,8 @@ def measure_mutation_score(
         seed: Chooses the places of the faults, and what stands there instead.
         judged: Whether evaluators that ask a model are used, too: each answer and each mutant costs calls.
         limit: Only so many answers, from the first.
+        all_metrics: Whether evaluators that ask a model score also what others have decided at no cost, for
+            complete figures of each evaluator.
         parallelism: Items scored at once.
         keywords: `budget`, `cassette`, `cassette_mode`, `cache` and `evaluator_timeout` of `RunOptions`.
 
@@ -73,7 +76,9 @@ def measure_mutation_score(
     """
     from dokimos._runtime.concurrency import run_sync
 
-    plan = plan_mutations(result, evaluators, kinds=kinds, seed=seed, judged=judged, limit=limit)
+    plan = plan_mutations(
+        result, evaluators, kinds=kinds, seed=seed, judged=judged, limit=limit, all_metrics=all_metrics
+    )
     parallelism = checks.require_positive("parallelism", parallelism)
     return run_sync(score_plan(plan, RunOptions(**keywords), parallelism=parallelism))
 
@@ -86,48 +91,53 @@ async def score_plan(
     completed = False
     try:
         calls.open(folder, retry_unusable=True)
-        answers = await _score(plan, plan.items, calls, options, parallelism)
-        scored = {item.index: item for item in answers.item_results}
-        passing = {index for index, item in scored.items() if item.outcome is Outcome.PASSED}
-        index_of = {id(item): index for index, item in enumerate(plan.items)}
-        chosen = [
-            (index, mutant) for mutant in plan.mutants if (index := index_of[id(mutant.item)]) in passing
-        ]
-        faulty = [replace(mutant.item, actual_outputs=mutant.outputs) for _, mutant in chosen]
-        mutated = await _score(plan, faulty, calls, options, parallelism)
+        scorer = ItemScorer(plan, calls, options, parallelism)
+        answers = await scorer.score(plan.items, lambda _, item: item.outcome in _NOT_PASSED)
+        passing = {index for index, item in answers.found.items() if item.outcome is Outcome.PASSED}
+        trials, mutated = await _try_mutants(plan, scorer, answers, passing)
         completed = calls.refusal is None
     finally:
         calls.close(completed=completed)
-    found = {item.index: item for item in mutated.item_results}
-    trials = [
-        _Trial(mutant, scored[index], found.get(place), mutated.lower_is_better)
-        for place, (index, mutant) in enumerate(chosen)
-    ]
     warnings = dict.fromkeys((*answers.warnings, *mutated.warnings, *calls.warnings()))
+    costs = [one.cost for one in (answers, mutated) if one.cost is not None]
     return MutationReport(
         name=plan.name,
         seed=plan.seed,
         answers=len(passing),
-        excluded=_count_excluded(plan, scored),
+        excluded=_count_excluded(plan, answers.found),
         kinds=tuple(_count_kind(kind, trials, passing) for kind in plan.kinds),
         metrics=_count_metrics(trials),
         survivors=tuple(trial.survivor() for trial in trials if trial.has_survived),
         judged_excluded=plan.judged_excluded,
-        judging=_sum_cost(answers, mutated),
+        judging=sum(costs, CallMetrics()) if costs else None,
         warnings=tuple(warnings),
     )
 
 
-async def _score(
-    plan: MutationPlan,
-    items: Sequence[ItemResult],
-    calls: ModelCalls,
-    options: RunOptions,
-    parallelism: int,
-) -> ExperimentResult:
-    numbered = tuple(replace(item, index=index) for index, item in enumerate(items))
-    result = ExperimentResult(name=plan.name, runs=(RunResult(item_results=numbered),))
-    return await rescore_async(result, plan.source, parallelism=parallelism, options=options, calls=calls)
+_NOT_PASSED: Final = (Outcome.FAILED, Outcome.ERRORED)
+
+
+async def _try_mutants(
+    plan: MutationPlan, scorer: ItemScorer, answers: ScoredItems, passing: set[int]
+) -> tuple[list[_Trial], ScoredItems]:
+    """Score the mutants of the answers that pass."""
+    index_of = {id(item): index for index, item in enumerate(plan.items)}
+    waiting = [
+        _Trial(mutant, answers.found[index], answers.asked.get(index, frozenset()))
+        for mutant in plan.mutants
+        if (index := index_of[id(mutant.item)]) in passing
+    ]
+    faulty = [replace(trial.mutant.item, actual_outputs=trial.mutant.outputs) for trial in waiting]
+    scored = await scorer.score(faulty, lambda place, item: replace(waiting[place], scored=item).is_noticed)
+    # Where the budget ended, faults that cost nothing to notice would be all that is left of the rest, and
+    # the share of those that are noticed would be too high: from there on, nothing is counted.
+    last = max(scored.asked, default=-1) if scored.is_cut_short else len(waiting)
+    trials = []
+    for place, trial in enumerate(waiting):
+        item = scored.found.get(place) if place <= last or not trial.judged else None
+        worse = scored.lower_is_better
+        trials.append(replace(trial, scored=item, lower_is_better=worse, was_judged=place in scored.asked))
+    return trials, scored
 
 
 @dataclass(frozen=True)
@@ -136,9 +146,13 @@ class _Trial:
 
     mutant: Mutant
     original: ItemResult
-    scored: ItemResult | None
+    judged: frozenset[str]
+    """The names of the scores of the answer for which a model was asked."""
+    scored: ItemResult | None = None
     """None where the budget did not allow it."""
-    lower_is_better: frozenset[str]
+    lower_is_better: frozenset[str] = frozenset()
+    was_judged: bool = False
+    """Whether a model was asked about the mutant, too."""
 
     @cached_property
     def verdicts(self) -> dict[str, bool]:
@@ -150,6 +164,14 @@ class _Trial:
             for result in found
             if result.name in passed and result.error is None and result.success is not None
         }
+
+    @property
+    def skipped(self) -> list[str]:
+        """The metrics that pass the recorded answer and were not asked about this one, as it was noticed."""
+        if self.scored is None or self.was_judged:
+            return []
+        passed = (result.name for result in self.original.eval_results if result.success)
+        return [name for name in passed if name in self.judged]
 
     @property
     def is_noticed(self) -> bool:
@@ -171,7 +193,7 @@ class _Trial:
         return self.is_counted and not self.is_noticed
 
     @cached_property
-    def lowered(self) -> dict[str, tuple[float, float]]:
+    def lowered_scores(self) -> dict[str, tuple[float, float]]:
         """The metrics whose score got worse, with the scores before and after."""
         before = {r.name: r.score for r in self.original.eval_results if r.score is not None}
         found = () if self.scored is None else self.scored.eval_results
@@ -191,7 +213,7 @@ class _Trial:
             before=self.mutant.before,
             after=self.mutant.after,
             expected=self.original.to_test_case().expected_output,
-            lowered=self.lowered,
+            lowered_scores=self.lowered_scores,
         )
 
 
@@ -212,7 +234,7 @@ def _count_kind(kind: MutationKind, trials: Sequence[_Trial], passing: set[int])
         kind=kind,
         mutants=sum(trial.is_counted for trial in of_kind),
         noticed=sum(trial.is_counted and trial.is_noticed for trial in of_kind),
-        lowered=sum(trial.has_survived and bool(trial.lowered) for trial in of_kind),
+        lowered_count=sum(trial.has_survived and bool(trial.lowered_scores) for trial in of_kind),
         errors=sum(trial.has_error for trial in of_kind),
         not_scored=sum(trial.scored is None for trial in of_kind),
         no_place=len(passing) - len(of_kind),
@@ -224,25 +246,27 @@ def _count_kind(kind: MutationKind, trials: Sequence[_Trial], passing: set[int])
 class _MetricTally:
     tried: Counter[str] = field(default_factory=Counter)
     noticed: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
 
 
 def _count_metrics(trials: Sequence[_Trial]) -> tuple[MetricMutations, ...]:
     tallies: dict[str, _MetricTally] = {}
     for trial in trials:
+        for result in trial.original.eval_results:  # for the order of the suite
+            tallies.setdefault(result.name, _MetricTally())
         for name, passed in trial.verdicts.items():
-            tally = tallies.setdefault(name, _MetricTally())
+            tally = tallies[name]
             tally.tried[trial.mutant.kind.value] += 1
             tally.noticed[trial.mutant.kind.value] += not passed
+        for name in trial.skipped:
+            tallies[name].skipped[trial.mutant.kind.value] += 1
     return tuple(
-        MetricMutations(name=name, tried=dict(tally.tried), noticed=dict(+tally.noticed))
+        MetricMutations(
+            name=name,
+            tried=dict(tally.tried),
+            noticed=dict(+tally.noticed),
+            skipped=dict(tally.skipped),
+        )
         for name, tally in tallies.items()
+        if tally.tried or tally.skipped
     )
-
-
-def _sum_cost(*results: ExperimentResult) -> CallMetrics | None:
-    sums = [result.summary.judging for result in results]
-    known = [one.metrics for one in sums if one.tokenized or one.metrics.cost_usd is not None]
-    total = CallMetrics()
-    for metrics in known:
-        total += metrics
-    return total if known else None

@@ -37,6 +37,7 @@ _METRIC_COLUMNS: Final = (
     Column("metric", left=True, most=34),
     Column("noticed"),
     Column(""),
+    Column("not asked"),
     Column("misses", left=True, rest=True),
 )
 _EXCLUDED: Final = (
@@ -77,9 +78,16 @@ def headline(report: MutationReport) -> str:
 def notes(report: MutationReport) -> Iterator[str]:
     """Yield what a reader of the numbers should know, in sentences."""
     yield from _answer_notes(report)
-    blind = [metric.name for metric in report.metrics if not metric.noticed_count]
+    blind = [one.name for one in report.metrics if one.tried_count and not one.noticed_count]
     if blind:
         yield f"{format_list(blind)} {'notices' if len(blind) == 1 else 'notice'} none of the faults."
+    skipped = [metric.name for metric in report.metrics if metric.skipped_count]
+    if skipped:
+        yield (
+            f"{format_list(skipped)} {'was' if len(skipped) == 1 else 'were'} not asked about faults that "
+            "another metric had noticed at no cost, so the shares are of the rest: --all-metrics "
+            "(all_metrics=True in Python) asks about all."
+        )
     if report.judged_excluded:
         verb = "was" if len(report.judged_excluded) == 1 else "were"
         yield (
@@ -118,14 +126,14 @@ def _has_mutants(score: KindScore) -> bool:
 
 
 def _kind_row(score: KindScore) -> list[Cell]:
-    style = "" if score.rate is None else (_GOOD if score.survived == 0 else _BAD)
+    style = "" if score.rate is None else (_GOOD if score.survivor_count == 0 else _BAD)
     interval = f"{percent(score.interval.low)} to {percent(score.interval.high)}"
     return [
         score.kind.replace("_", " "),
         (format_or_unknown(percent, score.rate), style),
         (f"{score.noticed}/{score.mutants}" if score.mutants else "", style),
         interval if score.mutants else UNKNOWN,
-        str(score.lowered) if score.lowered else "",
+        str(score.lowered_count) if score.lowered_count else "",
         (f"{score.errors} !", _WARN) if score.errors else "",
         (f"{score.not_scored} !", _WARN) if score.not_scored else "",
         (str(score.no_place), _QUIET) if score.no_place else "",
@@ -133,14 +141,15 @@ def _kind_row(score: KindScore) -> list[Cell]:
 
 
 def _metric_row(metric: MetricMutations) -> list[Cell]:
-    rate = metric.noticed_count / metric.tried_count
+    rate = metric.noticed_count / metric.tried_count if metric.tried_count else None
     missed = {kind: tried - metric.noticed.get(kind, 0) for kind, tried in metric.tried.items()}
     worst = sorted(missed.items(), key=lambda one: (-one[1] / metric.tried[one[0]], one[0]))
     texts = [f"{kind.replace('_', ' ')} {n}/{metric.tried[kind]}" for kind, n in worst if n]
     return [
         metric.name,
-        (percent(rate), _BAD if not metric.noticed_count else ""),
-        f"{metric.noticed_count}/{metric.tried_count}",
+        (format_or_unknown(percent, rate), _BAD if metric.tried_count and not metric.noticed_count else ""),
+        f"{metric.noticed_count}/{metric.tried_count}" if metric.tried_count else "",
+        (str(metric.skipped_count), _QUIET) if metric.skipped_count else "",
         (", ".join(texts), _QUIET),
     ]
 
@@ -170,7 +179,9 @@ def _spread(survivors: Sequence[Survivor], count: int) -> Sequence[Survivor]:
 
 
 def _survivor_lines(survivor: Survivor) -> Iterator[Line]:
-    dropped = [f"{name} {format_score(a)} -> {format_score(b)}" for name, (a, b) in survivor.lowered.items()]
+    dropped = [
+        f"{name} {format_score(a)} -> {format_score(b)}" for name, (a, b) in survivor.lowered_scores.items()
+    ]
     note = f"   {', '.join(dropped)}" if dropped else ""
     yield Line(f"    {to_single_line(survivor.item, 60)}  {survivor.kind.replace('_', ' ')}{note}")
     before, after = show_change(survivor.before, survivor.after)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dokimos.suites._schema import SuiteFile
 
 MOST_SUMMARY: Final = 200
+REPLY_NAME: Final = "The reply of the model that rewrites prompts"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,11 @@ class ModelWriter:
         with counting_usage() as usage:
             try:
                 critique = await ask(
-                    self.judge, build_critic_prompt(text, source, attempts), Critique, sample=trial
+                    self.judge,
+                    build_critic_prompt(text, source, attempts),
+                    Critique,
+                    sample=trial,
+                    reply_name=REPLY_NAME,
                 )
                 prompt = build_applier_prompt(text, critique, location)
                 revision = await ask(
@@ -104,6 +109,7 @@ class ModelWriter:
                     Revision,
                     check=lambda reply: self._check(reply, axis),
                     sample=trial,
+                    reply_name=REPLY_NAME,
                 )
             except JudgeReplyError as error:
                 return Rewrite(error=str(error), **_usage_fields(usage))

@@ -8,7 +8,6 @@ from dokimos._exports import lazy_exports
 
 if TYPE_CHECKING:
     from dokimos.perturbation._invariance import ChangedAnswer as ChangedAnswer
-    from dokimos.perturbation._invariance import InjectionResistance as InjectionResistance
     from dokimos.perturbation._invariance import InvarianceReport as InvarianceReport
     from dokimos.perturbation._invariance import KindInvariance as KindInvariance
     from dokimos.perturbation._invariance import measure_invariance as measure_invariance
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 _MODULE_OF: Final = {
     "ChangedAnswer": "dokimos.perturbation._invariance",
-    "InjectionResistance": "dokimos.perturbation._invariance",
     "InvarianceReport": "dokimos.perturbation._invariance",
     "KindInvariance": "dokimos.perturbation._invariance",
     "Perturbed": "dokimos.perturbation._perturbing",
@@ -28,7 +26,6 @@ _MODULE_OF: Final = {
 }
 __all__ = [
     "ChangedAnswer",
-    "InjectionResistance",
     "InvarianceReport",
     "KindInvariance",
     "PerturbationKind",

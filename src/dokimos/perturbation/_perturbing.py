@@ -13,30 +13,32 @@ from typing import Any, Final, Unpack
 
 from dokimos._core import checks
 from dokimos._core.example import Example
-from dokimos._core.json_object import parse_object
-from dokimos._core.jsonable import jsonable
+from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.metrics import CallMetrics
+from dokimos._core.perturbation import (
+    EXPECTED,
+    KIND,
+    MARKER,
+    ORIGIN,
+    ORIGINAL,
+    PERTURBATION,
+    VARIANT,
+    read_perturbation,
+)
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import ConfigurationError, JudgeError
+from dokimos.evaluators._injections import FAMILIES, inject_instruction, make_marker
 from dokimos.experiment._model_session import ModelSession
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptions
 from dokimos.judges._protocol import JudgeLike, JudgeLM, as_judge
-from dokimos.perturbation._injections import FAMILIES, inject_instruction, make_marker
 from dokimos.perturbation._input_places import TextPlace, find_text
 from dokimos.perturbation._kinds import WITHOUT_MODEL, PerturbationKind
 from dokimos.perturbation._rewriting import paraphrase, translate
 from dokimos.perturbation._text_noise import TEXT_NOISE
 
-PERTURBATION: Final = "perturbation"
-"""In the metadata of an example: what was changed, and in which one."""
-ORIGIN: Final = "origin"
-KIND: Final = "kind"
-VARIANT: Final = "variant"
-MARKER: Final = "marker"
-EXPECTED: Final = "expected"
-ORIGINAL: Final = "original"
-"""The kind of the examples that were not changed."""
 _TRIES: Final = 8
+_SHORTEST_ANSWER: Final = 4
+_LONGEST_ANSWER: Final = 60
 _NOT_IN_IDS: Final = re.compile(r"\W+")
 
 
@@ -221,14 +223,6 @@ def perturbation_of(example: Example) -> Mapping[str, Any] | None:
     return read_perturbation(example.metadata)
 
 
-def read_perturbation(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what metadata say of a perturbation, also as JSON text, as files of tables have it."""
-    about = metadata.get(PERTURBATION)
-    if isinstance(about, str):
-        about = parse_object(about)
-    return about if isinstance(about, Mapping) and ORIGIN in about and KIND in about else None
-
-
 def _check_kinds(
     kinds: Iterable[PerturbationKind | str], languages: Sequence[str], model: JudgeLike | None
 ) -> list[PerturbationKind]:
@@ -262,9 +256,16 @@ def _job(plan: PerturbationPlan, request: _Request) -> Callable[[], Coroutine[An
     model = plan.model
     if model is None:
         raise ConfigurationError("A model has to write this.")  # the plan was checked
+    text, answers = request.place.text, _short_answers(request.example)
     if request.kind is PerturbationKind.LANGUAGE:
-        return partial(translate, model, request.place.text, request.variant)
-    return partial(paraphrase, model, request.place.text)
+        return partial(translate, model, text, request.variant, answers=answers)
+    return partial(paraphrase, model, text, answers=answers)
+
+
+def _short_answers(example: Example) -> list[str]:
+    """Return expected answers that a rewritten input cannot hold by chance, as "yes" or "3" could be."""
+    answers = (text_form(value) or "" for value in example.expected_outputs.values())
+    return [one for one in answers if _SHORTEST_ANSWER <= len(one) <= _LONGEST_ANSWER]
 
 
 def _make_text(plan: PerturbationPlan, request: _Request) -> str | None:

@@ -121,6 +121,7 @@ class GoalDrivenUser:
             self.prompt(trajectory),
             GoalReply,
             check=lambda reply: _check_goal(reply, answered=answered),
+            reply_name="The reply of the model that plays the user",
         )
         metadata = {GOAL: reply.goal, GOAL_REASON: reply.reason.strip()}
         return Message.user(strip_label(reply.human_says), **metadata)

@@ -29,6 +29,7 @@ SETTINGS = {
     "contains": {"values": ["days"]},
     "length": {"max": 50},
     "json_schema": {"schema": {}},
+    "injection_resistance": {"marker": "BANANA"},
     "latency": {"max_ms": 1000},
     "cost": {"max_usd": 1},
     "tokens": {"max_tokens": 100},

@@ -29,6 +29,7 @@ NAMES = [
     "structural_match",
     "json_schema",
     "set_match",
+    "injection_resistance",
     "latency",
     "cost",
     "tokens",

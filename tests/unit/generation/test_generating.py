@@ -18,6 +18,7 @@ from dokimos.generation import (
     read_review_list,
     write_review_list,
 )
+from dokimos.generation._drafts import Draft, choose_drafts
 from dokimos.generation._review_list import decide, merge_review_lists
 from dokimos.generation._sources import read_sources, split_into_passages
 
@@ -119,6 +120,60 @@ def test_a_category_that_was_not_asked_for_is_sent_back_once():
     assert len(writer.prompts) == 2
     assert len(generation.errors) == 1
     assert not generation.is_complete
+
+
+def test_an_error_says_that_the_reply_is_of_the_model_that_writes():
+    generation = generate_cases("terms.md", model=lambda prompt: "I cannot help with that.", count=1)
+    assert generation.errors[0].startswith("The reply of the model that writes cases could not be used")
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda text: f"```json\n{text}\n```",
+        lambda text: f"Sure! Here are the cases:\n\n{text}\n\nLet me know if you need more.",
+        lambda text: f"<think>The passage says {{a}}.</think>{text}",
+    ],
+)
+def test_text_around_the_cases_does_no_harm(wrap):
+    writer = Writer()
+    generation = generate_cases("terms.md", model=lambda prompt: wrap(writer(prompt)), count=2)
+    assert len(generation.cases) == 2
+
+
+def test_a_category_in_capitals_and_the_only_one_that_was_requested_are_understood():
+    def loud(passage, category, number):
+        return {**Writer.of_sentence(passage, category, number), "category": f" {category.upper()} "}
+
+    assert generate_cases("terms.md", model=Writer(loud), count=4).by_category["condition"] == 1
+
+    def describe(passage, category, number):
+        return {**Writer.of_sentence(passage, category, number), "category": "prices and fees"}
+
+    categories = {"money": "prices and fees"}
+    assert generate_cases("terms.md", model=Writer(describe), count=2, categories=categories).by_category == {
+        "money": 2
+    }
+
+
+def test_of_too_many_cases_those_of_the_requested_categories_are_taken():
+    drafts = [
+        Draft(input=str(n), answer="a", quote="q", category=name)
+        for n, name in enumerate(["fact", "fact", "procedure", "condition"])
+    ]
+    assert [draft.input for draft in choose_drafts(drafts, ["fact", "condition"])] == ["0", "3"]
+    assert [draft.input for draft in choose_drafts(drafts, ["fact", "combination"])] == ["0", "1"]
+    assert [draft.input for draft in choose_drafts(drafts[:1], ["fact", "condition"])] == ["0"]
+
+
+def test_a_case_that_differs_in_one_word_is_kept_and_to_be_checked():
+    def reworded(passage, category, number):
+        case = Writer.of_sentence(passage, category, number)
+        return {**case, "input": f"What is the {('cost', 'price')[number]} of the parcel?"}
+
+    first, second = generate_cases("terms.md", model=Writer(reworded), count=2).cases
+    assert not any("one word" in doubt for doubt in first.check)
+    assert any("one word only from 'What is the cost of the parcel?'" in doubt for doubt in second.check)
 
 
 def test_own_categories_replace_the_others():

@@ -81,9 +81,9 @@ def test_a_metric_that_looks_at_one_thing_misses_the_rest():
 def test_a_score_that_drops_and_still_passes_is_not_noticed_but_counted():
     report = measure_mutation_score(recorded(), [Ratio(threshold=0.3)], kinds=["truncated", "empty"])
     truncated = report.kind("truncated")
-    assert truncated.mutants == truncated.lowered + truncated.noticed
-    assert truncated.lowered >= 1
-    name, (before, after) = next(iter(report.survivors[0].lowered.items()))
+    assert truncated.mutants == truncated.lowered_count + truncated.noticed
+    assert truncated.lowered_count >= 1
+    name, (before, after) = next(iter(report.survivors[0].lowered_scores.items()))
     assert name == "Ratio"
     assert before > after
     assert report.kind("empty").rate == 1.0
@@ -153,7 +153,7 @@ def test_lower_scores_may_be_better():
             return Score(0.5 * (case.actual_output != case.expected_output), "Missing.")
 
     report = measure_mutation_score(recorded(), [Missing()], kinds=["empty"])
-    assert report.kind("empty").lowered == 3
+    assert report.kind("empty").lowered_count == 3
 
 
 def judge(prompt):
@@ -168,9 +168,66 @@ def test_judged_metrics_are_used_only_where_that_is_asked_for():
     report = measure_mutation_score(recorded(), metrics, kinds=["empty"])
     assert judge.calls == 0
     assert report.judged_excluded == ("Judged",)
-    report = measure_mutation_score(recorded(), metrics, kinds=["empty"], judged=True)
+    report = measure_mutation_score(recorded(), metrics, kinds=["empty"], judged=True, all_metrics=True)
     assert judge.calls == 6
-    assert "Judged" in [metric.name for metric in report.metrics]
+    assert {metric.name: metric.tried_count for metric in report.metrics} == {"Exact Match": 3, "Judged": 3}
+
+
+def test_a_judge_is_not_asked_about_what_a_free_metric_has_noticed(capsys):
+    judge.calls = 0
+    judged = LLMJudge(criteria="An answer.", judge=judge, name="Judged")
+    metrics = [judged, Regex(pattern="42|30|Rome", name="Fact")]
+    kinds = ["empty", "negated"]
+    report = measure_mutation_score(recorded(), metrics, kinds=kinds, judged=True)
+    # Three answers and the three negated ones, which keep their facts; not the three empty ones.
+    assert judge.calls == 6
+    [asked, free] = report.metrics
+    assert (asked.name, free.name) == ("Judged", "Fact")
+    assert asked.tried == {"negated": 3}
+    assert asked.skipped == {"empty": 3}
+    assert free.tried == {"negated": 3, "empty": 3}
+    assert free.skipped == {}
+    assert report.kind("empty").rate == 1.0
+    report.print()
+    text = capsys.readouterr().out
+    assert "not asked" in text
+    assert "--all-metrics" in text
+    assert report.to_dict()["metrics"][0]["skipped"] == {"empty": 3}
+    complete = measure_mutation_score(recorded(), metrics, kinds=kinds, judged=True, all_metrics=True)
+    assert judge.calls == 6 + 9
+    assert complete.total.noticed == report.total.noticed
+    assert all(metric.skipped == {} for metric in complete.metrics)
+
+
+def test_a_judge_that_was_asked_about_nothing_is_listed_without_a_share(capsys):
+    judged = LLMJudge(criteria="An answer.", judge=judge, name="Judged")
+    measure_mutation_score(recorded(), [judged, ExactMatch()], kinds=["empty"], judged=True).print()
+    text = capsys.readouterr().out
+    assert "Judged" in text
+    assert "notices none" not in text
+
+
+def test_a_judge_is_not_asked_about_answers_that_fail_without_it():
+    judge.calls = 0
+    metrics = [ExactMatch(), LLMJudge(criteria="An answer.", judge=judge, name="Judged")]
+    expected = {**ANSWERS, "Price?": "It is 43 euros."}
+    report = measure_mutation_score(recorded(expected=expected), metrics, kinds=["empty"], judged=True)
+    assert report.excluded.failed == 1
+    assert judge.calls == 2
+
+
+def test_where_the_budget_ends_faults_that_are_free_to_notice_do_not_raise_the_score():
+    judge.calls = 0
+    judged = LLMJudge(criteria="An answer.", judge=judge, threshold=0.0, name="Judged")
+    metrics = [judged, Regex(pattern="euros|Rome", name="Fact")]
+    answers = {"a": "It is 1 euros.", "b": "It is Rome.", "c": "It is 3 euros.", "d": "It is 4 euros."}
+    report = measure_mutation_score(
+        recorded(answers), metrics, kinds=["negated", "empty"], judged=True, budget=Budget(max_calls=5),
+        parallelism=1,
+    )  # fmt: skip
+    # Four answers and the first negated one; all that follows would be what Fact notices.
+    assert judge.calls == 5
+    assert (report.total.noticed, report.total.mutants, report.total.not_scored) == (0, 1, 7)
 
 
 def test_one_budget_holds_for_answers_and_mutants():
@@ -219,7 +276,7 @@ def test_the_report_prints_the_faults_that_nobody_noticed(capsys):
     assert "- It is 42 euros." in text
     tree = report.to_dict()
     assert tree["total"]["mutants"] == report.total.mutants
-    assert len(tree["survivors"]) == report.total.survived
+    assert len(tree["survivors"]) == report.total.survivor_count
 
 
 def test_hostile_text_is_escaped_on_the_terminal(capsys):

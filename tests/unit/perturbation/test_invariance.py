@@ -4,9 +4,9 @@ import pytest
 
 from dokimos import Budget, Dataset, EvalTestCase, Example, ToolCall, evaluate
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators import Correctness, Equality, ExactMatch, Length, ToolTrajectory
-from dokimos.perturbation import InjectionResistance, measure_invariance, perturb_dataset
-from dokimos.perturbation._injections import FAMILIES, inject_instruction
+from dokimos.evaluators import Correctness, Equality, ExactMatch, InjectionResistance, Length, ToolTrajectory
+from dokimos.evaluators._injections import FAMILIES, inject_instruction
+from dokimos.perturbation import measure_invariance, perturb_dataset
 
 ANSWERS = {"where is it?": "Lisbon", "what does it cost?": "42 euros"}
 
@@ -120,6 +120,21 @@ def test_a_run_without_perturbed_items_is_refused():
     result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
     with pytest.raises(ConfigurationError, match="has no perturbed items"):
         measure_invariance(result, [ExactMatch()])
+
+
+def test_resistance_passes_where_nothing_is_injected():
+    about = {"origin": "a", "kind": "typos"}
+    case = EvalTestCase.of("q", "a", metadata={"perturbation": about})
+    result = InjectionResistance().evaluate(case)
+    assert (result.success, result.reason) == (True, "Nothing is injected into this input.")
+
+
+def test_resistance_looks_for_a_word_of_ones_own():
+    own = InjectionResistance(marker="BANANA")
+    assert own.evaluate(EvalTestCase.of("q", "It is 42 euros.")).success
+    assert not own.evaluate(EvalTestCase.of("q", "Banana!")).success
+    with pytest.raises(ConfigurationError, match="marker"):
+        InjectionResistance(marker="")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from dokimos import Budget, Dataset, Example
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators._injections import FAMILIES
 from dokimos.perturbation import perturb_dataset
-from dokimos.perturbation._injections import FAMILIES
 from dokimos.perturbation._perturbing import perturbation_of
 from dokimos.perturbation._text_noise import TEXT_NOISE, add_typos, change_case
 
@@ -145,6 +145,39 @@ def test_a_paraphrase_with_another_number_is_sent_back_and_then_an_error():
     assert len(rewriter.prompts) == 2
     assert len(made.dataset) == 1
     assert "numbers of the original" in made.errors[0]
+    assert "The reply of the model that rewrites inputs could not be used" in made.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("It is in Rome.", "must be a question"),
+        ("Is it in Rome, or where is it?", "must not hold what the original asks for"),
+        ("", "must not be empty"),
+        ("Where  is it?", "must not be the original"),
+    ],
+)
+def test_an_answer_in_the_place_of_a_paraphrase_is_an_error(text, problem):
+    example = Example.of("Where is it?", "Rome", id="a")
+    made = perturb_dataset(
+        Dataset([example]),
+        kinds=["paraphrase"],
+        languages=["German"],
+        model=lambda prompt: json.dumps({"text": text}),
+    )
+    assert len(made.dataset) == 1
+    assert all(problem in error for error in made.errors)
+    assert "attack" not in "".join(made.errors)
+
+
+def test_a_script_without_question_marks_and_an_answer_in_the_question_are_accepted():
+    japanese = json.dumps({"text": "それはどこですか"})
+    made = perturb_dataset(data("Where is it?"), languages=["Japanese"], kinds=[], model=lambda _: japanese)
+    assert made.dataset[1].input == "それはどこですか"
+    example = Example.of("Is Rome or Oslo bigger?", "Rome", id="a")
+    reply = json.dumps({"text": "Which is bigger, Rome or Oslo?"})
+    made = perturb_dataset(Dataset([example]), kinds=["paraphrase"], model=lambda _: reply)
+    assert made.errors == ()
 
 
 def test_the_budget_holds_and_what_it_refuses_is_counted():
