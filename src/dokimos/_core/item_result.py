@@ -185,7 +185,7 @@ class RunResult:
 
 
 def names_of_results(run: RunResult) -> Iterable[str]:
-    """Return the names of a repeat's results in the order first seen; its summary is not computed for that."""
+    """Return the names of the results of a repeat, in the order first seen, without its summary."""
     if "summary" in run.__dict__:
         return [evaluator.name for evaluator in run.summary.evaluators]
     return dict.fromkeys([result.name for item in run.item_results for result in item.eval_results])
