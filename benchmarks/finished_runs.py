@@ -56,7 +56,7 @@ def merge(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
         plan.run(run_dir=folder, shard=(number + 1, SHARDS))
     runs = sorted(folder.iterdir())
     yield lambda: [parse_lines(run) for run in runs]
-    yield lambda: merge_results([load_run(run) for run in runs])
+    yield lambda: merge_results([load_run(run) for run in runs]).summary  # which is computed when asked for
 
 
 def resume(count: int, folder: Path) -> Iterator[Callable[[], Any]]:

@@ -23,7 +23,7 @@ from dokimos._core.eval_result import (
     lowest_score,
     worst_kind,
 )
-from dokimos._core.item_result import ItemResult, RunResult
+from dokimos._core.item_result import ItemResult, RunResult, names_of_results
 from dokimos._core.jsonable import WIRE_CONFIG, text_form
 from dokimos._core.means import UNIT, mean_of_ratios
 from dokimos._core.metric_coverage import describe_broken_metrics
@@ -113,7 +113,7 @@ class ExperimentResult(Printable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
-        names = dict.fromkeys(summary.name for run in self.runs for summary in run.summary.evaluators)
+        names = dict.fromkeys(name for run in self.runs for name in names_of_results(run))
         # Only the scores of an evaluator that gives several have a dot in their names.
         if any("." in name for name in names):
             object.__setattr__(self, "evaluators", expand_parts(self.evaluators, names))

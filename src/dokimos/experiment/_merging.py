@@ -50,7 +50,7 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
 
 
 def _check_has_items(shard: ExperimentResult) -> None:
-    if any(run.total_count and not run.item_results for run in shard.runs):
+    if any(not run.item_results and run.total_count for run in shard.runs):
         raise ConfigurationError(
             f"{_label_of(shard)} was run with keep_results=False; load it from its folder."
         )

@@ -51,7 +51,10 @@ class Repeat:
         self._repeat_index = repeat_index
         self._record = state.record
         self._source = ExampleSource(
-            state.plan.dataset, state.record.shard, with_json=state.record.needs_hashes
+            state.plan.dataset,
+            state.record.shard,
+            with_json=state.record.needs_hashes,
+            known_hashes=state.record.example_hashes,
         )
         self._tally = Tally()
         self._items: dict[int, ItemResult] = {}
@@ -149,6 +152,8 @@ class Repeat:
         state, record = self._state, self._record
         example, position = sourced.example, (self._repeat_index, sourced.index)
         finished = record.finished.load(position, sourced) if record.is_resumed else None
+        if finished is None:
+            sourced = sourced.with_json()  # before the task can change its inputs
         earlier_results: dict[str, EvalResult] = {}
         sink = record.writer.item_sink(position, sourced)
         remote = None if state.pool is None else self._remote_item(state.pool, example, sink)

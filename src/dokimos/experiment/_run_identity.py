@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -114,18 +115,23 @@ def check_same_run(before: RunIdentity, now: RunIdentity, *, run: str, force: bo
     return frozenset(changed)
 
 
-def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
+def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> array[int] | None:
     """Refuse to resume with a data set whose examples are not those of the journal.
+
+    Returns the hashes of the examples, None where they were not needed or where another iteration over the
+    data set may give other examples.
 
     Raises:
         JournalError: naming the examples that differ.
     """
     if next(stored.positions, None) is None:
-        return
+        return None
     recorded_hash = stored.first_hashes()
+    hashes = array("Q")
     differences = []
     source = ExampleSource(dataset, None, with_json=True)
     for sourced in source:
+        hashes.append(int(sourced.hash, 16))
         if (recorded_hash(sourced.index) or sourced.hash) != sourced.hash:
             differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
     gone = {index for _, index in stored.positions if index >= source.seen}
@@ -142,6 +148,7 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
             f"{f' and {more} more' if more > 0 else ''}. "
             "Start a new run, or repeat what changed with force=True (--force)."
         )
+    return hashes if isinstance(dataset, Dataset) else None
 
 
 def _find_changed_evaluators(before: RunIdentity, now: RunIdentity) -> dict[str, str]:

@@ -28,6 +28,8 @@ from dokimos.experiment._run_origin import RunOrigin
 from dokimos.experiment._run_writer import RunWriter
 
 if TYPE_CHECKING:
+    from array import array
+
     from dokimos.experiment._experiment import Experiment
     from dokimos.experiment._run_options import RunOptions
 
@@ -48,6 +50,8 @@ class RunRecord:
         self.earlier = None if launch is None else launch.reuse
         self.journal_problem: str | None = None
         """Why there is no journal although one was requested."""
+        self.example_hashes: array[int] | None = None
+        """The content hash of each example, where resuming has computed them."""
         self._plan = plan
         self._options = options
         self._origin = RunOrigin(plan, self.description, self.redact)
@@ -188,7 +192,7 @@ class RunRecord:
         void = check_same_run(earlier, self.description.identity, run=stored.folder.name, force=force)
         self._check_shard(manifest)
         if not force:
-            check_examples(self._plan.dataset, stored)
+            self.example_hashes = check_examples(self._plan.dataset, stored)
         self.warnings.extend(earlier.source_warnings(self.description.identity))
         self.warnings.extend(stored.warnings())
         self.seed = manifest.get("seed") if self._options.seed is None else self._options.seed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -19,14 +19,13 @@ from dokimos._core.jsonable import (
 )
 from dokimos._core.results import ExperimentResult, RunResult
 from dokimos._runtime.terminal_text import escape_control_characters
+from dokimos.exporters._item_runs import ItemRuns
+from dokimos.exporters._plain_items import HALF_PAIR, LEVELS_AROUND_ITEM, PlainItems, may_be_cut
 from dokimos.exporters._shared_texts import LEVELS_AS_TEXT, TextSharing, may_hold
 
 _RESULT, _RUNS, _ITEMS = "result", "runs", "itemResults"
-_OUTER: Final = (-1,) * 5
+_OUTER: Final = (-1,) * LEVELS_AROUND_ITEM
 """Stands for the containers that a part is in: `jsonable` cuts what is nested too deep in the document."""
-
-_HALF_PAIR: Final = "\\ud"
-"""In JSON text that has half a surrogate pair: `jsonable` joins the halves that belong together."""
 
 _Path: TypeAlias = tuple[Any, ...]
 _Texts: TypeAlias = tuple[str, str]
@@ -39,20 +38,31 @@ class DocumentWriter:
     def __init__(self, result: ExperimentResult) -> None:
         self._result = result
         self._sharing = TextSharing()
+        self._plain_items = PlainItems(result, self._sharing)
 
     def render_parts(
         self,
         about: Mapping[str, JsonValue],
-        items: Iterable[Mapping[str, JsonValue]],
+        items: Iterable[ItemRuns],
+        summarize: Callable[[ItemRuns, ExperimentResult], JsonValue],
         *,
         result_version: int,
     ) -> Iterator[str]:
-        """Yield the document in parts; the version stands in it where texts of `result` are references."""
+        """Yield the document in parts; the version stands in it where texts of `result` are references.
+
+        Args:
+            about: The members before the items.
+            items: The items, each with its repeats.
+            summarize: What makes the tree of an item, where it is not a plain one.
+            result_version: Of a `result` with references.
+        """
         for number, (key, content) in enumerate(about.items()):
             yield f"{',' if number else '{'}{_encode(key)}:{self._learn(content, (key,), _OUTER[:1])}"
         yield ',"items":['
         for place, item in enumerate(items):
-            text = self._learn_item(item, ("items", place))
+            path = ("items", place)
+            plain = self._plain_items.summarize(item, path)
+            text = self._learn_item(summarize(item, self._result), path) if plain is None else _escape(plain)
             yield f",{text}" if place else text
         yield f'],"{_RESULT}":'
         yield from self._choose_texts(self._render_result())
@@ -70,7 +80,7 @@ class DocumentWriter:
             text = compact_json(tree)
         except ValueError:  # a number that JSON does not have
             return self._learn(tree, path, _OUTER[:2])
-        if _HALF_PAIR in text:
+        if HALF_PAIR in text:
             return self._learn(tree, path, _OUTER[:2])
         self._sharing.learn(tree, path)
         return _escape(text)
@@ -113,7 +123,11 @@ class DocumentWriter:
                 yield _both(f'{separator}"{_ITEMS}":')
                 for place, item in enumerate(run.item_results):
                     yield _both("," if place else "[")
-                    yield self._share(item, (*path, _ITEMS, place), _OUTER)
+                    plain = self._plain_items.write(item)
+                    if plain is None:
+                        yield self._share(item, (*path, _ITEMS, place), _OUTER)
+                    else:
+                        yield _both(_escape(plain))
                 yield _both("]")
             elif name in members:
                 yield _both(f"{separator}{_encode(name)}:")
@@ -126,7 +140,7 @@ class DocumentWriter:
     def _share(self, value: Any, path: _Path, outer: tuple[int, ...], levels: int = 0) -> _Texts:
         """Write a value as it is where nothing of it is a reference, else look into its parts."""
         text = leaf_json(value)
-        if _may_be_cut(text, MAX_DEPTH - len(outer)):
+        if may_be_cut(text, MAX_DEPTH - len(outer)):
             return self._share_tree(jsonable(value, outer), path, levels)
         if not self._sharing.may_change(text):
             return _both(_escape(text))
@@ -153,11 +167,6 @@ def _join(opening: str, parts: Iterable[tuple[str, _Texts]], closing: str) -> _T
     plain = ",".join([name + texts[0] for name, texts in parts])
     shared = ",".join([name + texts[1] for name, texts in parts])
     return f"{opening}{plain}{closing}", f"{opening}{shared}{closing}"
-
-
-def _may_be_cut(text: str, depth: int) -> bool:
-    """Say whether a value may be nested so deep, or in itself, that `jsonable` cuts it where it stands."""
-    return '"..."' in text or text.count("{") + text.count("[") > depth
 
 
 def _both(text: str) -> _Texts:

@@ -1,6 +1,11 @@
+import copy
+import pickle
+from dataclasses import replace
+
 import pytest
 
 from dokimos import CallMetrics, EvalResult, Example, ExperimentResult, ItemResult, RunResult, Score
+from dokimos._core.item_result import names_of_results
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import RunStatus
 from dokimos._core.summary import Tally
@@ -224,3 +229,28 @@ def test_a_summary_that_is_given_is_not_computed():
     summary = Tally.of([item(PASSED)] * 3).summary()
 
     assert RunResult(summary=summary).total_count == 3
+
+
+def test_the_summary_of_items_is_computed_once_when_it_is_first_asked_for():
+    item = ItemResult(0, Example.of("q"), eval_results=(EvalResult("Match", 1.0, success=True),))
+    run = RunResult(item_results=(item,))
+
+    assert list(names_of_results(run)) == ["Match"]
+    assert "summary" not in vars(run)
+    assert run.summary is run.summary
+    assert (run.total_count, run.pass_count) == (1, 1)
+    assert list(names_of_results(run)) == ["Match"]
+
+
+@pytest.mark.parametrize("is_computed", [True, False])
+def test_a_repeat_is_copied_compared_and_pickled_whether_its_summary_is_computed_or_not(is_computed):
+    item = ItemResult(0, Example.of("q"), eval_results=(EvalResult("Match", 1.0, success=True),))
+    run, twin = RunResult(item_results=(item,)), RunResult(item_results=(item,))
+    if is_computed:
+        assert run.summary.passed == 1
+
+    assert run == twin
+    assert pickle.loads(pickle.dumps(run)) == twin
+    assert copy.copy(run).summary == twin.summary
+    assert replace(run, item_results=()).summary.passed == 1, "the totals of a run without its items stay"
+    assert repr(run) == repr(twin)
