@@ -35,7 +35,7 @@ from typing import Any, BinaryIO, Final
 
 from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.json_parsing import parse_json
-from dokimos._core.jsonable import compact_json, jsonable, map_json, wire_json
+from dokimos._core.jsonable import compact_json, jsonable, map_json, wire_json, wire_writer
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.wire import from_json
@@ -52,6 +52,7 @@ MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
 """At most so much of the journal is lost with the power; a killed process loses no output and no reply."""
 
+_write_metrics: Final = wire_writer(CallMetrics)
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
 
@@ -93,11 +94,9 @@ class Journal:
         detail: ErrorDetail | None = None,
     ) -> None:
         """Record that the task has returned for an item."""
-        line = f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"'
-        if example_json is not None:
-            line += f',"x":{example_json}'
-        if error is None or outputs:
-            line += f',"o":{map_json(outputs)}'
+        example = "" if example_json is None else f',"x":{example_json}'
+        output = f',"o":{map_json(outputs)}' if error is None or outputs else ""
+        line = f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"{example}{output}'
         if error is not None:
             line += f',"e":{compact_json(jsonable(error))}'
         if kind is not None:
@@ -105,7 +104,7 @@ class Journal:
         if detail is not None:
             line += f',"d":{wire_json(detail)}'
         if metrics is not None:
-            line += f',"m":{wire_json(metrics)}'
+            line += f',"m":{_write_metrics(metrics)}'
         self._write(line)
 
     def write_results(
