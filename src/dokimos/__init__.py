@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dokimos._core.error_detail import Frame as Frame
     from dokimos._core.eval_result import EvalResult as EvalResult
     from dokimos._core.eval_result import Score as Score
+    from dokimos._core.evaluator_summary import EvaluatorSummary as EvaluatorSummary
     from dokimos._core.example import Example as Example
     from dokimos._core.item_result import ItemResult as ItemResult
     from dokimos._core.item_result import RunResult as RunResult
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from dokimos._core.provenance import Provenance as Provenance
     from dokimos._core.results import ExperimentResult as ExperimentResult
     from dokimos._core.results import RunStatus as RunStatus
-    from dokimos._core.summary import EvaluatorSummary as EvaluatorSummary
     from dokimos._core.summary import RunSummary as RunSummary
     from dokimos._core.task_marker import takes_example as takes_example
     from dokimos._core.task_marker import takes_input as takes_input
@@ -112,7 +112,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "EvalTestCase": "_core.test_case",
     "Evaluator": "evaluators._base",
     "EvaluatorInfo": "_core.provenance",
-    "EvaluatorSummary": "_core.summary",
+    "EvaluatorSummary": "_core.evaluator_summary",
     "Example": "_core.example",
     "Executor": "experiment._executor",
     "Experiment": "experiment._experiment",

@@ -6,7 +6,9 @@ import datetime
 import decimal
 from collections import OrderedDict, UserList, defaultdict, deque
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import lru_cache
+from itertools import combinations
 from operator import attrgetter
 from types import MappingProxyType, NoneType
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -47,6 +49,9 @@ def copy_containers(value: T) -> T:
                 break
         else:
             return copied  # type: ignore[no-any-return] # a copy is of the type of its original
+    copy_flat = _flat_copier_of(kind)
+    if copy_flat is not None and (copied := copy_flat(value)) is not None:
+        return copied  # type: ignore[no-any-return] # as above
     return _copy(value, {}, 0)  # type: ignore[no-any-return] # as above
 
 
@@ -162,12 +167,50 @@ def _copy_object(value: object, memo: _Memo, depth: int) -> Any:
     return new
 
 
-def _compile_slots_copier(kind: type) -> _Copier:
-    """Return what copies objects of one of our own value types, a good deal faster than `_copy_object`.
+@lru_cache(maxsize=1024)
+def _flat_copier_of(kind: type) -> Callable[[Any], Any] | None:
+    """Return what copies one of our own value types whose maps hold nothing that has to be copied.
 
-    Each evaluator of a user's own gets a copy of the case, and for a usual one that takes 1.6 us with this,
-    where a loop over the slots takes 2.6 us (the row "async, own" of `benchmarks/scoring.py`).
+    It gives None for any other content. Each task and each evaluator of a user's own gets a copy, of a usual
+    example or case: that takes 0.8 us with this, where `_compile_slots_copier` alone takes 2 us.
     """
+    if not is_wire_type(kind) or "__slots__" not in kind.__dict__:
+        return None
+    members: Any = fields(cast("Any", kind))
+    maps = [member.name for member in members if str(member.type).startswith("Mapping[")]
+    namespace = {"_atoms": _ATOMS, "_new": object.__new__, "_Open": _open_class_of(kind), "_Kind": kind}
+    lines = [
+        "try:",
+        *(f" {member.name} = value.{member.name}" for member in members),
+        "except AttributeError: return None",  # a slot was never filled
+    ]
+    # A map that occurs twice is copied once, which needs a memo.
+    lines += [f"if {one} is {other}: return None" for one, other in combinations(maps, 2)]
+    lines.append("new = _new(_Open)")
+    for member in members:
+        name = member.name
+        if name in maps:
+            lines += [
+                f"if type({name}) is dict:",
+                f" {name} = {name}.copy()",
+                f" for content in {name}.values():",
+                "  if type(content) not in _atoms: return None",
+                f"elif {name} is not None: return None",
+            ]
+        else:
+            lines.append(f"if type({name}) not in _atoms: return None")
+        lines.append(f"new.{name} = {name}")
+    lines += ["new.__class__ = _Kind", "return new"]
+    exec("def copy_flat(value):\n " + "\n ".join(lines), namespace)
+    return cast("Callable[[Any], Any]", namespace["copy_flat"])
+
+
+def _open_class_of(kind: type) -> type:
+    return open_class(kind, tuple(kind.__dict__["__slots__"]))
+
+
+def _compile_slots_copier(kind: type) -> _Copier:
+    """Return what copies objects of one of our own value types, faster than `_copy_object`."""
     names = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
     namespace = {
         "_read": attrgetter(*names, "__class__"),  # with one name alone it would not return a tuple
@@ -175,7 +218,7 @@ def _compile_slots_copier(kind: type) -> _Copier:
         "_copy_content": _copy_content,
         "_atoms": _ATOMS,
         "_new": object.__new__,
-        "_Open": open_class(kind, tuple(kind.__dict__["__slots__"])),
+        "_Open": _open_class_of(kind),
         "_Kind": kind,
     }
     contents = [f"content_{index}" for index in range(len(names))]

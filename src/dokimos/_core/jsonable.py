@@ -200,8 +200,10 @@ def wire_json(value: object) -> str:
 def wire_writer(kind: type) -> Callable[[Any], str]:
     """Compile what writes a value type: each field is looked at once, and no tree is built."""
     namespace: dict[str, Any] = {
-        "_quoted": _quoted, "_leaf": leaf_json, "_inf": math.inf, "__name__": __name__
+        "_quoted": _quoted, "_leaf": leaf_json, "_inf": math.inf, "_large": 1 << MAX_BITS,
+        "__name__": __name__,
     }  # fmt: skip
+    declared = {field.name: str(field.type) for field in dataclasses.fields(kind)}
     lines = ["def write(value):", " text = ''"]
     for place, (name, wire_name, default) in enumerate(wire_fields(kind)):
         namespace[f"default{place}"], namespace[f"kind{place}"] = default, type(default)
@@ -210,18 +212,30 @@ def wire_writer(kind: type) -> Callable[[Any], str]:
             f" content = value.{name}",
             f" if {_differs_from(default, place)}:",
             "  kind = type(content)",
-            "  if kind is str and content.isascii():",
-            f"   text = f'{text}{{_quoted(content)}}'",
-            "  elif kind is float and -_inf < content < _inf:",
-            f"   text = f'{text}{{content!r}}'",
-            "  elif kind is bool:",
-            f"   text = f'{text}true' if content else f'{text}false'",
-            "  else:",
-            f"   text = f'{text}{{_leaf(content)}}'",
         ]
+        test = "if"
+        for condition, written in _leaves_of(declared[name]):
+            lines += [f"  {test} {condition}:", f"   text = f'{text}{{{written}}}'"]
+            test = "elif"
+        lines += ["  else:", f"   text = f'{text}{{_leaf(content)}}'"]
     exec("\n".join([*lines, " return '{' + text[1:] + '}'"]), namespace)
     writer: Callable[[Any], str] = namespace["write"]
     return writer
+
+
+_PLAIN_LEAVES: Final = {
+    "str": ("kind is str and content.isascii()", "_quoted(content)"),
+    "float": ("kind is float and -_inf < content < _inf", "content!r"),
+    "bool": ("kind is bool", '"true" if content else "false"'),
+    "int": ("kind is int and -_large < content < _large", "content"),
+}
+"""When a field's content is of a plain type, and what writes it."""
+
+
+def _leaves_of(declared: str) -> list[tuple[str, str]]:
+    """Return the plain types, those that a field is declared with first."""
+    names = sorted(_PLAIN_LEAVES, key=lambda name: not declared.startswith(name))
+    return [_PLAIN_LEAVES[name] for name in names]
 
 
 def _differs_from(default: object, place: int) -> str:

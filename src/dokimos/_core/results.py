@@ -23,6 +23,7 @@ from dokimos._core.eval_result import (
     lowest_score,
     worst_kind,
 )
+from dokimos._core.evaluator_summary import EvaluatorSummary
 from dokimos._core.item_result import ItemResult, RunResult, names_of_results
 from dokimos._core.jsonable import WIRE_CONFIG, text_form
 from dokimos._core.means import UNIT, mean_of_ratios
@@ -33,7 +34,7 @@ from dokimos._core.provenance import EvaluatorInfo, Provenance, expand_parts
 from dokimos._core.repeats import pass_at_k, pass_hat_k
 from dokimos._core.rows import rows_of
 from dokimos._core.score_range import USUAL_RANGE, ScoreRange
-from dokimos._core.summary import EvaluatorSummary, RunSummary
+from dokimos._core.summary import RunSummary
 from dokimos.errors import RunFailedError
 
 if TYPE_CHECKING:

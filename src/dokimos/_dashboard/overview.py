@@ -6,12 +6,13 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from dokimos._core.evaluator_summary import EvaluatorSummary
 from dokimos._core.jsonable import JsonValue, jsonable
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.outcome import Outcome
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import ExperimentResult
-from dokimos._core.summary import EvaluatorSummary, judge_cost
+from dokimos._core.summary import judge_cost
 from dokimos.evaluators.registry import BUILT_IN
 from dokimos.exporters._item_runs import ItemRuns, pass_interval, tags_of
 from dokimos.exporters._run_facts import facts

@@ -7,11 +7,50 @@ from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context, copy_context
 from functools import partial
 from types import coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dokimos._runtime.time_limits import retrieve_exception
 
 T = TypeVar("T")
+
+
+class Begun(Generic[T]):
+    """A coroutine that was begun by `begin` and waits; awaiting this runs it to its end in its context."""
+
+    __slots__ = ("_call", "_context", "_waits_for")
+
+    def __init__(self, call: Coroutine[Any, Any, T], context: Context, waits_for: object) -> None:
+        self._call, self._context, self._waits_for = call, context, waits_for
+
+    def __await__(self) -> Generator[object, Any, T]:
+        step: Callable[[], object]
+        waits_for = self._waits_for
+        while True:
+            try:
+                step = partial(self._call.send, (yield waits_for))
+            except GeneratorExit:  # this is closed, as when its loop ends
+                self._context.run(self._call.close)
+                raise
+            except BaseException as error:
+                step = partial(self._call.throw, error)
+            try:
+                waits_for = self._context.run(step)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return] # what the coroutine returns
+
+
+def begin(call: Coroutine[Any, Any, T]) -> T | Begun[T]:
+    """Begin a coroutine in the current task and a context of its own; return its result if it does not wait.
+
+    Raises:
+        BaseException: whatever the coroutine raises before it waits.
+    """
+    context = copy_context()
+    try:
+        waits_for = context.run(call.send, None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return] # what the coroutine returns
+    return Begun(call, context, waits_for)
 
 
 async def gather_outcomes(

@@ -136,9 +136,9 @@ class IdCounter:
 
 def _object(content: Mapping[str, Any]) -> str:
     if len(content) == 1:
-        for key, value in content.items():
-            if type(value) is str and type(key) is str:
-                return f"{{{_quoted(key)}:{_quoted(value)}}}"
+        ((key, value),) = content.items()
+        if type(value) is str is type(key):
+            return f"{{{_quoted(key)}:{_quoted(value)}}}"
     if _encode is None or type(content) is not dict:
         return _slow_object(content)
     try:

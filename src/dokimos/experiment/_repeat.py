@@ -180,8 +180,8 @@ class Repeat:
             run_index=self._repeat_index,
         )
         if state.is_inline and state.evaluators is not None and not earlier_results:
-            result_sink = record.writer.result_sink(position, is_held=state.are_repeatable)
-            results = evaluate_inline(state.evaluators, case, result_sink)
+            results = evaluate_inline(state.evaluators, case, None)
+            record.writer.write_results(position, results, is_held=state.are_repeatable)
         else:
             results = await self._evaluate(case, sourced, earlier_results, remote)
         if finished is not None and len(results) > len(earlier_results):

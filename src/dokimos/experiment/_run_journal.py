@@ -42,6 +42,7 @@ from dokimos._core.wire import from_json
 from dokimos.errors import JournalError, ReporterError
 from dokimos.experiment._item_index import ItemIndex, Position
 from dokimos.experiment._journal_lines import ReporterRecords, read_head, read_record, with_checksum
+from dokimos.experiment._result_json import ResultJson
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import read_manifest
 from dokimos.experiment._stored_item import StoredItem, read_results
@@ -51,7 +52,7 @@ MOST_LINES_NAMED: Final = 5
 SYNC_SECONDS: Final = 0.05
 """At most so much of the journal is lost with the power; a killed process loses no output and no reply."""
 
-_write_result: Final = wire_writer(EvalResult)
+_write_metrics: Final = wire_writer(CallMetrics)
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
 
@@ -68,6 +69,7 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(folder / JOURNAL_FILE, flags, 0o644)
         self._mutex = threading.Lock()
+        self._write_result = ResultJson()
         self._held = b""
         """Lines that wait to be written with the next one."""
         self._dirty = threading.Event()
@@ -92,11 +94,9 @@ class Journal:
         detail: ErrorDetail | None = None,
     ) -> None:
         """Record that the task has returned for an item."""
-        line = f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"'
-        if example_json is not None:
-            line += f',"x":{example_json}'
-        if error is None or outputs:
-            line += f',"o":{map_json(outputs)}'
+        example = "" if example_json is None else f',"x":{example_json}'
+        output = f',"o":{map_json(outputs)}' if error is None or outputs else ""
+        line = f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"{example}{output}'
         if error is not None:
             line += f',"e":{compact_json(jsonable(error))}'
         if kind is not None:
@@ -104,7 +104,7 @@ class Journal:
         if detail is not None:
             line += f',"d":{wire_json(detail)}'
         if metrics is not None:
-            line += f',"m":{wire_json(metrics)}'
+            line += f',"m":{_write_metrics(metrics)}'
         self._write(line)
 
     def write_results(
@@ -114,21 +114,15 @@ class Journal:
 
         `is_held`, for results that a resumed run computes at once, lets it wait for the next record or sync.
         """
-        scores = ",".join(map(_write_result, results))
+        scores = ",".join(map(self._write_result, results))
         self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]', is_held=is_held)
 
     def write_repeat_end(
         self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
     ) -> None:
         """Record that a repeat has gone through the whole data set of `seen` items."""
-        record = {
-            "t": "pass",
-            "r": run_index,
-            "seen": seen,
-            "fingerprint": fingerprint,
-            "duplicates": duplicate_ids,
-        }
-        self._write_object(record)
+        counts = {"seen": seen, "fingerprint": fingerprint, "duplicates": duplicate_ids}
+        self._write_object({"t": "pass", "r": run_index, **counts})
 
     def write_kept(self, reporter: str, key: str, value_json: str) -> None:
         """Record what a reporter keeps; on disk when this returns. Raises `ReporterError` after the run."""

@@ -51,13 +51,15 @@ class RunWriter:
         items = self._items
         return None if items is None else partial(items.write_item, position, sourced)
 
-    def result_sink(self, position: Position, *, is_held: bool = False) -> ResultSink | None:
-        """Return a function that writes evaluators' results to the journal, None without a journal.
-
-        With `is_held` they are written with what follows them, as `Journal.write_results` says.
-        """
+    def result_sink(self, position: Position) -> ResultSink | None:
+        """Return a function that writes evaluators' results to the journal, None without a journal."""
         items = self._items
-        return None if items is None else partial(items.write_results, position, is_held=is_held)
+        return None if items is None else partial(items.write_results, position)
+
+    def write_results(self, position: Position, results: tuple[EvalResult, ...], *, is_held: bool) -> None:
+        """Write evaluators' results to the journal, if there is one, as `Journal.write_results` does."""
+        if self._items is not None and results:
+            self._items.write_results(position, results, is_held=is_held)
 
     def end_repeat(self, repeat_index: int, source: ExampleSource) -> None:
         """Record that a repeat has gone through the whole data set."""

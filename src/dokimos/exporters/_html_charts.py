@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dokimos._core.evaluator_summary import HISTOGRAM_BINS, EvaluatorSummary
 from dokimos._core.markup import Html, tag
 from dokimos._core.number_format import UNKNOWN
 from dokimos._core.score_range import USUAL_RANGE, share_of
-from dokimos._core.summary import HISTOGRAM_BINS, EvaluatorSummary
 from dokimos.stats._intervals import Interval
 
 _KINDS = ("empty", "info", "fail", "pass")

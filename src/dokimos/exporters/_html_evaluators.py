@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dokimos._core import number_format
+from dokimos._core.evaluator_summary import EvaluatorSummary
 from dokimos._core.jsonable import jsonable
 from dokimos._core.markup import Content, Html, isolate_text, join, render_preformatted, tag
 from dokimos._core.number_format import UNKNOWN, format_or_unknown
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import ExperimentResult
 from dokimos._core.score_range import describe_range
-from dokimos._core.summary import EvaluatorSummary, RunSummary, describe_labels
+from dokimos._core.summary import RunSummary, describe_labels
 from dokimos.exporters._html_charts import histogram, rate_bar
 from dokimos.exporters._html_page import head_cell, number_cell
 from dokimos.exporters._item_runs import by_tag, pass_interval

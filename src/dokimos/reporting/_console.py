@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from dokimos._core.error_detail import ErrorDetail
-    from dokimos._core.summary import EvaluatorSummary
+    from dokimos._core.evaluator_summary import EvaluatorSummary
 
 WIDTH: Final = 100
 LOOK_FIRST: Final = 5

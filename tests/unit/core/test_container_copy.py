@@ -182,6 +182,30 @@ def test_what_occurs_twice_stays_one_object() -> None:
     assert copied["a"] is copied["b"] is not shared
 
 
+@pytest.mark.parametrize("content", [{}, {"input": "a"}])
+def test_a_map_that_a_case_has_twice_stays_one_object(content: dict[str, Any]) -> None:
+    copied = copy_containers(EvalTestCase(content, content))
+    assert copied.inputs is copied.actual_outputs
+    assert copied.inputs is not content
+
+
+def test_a_case_of_plain_values_gets_maps_of_its_own() -> None:
+    case = EvalTestCase({"input": "a"}, {"output": 1.5}, metadata={"page": None}, id="one", run_index=2)
+    copied = copy_containers(case)
+    assert copied == case
+    assert type(copied) is EvalTestCase
+    for name in ("inputs", "actual_outputs", "expected_outputs", "metadata"):
+        assert getattr(copied, name) is not getattr(case, name)
+
+
+def test_an_object_with_an_empty_slot_is_copied_as_it_is() -> None:
+    case = EvalTestCase({"input": "a"})
+    object.__delattr__(case, "id")
+    copied = copy_containers(case)
+    assert copied.inputs == case.inputs
+    assert not hasattr(copied, "id")
+
+
 def test_other_objects_stay_the_same_objects() -> None:
     client, now = Client(), datetime.timedelta(1)
     copied = copy_containers({"client": client, "now": now, "types": [Client, len], "time": time.gmtime(0)})

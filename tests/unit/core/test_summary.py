@@ -29,6 +29,18 @@ def test_the_mean_and_spread_are_those_of_the_scores():
     assert found.std_dev == pytest.approx(stdev(scores), abs=1e-12)
 
 
+def test_a_summary_in_between_changes_no_totals():
+    scores = [n % 300 / 300 for n in range(900)]
+    tally = Tally()
+    for score in scores:
+        tally.add(item_of(score))
+        if score == 0.5:
+            tally.summary()
+
+    assert tally.summary() == summary_of(*map(item_of, sorted(scores)))
+    assert sum(tally.summary().evaluator("A").histogram) == len(scores)
+
+
 def test_equal_scores_have_no_spread():
     assert summary_of(*[item_of(0.1)] * 10).evaluator("A").std_dev == pytest.approx(0.0, abs=1e-8)
     assert summary_of(item_of(0.1)).evaluator("A").std_dev is None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos._runtime.concurrency import run_sync
-from dokimos._runtime.eager_gather import gather_outcomes
+from dokimos._runtime.eager_gather import Begun, begin, gather_outcomes
 
 setting = ContextVar("setting", default="none")
 
@@ -84,6 +84,51 @@ async def test_before_anything_waits_it_is_said_once(scripts, seen):
 
     await gather_outcomes(map(follow, scripts), before_waiting=lambda: said.append(len(ended)))
     assert said == seen
+
+
+@given(st.lists(st.sampled_from(["set", ValueError, GeneratorExit, asyncio.CancelledError]), max_size=3))
+def test_what_does_not_wait_ends_when_it_is_begun(script):
+    async def both():
+        outcomes = []
+        for run in (_follow, lambda steps: begin(_follow(steps))):
+            try:
+                outcome = run(script)
+                outcomes.append(await outcome if inspect.iscoroutine(outcome) else outcome)
+            except BaseException as error:
+                outcomes.append(error)
+            setting.set("none")
+        return outcomes
+
+    awaited, begun = run_sync(both())
+    assert repr(begun) == repr(awaited)
+
+
+async def test_a_begun_call_goes_on_in_its_own_context():
+    async def change_and_wait():
+        token = setting.set("its own")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        seen = setting.get()
+        setting.reset(token)  # which another context than that of `set` would refuse
+        return seen
+
+    begun = begin(change_and_wait())
+    assert isinstance(begun, Begun)
+    assert setting.get() == "none"
+    assert await begun == "its own"
+    assert setting.get() == "none"
+
+
+async def test_cancelling_reaches_a_begun_call():
+    ended = []
+    begun = begin(_wait_and_record("a", ended, suppresses=False))
+    task = asyncio.ensure_future(begun)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["a"]
 
 
 async def test_a_call_that_waits_keeps_none_of_the_others_waiting():

@@ -1,0 +1,76 @@
+"""The JSON of results in the journal is that of `wire_json`, whichever way it is written."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dokimos import CallMetrics, EvalResult
+from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.jsonable import wire_json
+from dokimos.experiment import _result_json
+from dokimos.experiment._result_json import ResultJson
+
+USUAL = EvalResult("A", 0.25, threshold=0.5, success=False, reason="One of four.")
+
+OTHER_VALUES: dict[str, Any] = {
+    "name": 'B "quoted" é',
+    "score": 1.0,
+    "threshold": None,
+    "success": True,
+    "reason": "Größe\n\ud800",
+    "metadata": {"claims": ["a", 1, None]},
+    "metrics": CallMetrics(3, 4),
+    "error": "ValueError: no",
+    "skipped": "has no context",
+    "fail_on_error": False,
+    "error_kind": "contested",
+    "decides": True,
+    "score_range": (0, 5),
+    "error_detail": ErrorDetail("ValueError", "no"),
+    "label": "partly right",
+    "part_of": "A",
+    "parts": (EvalResult("A.b", 1.0),),
+}
+
+
+def test_there_is_another_value_for_each_field() -> None:
+    assert set(OTHER_VALUES) == {field.name for field in fields(EvalResult)}
+
+
+@pytest.mark.parametrize("name", OTHER_VALUES)
+def test_a_result_that_differs_in_one_field_is_written_with_it(name: str) -> None:
+    write = ResultJson()
+    assert write(USUAL) == wire_json(USUAL)
+    other = replace(USUAL, **{name: OTHER_VALUES[name]})
+    assert write(other) == wire_json(other) != wire_json(USUAL)
+    assert write(USUAL) == wire_json(USUAL)
+
+
+@given(
+    st.lists(
+        st.builds(
+            EvalResult,
+            st.sampled_from(["A", "B", "C.d"]),
+            st.none() | st.floats(0, 1) | st.sampled_from([0, 1, -0.0]),
+            threshold=st.none() | st.floats(0, 1),
+            success=st.none() | st.booleans(),
+            reason=st.text(),
+            metadata=st.dictionaries(st.text(max_size=3), st.integers() | st.text(), max_size=2),
+        )
+    )
+)
+def test_results_of_any_order_are_written_as_if_alone(results: list[EvalResult]) -> None:
+    write = ResultJson()
+    assert [write(result) for result in results] == [wire_json(result) for result in results]
+
+
+def test_names_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_result_json, "MOST_TEMPLATES", 3)
+    write = ResultJson()
+    for index in range(10):
+        result = replace(USUAL, name=f"A.{index}")
+        assert write(result) == wire_json(result)
+    assert len(write._templates) <= 3
