@@ -172,7 +172,7 @@ def _flat_copier_of(kind: type) -> Callable[[Any], Any] | None:
     """Return what copies one of our own value types whose maps hold nothing that has to be copied.
 
     It gives None for any other content. Each task and each evaluator of a user's own gets a copy, of a usual
-    example or case: that takes 0.8 us with this, where `_compile_slots_copier` alone takes 2 us.
+    example or case: that takes 1.2 us with this, where `_compile_slots_copier` alone takes 2.1 us.
     """
     if not is_wire_type(kind) or "__slots__" not in kind.__dict__:
         return None

@@ -142,7 +142,7 @@ async def _score_async(
 ) -> list[EvalResult]:
     """Score a case with async evaluators.
 
-    For those that do not wait, no more is done than to call them, which takes two thirds of the time that
+    For those that do not wait, no more is done than to call them, which takes four fifths of the time that
     `gather_outcomes` does (the row "async, own" of `benchmarks/scoring.py`).
     """
     outcomes: list[EvalResult | BaseException] = []
@@ -167,7 +167,7 @@ def _begin(evaluator: Evaluator, case: EvalTestCase) -> EvalResult | Begun[EvalR
     try:
         return begin(evaluator.evaluate_async(case))
     except asyncio.CancelledError as error:
-        return _cancelled_result(evaluator, error)  # nobody can cancel the task before it waits
+        return _build_cancellation_error(evaluator, error)  # nobody can cancel the task before it waits
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -283,13 +283,13 @@ async def _finish(
     except asyncio.CancelledError as error:
         if is_cancelled_from_outside(cancellations):
             raise
-        result = _cancelled_result(evaluator, error)
+        result = _build_cancellation_error(evaluator, error)
     if recorder is not None:
         recorder.add(result)
     return result
 
 
-def _cancelled_result(evaluator: Evaluator, error: asyncio.CancelledError) -> EvalResult:
+def _build_cancellation_error(evaluator: Evaluator, error: asyncio.CancelledError) -> EvalResult:
     """Return the error of an evaluator that raised CancelledError by itself.
 
     Clients of models do that for their own timeouts.

@@ -356,3 +356,13 @@ def test_one_pass_writes_what_a_tree_and_an_encoder_do(data, kind):
         object.__setattr__(value, name, data.draw(chosen))
 
     assert wire_json(value) == compact_json(wire_object(value))
+
+
+@pytest.mark.parametrize("count", [True, 0, 2**13_000 - 1, 2**13_000, 1 - 2**13_000, -(2**13_000)])
+def test_whole_numbers_of_a_value_type_are_written_as_in_a_tree(count):
+    value = object.__new__(CallMetrics)
+    for name, _, default in wire_fields(CallMetrics):
+        object.__setattr__(value, name, default)
+    object.__setattr__(value, "tokens_in", count)
+
+    assert wire_json(value) == compact_json(wire_object(value))
