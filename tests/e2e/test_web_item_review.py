@@ -92,10 +92,16 @@ def test_a_correction_that_was_promoted_is_not_lost_and_one_that_cannot_be_is_sa
 
 
 def test_a_correction_is_the_same_in_the_drawer_and_in_the_review_queue(visit, server):
-    run = push_run(server, "both")
+    run = server.call("POST", "/projects/both/runs", {"experimentName": "answers"})[1]["runId"]
+    item = {"inputs": {"input": "?"}, "actualOutputs": {"output": "no"}}
+    item["expectedOutputs"] = {"output": "yes", "relevant": ["card"]}
+    server.call("POST", f"/runs/{run}/items", {"items": [item]})
+    server.call("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
     page = visit(f"/runs/{run}?item=0.0")
     page.get_by_role("button", name="Correct expected").click()
-    page.get_by_label("Expected output, corrected").fill("perhaps")
+    field = page.get_by_label("Expected output, corrected; “relevant” stays as before")
+    assert field.input_value() == "yes"
+    field.fill("perhaps")
     page.get_by_role("complementary", name="Item").get_by_role("button", name="Close").first.click()
     page.get_by_role("link", name="Review items").click()
 
@@ -103,6 +109,16 @@ def test_a_correction_is_the_same_in_the_drawer_and_in_the_review_queue(visit, s
     assert card.get_by_label("Expected output, corrected").input_value() == "perhaps"
     with page.expect_response("**/review"):
         card.get_by_role("button", name="Incorrect").click()
+    [review] = read_reviews(server, run)
+    assert review["overriddenExpectedOutput"] == {"output": "perhaps", "relevant": ["card"]}
+    card.get_by_role("button", name="Edit all of it as JSON").click()
+    card.get_by_label("Expected output, corrected (as JSON)").fill('{"output": "no"}')
+    with page.expect_response("**/review"):
+        card.get_by_role("button", name="Unsure").click()
+    assert read_reviews(server, run)[0]["overriddenExpectedOutput"] == {"output": "no"}
+    card.get_by_role("link", name="Open item").click()
+    page.get_by_role("complementary", name="Item").get_by_text("item 0, repetition 0").wait_for()
+    assert f"/runs/{run}" in page.url
 
 
 def test_what_is_typed_about_an_item_of_a_deleted_run_asks_no_more(visit, server):

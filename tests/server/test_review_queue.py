@@ -90,6 +90,7 @@ def test_a_row_shows_what_a_person_needs_to_judge(api):
     assert row.keys() >= DOCUMENTED
     assert row["runId"] == run
     assert (row["projectName"], row["experimentName"]) == ("p", "e")
+    assert (row["ordinal"], row["repetition"]) == (0, 0)
     assert row["experimentId"] == described["experimentId"]
     assert (row["input"], row["expectedOutput"], row["actualOutput"]) == ({"n": 1}, {"a": 1}, {"a": -1})
     assert row["evalResults"] == described["items"]["content"][0]["evalResults"]

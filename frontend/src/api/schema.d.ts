@@ -2078,6 +2078,10 @@ export interface components {
             experimentName: string;
             /** Projectname */
             projectName: string;
+            /** Ordinal */
+            ordinal: number;
+            /** Repetition */
+            repetition: number;
             /** Input */
             input: {
                 [key: string]: unknown;

@@ -6,8 +6,8 @@ import { type Review, type ReviewBody, countsOfReviews, giveReview, reviewsQuery
 import { mayWrite, sessionQuery } from "../api/session";
 import { type Write, useWrite } from "../api/write";
 import { shown } from "../lib/format";
-import { type Draft, keepDraft, lastSaid, readCorrection, readDraft, restoreDraft, settleDraft, startCorrection, toReview, typedAbout } from "../lib/review-drafts";
-import { VERDICTS, type Verdict, sayVerdict, toEditable } from "../lib/review";
+import { type Draft, correctWhole, correctableOf, keepDraft, lastSaid, readCorrection, readDraft, restoreDraft, settleDraft, startCorrection, toReview, typedAbout } from "../lib/review-drafts";
+import { type Correctable, VERDICTS, type Verdict, hasMore, sayCorrectable, sayVerdict } from "../lib/review";
 import { NotSaved } from "./notices";
 import "../styles/item-review.css";
 
@@ -21,8 +21,8 @@ export interface ItemReviewing {
   /** Whether something is typed and not saved. */
   readonly isTyped: boolean;
   readonly correction: ReturnType<typeof readCorrection>;
-  /** The key of the only text that is corrected; null where it is JSON. */
-  readonly textKey: string | null;
+  readonly correctable: Correctable;
+  readonly correctWhole: () => void;
   readonly verdict: Verdict | null;
   /** What is wrong with what is typed, or why it could not be sent. */
   readonly fault: string | null;
@@ -85,7 +85,8 @@ export function useItemReview(run: Run, item: Item, version: string): ItemReview
     draft,
     isTyped: typedAbout(place) !== undefined,
     correction: readCorrection(place, draft, mine),
-    textKey: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).key,
+    correctable: correctableOf(place, mine, draft),
+    correctWhole: () => change(correctWhole(place, draft, mine)),
     verdict: mine?.verdict ?? item.annotation?.verdict ?? null,
     fault,
     field,
@@ -140,7 +141,7 @@ export function ReviewFields({ review, onLeave }: { review: ItemReviewing; onLea
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
       }}
     >
-      {draft.expected !== null && <label htmlFor="drawer-correction">Expected output, corrected{review.textKey === null && " (as JSON)"}</label>}
+      {draft.expected !== null && <label htmlFor="drawer-correction">Expected output, corrected{shown(sayCorrectable(review.correctable))}</label>}
       {draft.expected !== null && <textarea
         id="drawer-correction"
         ref={review.field}
@@ -167,10 +168,11 @@ export function ReviewFields({ review, onLeave }: { review: ItemReviewing; onLea
           : <button type="submit" className="btn">Save with {sayVerdict(verdict)}<kbd>ctrl enter</kbd></button>}
         {draft.expected !== null && (
           <button type="button" className="btn bare" onClick={() => {
-            change({ ...draft, expected: null });
+            change({ ...draft, expected: null, isWhole: false });
             onLeave();
           }}>Leave it as it was</button>
         )}
+        {draft.expected !== null && hasMore(review.correctable) && <button type="button" className="btn bare" onClick={review.correctWhole}>Edit all of it as JSON</button>}
       </p>
     </form>
   );

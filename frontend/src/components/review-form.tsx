@@ -3,11 +3,12 @@ import { type Ref } from "react";
 import type { Label, QueueItem } from "../api/reviews";
 import { shown } from "../lib/format";
 import type { Draft } from "../lib/review-drafts";
-import { VERDICTS, type Verdict, toEditable } from "../lib/review";
+import { type Correctable, VERDICTS, type Verdict, hasMore, sayCorrectable } from "../lib/review";
 
 interface Props {
   readonly item: QueueItem;
   readonly draft: Draft;
+  readonly correctable: Correctable;
   readonly verdict: Verdict | null;
   readonly labels: readonly Label[];
   readonly fault: string | null;
@@ -19,13 +20,14 @@ interface Props {
   readonly onDraft: (draft: Draft) => void;
   readonly onVerdict: (verdict: Verdict) => void;
   readonly onCorrect: () => void;
+  readonly onCorrectWhole: () => void;
   readonly onPromote: () => void;
   /** The field is left, back to the keys; with what is typed saved if the item has a verdict already. */
   readonly onDone: () => void;
 }
 
 export function ReviewForm(props: Props) {
-  const { item, draft, verdict, onDraft, onDone } = props;
+  const { correctable, draft, verdict, onDraft, onDone } = props;
   const leave = (event: React.KeyboardEvent<HTMLElement>) => {
     const isEnd = event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey || event.currentTarget.tagName === "INPUT"));
     if (!isEnd || event.nativeEvent.isComposing) return;
@@ -51,7 +53,7 @@ export function ReviewForm(props: Props) {
       </div>
       {draft.expected !== null && (
         <div className="correction">
-          <label htmlFor="corrected-output">Expected output, corrected{toEditable(item.expectedOutput, item.actualOutput).key === null && " (as JSON)"}</label>
+          <label htmlFor="corrected-output">Expected output, corrected{shown(sayCorrectable(correctable))}</label>
           <textarea
             id="corrected-output"
             ref={props.expectedField}
@@ -66,7 +68,8 @@ export function ReviewForm(props: Props) {
           />
           <p className="label">
             <kbd>ctrl enter</kbd> or <kbd>esc</kbd> leaves the field; the next verdict sends it.{" "}
-            <button type="button" className="link plain-button" onClick={() => onDraft({ ...draft, expected: null })}>Leave it as it was</button>
+            <button type="button" className="link plain-button" onClick={() => onDraft({ ...draft, expected: null, isWhole: false })}>Leave it as it was</button>{" "}
+            {hasMore(correctable) && <button type="button" className="link plain-button" onClick={props.onCorrectWhole}>Edit all of it as JSON</button>}
           </p>
           {props.fault !== null && <p className="error" role="alert">! {shown(props.fault)}</p>}
         </div>

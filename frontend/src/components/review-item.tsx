@@ -15,6 +15,7 @@ export function ItemToReview({ item, place, total }: { item: QueueItem; place: n
     <>
       <div className="sec">
         <h2><Link className="link" to="/runs/$runId" params={{ runId: item.runId }}>{shown(item.experimentName)}</Link></h2>
+        <Link className="link label" to="/runs/$runId" params={{ runId: item.runId }} search={{ item: `${item.ordinal}.${item.repetition}` }}>Open item</Link>
         <span className="label">{shown(item.projectName)} · <Time value={item.createdAt} /></span>
         {item.sampled && <span className="tag" title="Chance drew it from all items that wait, so it counts for estimates">random draw</span>}
         {place > 0 && <span className="label right">{place} of {total}</span>}

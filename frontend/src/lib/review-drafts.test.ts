@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { QueueItem, Review } from "../api/reviews";
 import { dropDrafts, hasDrafts, hideDrafts, noteWhether } from "./drafts";
-import { draftsOfRun, keepDraft, readDraft, restoreDraft, settleDraft, startCorrection, typedAbout } from "./review-drafts";
+import { correctWhole, draftsOfRun, keepDraft, readCorrection, readDraft, restoreDraft, settleDraft, startCorrection, typedAbout } from "./review-drafts";
 
 const item = { runId: "r", itemId: "1", expectedOutput: { output: "Paris" }, actualOutput: { output: "It is Paris" } } as unknown as QueueItem;
 const mine = { note: "old", overriddenExpectedOutput: null, labels: { tone: { value: "kind", version: 1 }, depth: { value: 2, version: 1 } } } as unknown as Review;
@@ -68,6 +68,17 @@ describe("what is typed about an item", () => {
     expect(startCorrection(item, said, mine).expected).toBe("Paris");
     expect(startCorrection(item, said, corrected).expected).toBe("Lyon");
     expect(startCorrection({ ...item, expectedOutput: null }, said, undefined).expected).toBe("");
+  });
+
+  it("corrects the main text, or all of it as JSON", () => {
+    const found = { ...item, expectedOutput: { output: "15", relevant: ["card"] } };
+    const typed = { ...said, expected: "16" };
+    const whole = correctWhole(found, typed, mine);
+
+    expect(readCorrection(found, typed, mine)).toEqual({ value: { output: "16", relevant: ["card"] } });
+    expect(JSON.parse(whole.expected ?? "")).toEqual({ output: "16", relevant: ["card"] });
+    expect(readCorrection(found, { ...whole, expected: '{"output": "16"}' }, mine)).toEqual({ value: { output: "16" } });
+    expect(correctWhole(found, { ...whole, expected: "{" }, mine).expected).toBe("{");
   });
 
   it("is out of sight while nobody is signed in", () => {

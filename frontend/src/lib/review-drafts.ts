@@ -4,12 +4,14 @@
  */
 import type { ItemPlace, QueueItem, Review, ReviewBody } from "../api/reviews";
 import * as drafts from "./drafts";
-import { type Verdict, fromEditable, toEditable } from "./review";
+import { type Correctable, type Verdict, type fromEditable, fromCorrectable, toCorrectable } from "./review";
 
 export interface Draft {
   readonly note: string;
   /** The corrected expected output as text; null where nobody corrects it. */
   readonly expected: string | null;
+  /** Whether that is all of it as JSON, rather than its main text. */
+  readonly isWhole?: boolean;
   readonly labels: Readonly<Record<string, unknown>>;
 }
 
@@ -29,13 +31,25 @@ export const readDraft = (item: ReviewedItem, mine: Review | undefined): Draft =
 
 /** A draft in which somebody begins to correct the expected output. */
 export const startCorrection = (item: ReviewedItem, draft: Draft, mine: Review | undefined): Draft =>
-  ({ ...draft, expected: toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput).text });
+  ({ ...draft, expected: correctableOf(item, mine).text });
+
+/** What is corrected of an item: what the reviewer corrected it to last, or else what was expected. */
+export function correctableOf(item: ReviewedItem, mine: Review | undefined, draft?: Draft): Correctable {
+  const correctable = toCorrectable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput);
+  return draft?.isWhole === true ? { ...correctable, key: null, rest: {} } : correctable;
+}
+
+/** The same correction as JSON, where what stands beside the main text is wrong, too. */
+export function correctWhole(item: ReviewedItem, draft: Draft, mine: Review | undefined): Draft {
+  const correction = readCorrection(item, draft, mine);
+  return correction !== null && "value" in correction ? { ...draft, expected: JSON.stringify(correction.value, null, 2), isWhole: true } : draft;
+}
 
 export function lastSaid(item: ReviewedItem, mine: Review | undefined): Draft {
   const corrected = mine?.overriddenExpectedOutput ?? null;
   return {
     note: mine?.note ?? "",
-    expected: corrected === null ? null : toEditable(corrected, item.actualOutput).text,
+    expected: corrected === null ? null : toCorrectable(corrected, item.actualOutput).text,
     labels: Object.fromEntries(Object.entries(mine?.labels ?? {}).map(([name, said]) => [name, valueOf(said)])),
   };
 }
@@ -48,7 +62,7 @@ function valueOf(said: unknown): unknown {
 /** Keeps what is typed. Nothing is lost with what the reviewer said last, nor with a correction that is only begun. */
 export function keepDraft(item: ReviewedItem, draft: Draft, mine: Review | undefined): void {
   const said = lastSaid(item, mine);
-  const isBegun = said.expected === null && draft.expected === toEditable(item.expectedOutput, item.actualOutput).text;
+  const isBegun = said.expected === null && draft.expected === toCorrectable(item.expectedOutput, item.actualOutput).text;
   if (isSame(isBegun ? { ...draft, expected: null } : draft, said)) drafts.dropDraft(keyOf(item));
   else drafts.keepDraft(keyOf(item), draft);
 }
@@ -75,8 +89,7 @@ const givenLabels = (labels: Draft["labels"]): Record<string, unknown> =>
 /** The correction of a draft, null without one; or what is wrong with it. */
 export function readCorrection(item: ReviewedItem, draft: Draft, mine: Review | undefined): ReturnType<typeof fromEditable> | null {
   if (draft.expected === null) return null;
-  const editable = toEditable(mine?.overriddenExpectedOutput ?? item.expectedOutput, item.actualOutput);
-  return fromEditable(draft.expected, editable.key);
+  return fromCorrectable(draft.expected, correctableOf(item, mine, draft));
 }
 
 /** The body of a review; a string says what is wrong with the draft. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { estimateMinutes, findNeighbour, findNextOpen, findUnseen, fromEditable, toEditable } from "./review";
+import { estimateMinutes, findNeighbour, findNextOpen, findUnseen, fromCorrectable, fromEditable, sayCorrectable, toCorrectable, toEditable } from "./review";
 
 describe("an expected output that somebody edits", () => {
   it.each([
@@ -11,6 +11,19 @@ describe("an expected output that somebody edits", () => {
   ])("is its only text, or JSON", (expected, actual, editable) => {
     expect(toEditable(expected, actual)).toEqual(editable);
     if (expected !== null) expect(fromEditable(editable.text, editable.key)).toEqual({ value: expected });
+  });
+
+  it.each([
+    [{ output: "15", relevant: ["card"] }, "16", { output: "16", relevant: ["card"] }, "; “relevant” stays as before"],
+    [{ output: "15", unit: "€", relevant: [] }, "16", { output: "16", unit: "€", relevant: [] }, "; “unit”, “relevant” stay as before"],
+    [{ output: "15" }, "16", { output: "16" }, ""],
+    [{ output: { a: 1 }, b: 2 }, '{"a": 2}', { a: 2 }, " (as JSON)"],
+    [null, "16", { answer: "16" }, ""],
+  ])("is corrected in its main text, with what stands beside it as it was: %j", (expected, typed, corrected, said) => {
+    const correctable = toCorrectable(expected, { answer: "?" });
+
+    expect(fromCorrectable(typed, correctable)).toEqual({ value: corrected });
+    expect(sayCorrectable(correctable)).toBe(said);
   });
 
   it.each(["[1]", "null", '"text"', "{", ""])("is refused where it is not an object", (text) => {

@@ -33,6 +33,35 @@ export function toEditable(expected: Values | null, actual: Values): EditableTex
   return { text: JSON.stringify(expected, null, 2), key: null };
 }
 
+/** The key under which evaluators look for what was expected, whatever else a map of outputs holds. */
+const MAIN = "output";
+
+/** What somebody corrects of an expected output: its main text, with what stands beside it as it was, or else all of it as JSON. */
+export interface Correctable extends EditableText {
+  readonly rest: Values;
+}
+
+export function toCorrectable(expected: Values | null, actual: Values): Correctable {
+  const main = expected?.[MAIN];
+  if (expected === null || typeof main !== "string") return { ...toEditable(expected, actual), rest: {} };
+  return { text: main, key: MAIN, rest: expected };
+}
+
+export function fromCorrectable(text: string, { key, rest }: Correctable): ReturnType<typeof fromEditable> {
+  const read = fromEditable(text, key);
+  return "fault" in read ? read : { value: { ...rest, ...read.value } };
+}
+
+/** Whether something stands beside the main text. */
+export const hasMore = ({ key, rest }: Correctable): boolean => Object.keys(rest).some((name) => name !== key);
+
+/** What the label of the field says beside its name. */
+export function sayCorrectable({ key, rest }: Correctable): string {
+  if (key === null) return " (as JSON)";
+  const others = Object.keys(rest).filter((name) => name !== key);
+  return others.length === 0 ? "" : `; ${others.map((name) => `“${name}”`).join(", ")} ${others.length === 1 ? "stays" : "stay"} as before`;
+}
+
 /** The map that an edited text stands for, or what is wrong with it. */
 export function fromEditable(text: string, key: string | null): { readonly value: Values } | { readonly fault: string } {
   if (key !== null) return { value: { [key]: text } };

@@ -18,7 +18,7 @@ import { Crumbs } from "../components/shell";
 import { count } from "../lib/format";
 import { useKeyHelp, useKeys } from "../lib/keys";
 import { notify } from "../lib/notices";
-import { type Draft, keepDraft, readCorrection, readDraft, startCorrection, toReview } from "../lib/review-drafts";
+import { type Draft, correctWhole, correctableOf, keepDraft, readCorrection, readDraft, startCorrection, toReview } from "../lib/review-drafts";
 import { type Verdict, findNeighbour, findNextOpen, sayVerdict } from "../lib/review";
 import { useStore } from "../lib/store";
 import { type Decisions, useDecisions } from "../lib/use-decisions";
@@ -212,6 +212,7 @@ function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAg
         <ReviewForm
           item={item}
           draft={draft}
+          correctable={correctableOf(item, mine, draft)}
           verdict={given}
           labels={labels.data ?? []}
           fault={fault}
@@ -222,6 +223,7 @@ function Reviewing({ item, items, ids, total, decisions, verdictOf, onShow, onAg
           onDraft={change}
           onVerdict={decide}
           onCorrect={correct}
+          onCorrectWhole={() => change(correctWhole(item, draft, mine))}
           onPromote={() => setIsPromoting(!isPromoting)}
           onDone={() => {
             if (given !== null && typed !== null) send(given);

@@ -109,6 +109,7 @@ def _row_json(
     return (
         f'{{"itemId":"{item.id}","runId":"{item.run_id}","experimentId":"{run.experiment_id}",'
         f'"experimentName":{json.dumps(run.experiment_name)},"projectName":{json.dumps(run.project_name)},'
+        f'"ordinal":{item.ordinal},"repetition":{item.repetition},'
         f'"input":{item.input},"expectedOutput":{item.expected_output or "null"},'
         f'"actualOutput":{item.actual_output},"evalResults":{scores},'
         f'"currentVerdict":{"null" if verdict is None else json.dumps(verdict.verdict)},'

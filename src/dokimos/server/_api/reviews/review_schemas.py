@@ -51,6 +51,9 @@ class QueueRowAnswer(WireModel):
     experiment_id: str
     experiment_name: str
     project_name: str
+    ordinal: int
+    repetition: int
+    """With the ordinal, where it stands in the run."""
     input: dict[str, Any]
     expected_output: dict[str, Any] | None
     actual_output: dict[str, Any]
