@@ -10,6 +10,7 @@ from dokimos._sizing.unit_costs import UNIT_COSTS, UnitCosts
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "sizing.md"
 ROOT = PAGE.parents[2]
+CLICKHOUSE = "docs/guide/server-clickhouse.md"
 
 
 def test_the_tables_of_the_page_are_made_from_the_code(docs_modules):
@@ -46,6 +47,12 @@ def test_each_benchmark_that_a_figure_names_exists():
             r"of 100,000 items \|[^|]+\| (\d+) MB",
             1e5 / 2**20,
         ),
+        ("span-cpu-ms-clickhouse", CLICKHOUSE, r"CPU of the server \| (\d+) µs", 1e3),
+        ("insert-cpu-ms-clickhouse", CLICKHOUSE, r"CPU of ClickHouse[^|]* \| (\d+) µs", 1e3),
+        ("span-rows-cpu-ms-clickhouse", CLICKHOUSE, r"CPU of PostgreSQL[^|]* \| (\d+) µs", 1e3),
+        ("span-disk-factor-clickhouse", CLICKHOUSE, r"disk of ClickHouse \| 388 bytes, ([\d.]+) times", 1),
+        ("span-rows-bytes-clickhouse", CLICKHOUSE, r"disk of PostgreSQL beside it \| (\d+) bytes", 1),
+        ("measured-spans-clickhouse", CLICKHOUSE, r"\((\d+),000 spans of 1,763 bytes", 1e-3),
         ("span-cpu-ms", "ARCHITECTURE.md", r"\((\d+) and 128 ms on a loaded machine", 1e3),
         ("span-disk-factor", "ARCHITECTURE.md", r"140 MB, ([\d.]+) times", 1),
     ],

@@ -131,7 +131,11 @@ def add_size_options(command: Any) -> Any:
 @click.command()
 @click.argument("preset", required=False, type=click.Choice(PRESETS))
 @add_size_options
-@click.option("--store", type=click.Choice(["sqlite", "postgresql"]), help="The database that there is.")
+@click.option(
+    "--store",
+    type=click.Choice(["sqlite", "postgresql", "clickhouse"]),
+    help="The database that there is; with ClickHouse it has the spans, and a PostgreSQL the rest.",
+)
 @click.option(
     "--servers", type=click.IntRange(1, 1_000_000), metavar="N",
     help="Serving processes that there are.",

@@ -9,7 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 from dokimos.errors import ConfigurationError
 
-Store: TypeAlias = Literal["sqlite", "postgresql"]
+Store: TypeAlias = Literal["sqlite", "postgresql", "clickhouse"]
+"""Where things are; with ClickHouse it has the spans, and a PostgreSQL beside it all else."""
 SECONDS_PER_DAY: Final = 86_400
 HOURS_PER_DAY: Final = 24
 _MOST_COUNT: Final = 1e15

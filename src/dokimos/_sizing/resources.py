@@ -14,7 +14,9 @@ from dokimos._sizing.unit_costs import UnitCosts
 ResourceName: TypeAlias = Literal[
     "server CPU",
     "database CPU",
+    "ClickHouse CPU",
     "disk",
+    "ClickHouse disk",
     "SQLite file",
     "comparison CPU",
     "comparison memory",
@@ -64,9 +66,12 @@ class Resource:
 _SERVER_REMEDY: Final = {
     "sqlite": "PostgreSQL instead of SQLite, and a second server",
     "postgresql": "another server behind the load balancer",
+    "clickhouse": "another server behind the load balancer",
 }
 _APART: Final = "a PostgreSQL for traces alone (DOKIMOS_TRACE_DATABASE_URL)"
 _REMEDIES: Final[dict[ResourceName, str]] = {
+    "ClickHouse CPU": "a ClickHouse machine with more cores, or another installation",
+    "ClickHouse disk": "a larger disk or a shorter retention of traces",
     "SQLite file": "a shorter retention, or PostgreSQL",
     "comparison memory": "a larger DOKIMOS_COMPARISON_MEMORY_MIB",
     "server memory": "a machine with more memory",
@@ -76,6 +81,8 @@ _REMEDIES: Final[dict[ResourceName, str]] = {
 _LOSSES: Final[dict[ResourceName, str]] = {
     "server CPU": "items wait in their runs, and spans beyond what may wait get 503",
     "database CPU": "requests wait for PostgreSQL, and in the end get 503; clients send them again",
+    "ClickHouse CPU": "exports wait for ClickHouse, and in the end get 503; clients send them again",
+    "ClickHouse disk": "once it is full, exports get 503, and spans are lost",
     "disk": "once it is full, what writes gets 503: runs keep their items in spool files, and spans are lost",
     "SQLite file": "nothing stops, but the file is larger than the one that is proposed: "
     "copies and backups of it take long",
@@ -125,10 +132,20 @@ def _list_cpu(
     yield "comparison CPU", demand.compare_cpu, deployment.servers, full, "cores"
     if deployment.databases:
         yield "database CPU", demand.database_cpu, machine.cores, full, "cores"
+    if deployment.clickhouses:
+        yield "ClickHouse CPU", demand.clickhouse_cpu, machine.cores, full, "cores"
 
 
 def _list_disk(demand: Demand, deployment: Deployment, costs: UnitCosts) -> Iterator[_Amount]:
     yield "disk", demand.gb, deployment.disk_gb, costs["full-disk"], "GB"
+    if deployment.clickhouses:
+        yield (
+            "ClickHouse disk",
+            demand.clickhouse_gb,
+            deployment.clickhouse_disk_gb,
+            costs["full-disk"],
+            "GB",
+        )
     if deployment.store == "sqlite":
         yield "SQLite file", demand.gb, costs["sqlite-disk-gb"], 1.0, "GB"
 
@@ -161,11 +178,12 @@ def _find_remedy(name: ResourceName, demand: Demand, deployment: Deployment) -> 
         return _SERVER_REMEDY[deployment.store]
     if name == "disk":
         parts = ["a larger disk", "a shorter retention"]
-        if _is_divided_well(demand.item_gb, demand.span_gb) and deployment.databases:
+        if _is_divided_well(demand.item_gb, demand.span_gb) and deployment.store == "postgresql":
             parts.append(_APART)
         return f"{', '.join(parts[:-1])} or {parts[-1]}"
     if name == "database CPU":
-        apart = f", or {_APART}" if _is_divided_well(demand.item_cpu, demand.span_cpu) else ""
+        is_divided = deployment.store == "postgresql" and _is_divided_well(demand.item_cpu, demand.span_cpu)
+        apart = f", or {_APART}" if is_divided else ""
         return f"a database machine with more cores{apart}"
     return _REMEDIES[name]
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dokimos._core.printable import Printable
-from dokimos._sizing.deployment import Demand, Deployment, plan_deployment
+from dokimos._sizing.deployment import (
+    Demand,
+    Deployment,
+    find_clickhouse_bytes,
+    find_span_bytes,
+    plan_deployment,
+)
 from dokimos._sizing.load import HOURS_PER_DAY, Load, Machine, Store
 from dokimos._sizing.losses import PeakOutcome, find_peak_outcome
 from dokimos._sizing.queueing import count_needed, find_call_queue
@@ -43,7 +49,7 @@ class Machines:
     memory_gib: float
     """Memory of the serving and comparing processes; a PostgreSQL takes what it is given."""
     disk_gb: float
-    """Disk when the retention has filled it."""
+    """Disk when the retention has filled it, that of ClickHouse included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -134,7 +140,7 @@ def size_load(
         days_until_disk_full=_find_full_day(share, deployment, costs),
         at_ten_times=None if is_given else _plan_growth(load, machine, costs),
         would_be_enough=_plan_instead(load, deployment, machine, costs) if is_given else None,
-        spans_beyond_measured=share.spans * load.trace_days / costs["measured-spans"],
+        spans_beyond_measured=share.spans * load.trace_days / _find_measured_spans(deployment, costs),
         items_beyond_measured=share.items * load.run_days / costs["measured-items"],
         unit_costs=costs.figures,
     )
@@ -156,13 +162,16 @@ def _count_machines(demand: Demand, deployment: Deployment, machine: Machine, co
     on_one = max(1, min(machine.cores // demand.server_cores, int(machine.memory_gib / demand.server_gib)))
     shared = max(math.ceil(servers / on_one), math.ceil((server_cores + run_cores) / machine.cores))
     database_cores = deployment.databases * count_needed(demand.database_cpu, full)
+    if deployment.clickhouses:
+        database_cores += deployment.clickhouses * count_needed(demand.clickhouse_cpu, full)
+    for_databases = deployment.databases + deployment.clickhouses
     return Machines(
-        total=shared + deployment.databases,
+        total=shared + for_databases,
         for_servers_and_runs=shared,
-        for_databases=deployment.databases,
+        for_databases=for_databases,
         cores=server_cores + run_cores + database_cores,
         memory_gib=servers * demand.server_gib,
-        disk_gb=demand.gb * installations,
+        disk_gb=(demand.gb + demand.clickhouse_gb) * installations,
     )
 
 
@@ -182,14 +191,26 @@ def _find_full_day(load: Load, deployment: Deployment, costs: UnitCosts) -> floa
 
     Runs and traces grow each day until their retention removes as much as comes.
     """
+    apart_gb = load.spans * find_clickhouse_bytes(load, costs, deployment.store) / 1e9
+    days = [_find_database_full_day(load, deployment, costs)]
+    if apart_gb * load.trace_days > deployment.clickhouse_disk_gb:
+        days.append(deployment.clickhouse_disk_gb / apart_gb)
+    return min((day for day in days if day is not None), default=None)
+
+
+def _find_database_full_day(load: Load, deployment: Deployment, costs: UnitCosts) -> float | None:
     store, disk_gb = deployment.store, deployment.disk_gb
     item_gb = load.items * (costs.on("item-disk-bytes", store) + load.item_bytes) / 1e9
-    span_gb = load.spans * load.span_bytes * costs.on("span-disk-factor", store) / 1e9
+    span_gb = load.spans * find_span_bytes(load, costs, store) / 1e9
     (first, first_gb), (last, last_gb) = sorted(((load.run_days, item_gb), (load.trace_days, span_gb)))
     if first * first_gb + last * last_gb <= disk_gb:
         return None
     day = disk_gb / (first_gb + last_gb)
     return day if day <= first else (disk_gb - first * first_gb) / last_gb
+
+
+def _find_measured_spans(deployment: Deployment, costs: UnitCosts) -> float:
+    return costs["measured-spans-clickhouse" if deployment.clickhouses else "measured-spans"]
 
 
 def _plan_growth(load: Load, machine: Machine, costs: UnitCosts) -> Deployment | None:

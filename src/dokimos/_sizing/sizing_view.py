@@ -79,10 +79,11 @@ def format_deployment(made: Deployment) -> str:
     if made.store == "sqlite":
         return "one server on SQLite"
     servers = format_count(made.servers, "server")
+    databases = "one PostgreSQL and one ClickHouse for spans" if made.clickhouses else "one PostgreSQL"
     if made.installations == 1:
-        return f"{servers} on one PostgreSQL"
+        return f"{servers} on {databases}"
     divided = f"{made.installations:,} installations that divide the projects"
-    return f"{divided}, each with {servers} on one PostgreSQL"
+    return f"{divided}, each with {servers} on {databases}"
 
 
 def _describe_needs(sizing: Sizing) -> Iterator[str]:
@@ -98,6 +99,9 @@ def _describe_needs(sizing: Sizing) -> Iterator[str]:
     if sizing.deployment.disk_gb > sizing.machine.disk_gb:
         planned, has = format_disk(sizing.deployment.disk_gb), format_disk(sizing.machine.disk_gb)
         yield f"          so a database has a disk of {planned}; that of a machine (--disk-gb) is {has}"
+    if sizing.deployment.clickhouse_disk_gb > sizing.machine.disk_gb:
+        planned, has = format_disk(sizing.deployment.clickhouse_disk_gb), format_disk(sizing.machine.disk_gb)
+        yield f"          so a ClickHouse has a disk of {planned}; that of a machine (--disk-gb) is {has}"
     judges = _format_money(sizing.judge_usd_per_day, "judges", "--judge-price")
     yield f"money     {judges}, {_format_money(sizing.machine_usd_per_day, 'machines', '--usd-per-hour')}"
 
@@ -209,15 +213,19 @@ def _list_warnings(sizing: Sizing) -> Iterator[str]:
         )
     if load.judge_calls and not load.items:
         yield "Calls of judges without items (--items): what stores their scores is not counted."
+    place, pages = "A database", "lists and searches of traces"
+    if sizing.deployment.clickhouses:
+        place, pages = "A ClickHouse", "its figures"
     kinds = (
-        (sizing.spans_beyond_measured, "spans", "lists and searches of traces"),
-        (sizing.items_beyond_measured, "items", "pages of runs"),
+        (place, sizing.spans_beyond_measured, "spans", pages),
+        ("A database", sizing.items_beyond_measured, "items", "pages of runs"),
     )
-    for times, noun, pages in kinds:
+    for place, times, noun, pages in kinds:
         if times > _TOO_MANY:
+            quick = "searches are" if sizing.deployment.clickhouses and noun == "spans" else "they are"
             yield (
-                f"A database holds {format_number(times)} times as many {noun} as {pages} were measured "
-                "with: how quick they are then is not known."
+                f"{place} holds {format_number(times)} times as many {noun} as {pages} were measured "
+                f"with: how quick {quick} then is not known."
             )
 
 

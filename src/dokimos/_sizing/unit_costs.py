@@ -40,6 +40,7 @@ _TRACES: Final = "python benchmarks/server_traces.py"
 _FINISHED: Final = "python benchmarks/finished_runs.py"
 _SIZING: Final = "python benchmarks/sizing.py"
 _DATABASES: Final = "python benchmarks/server_database_costs.py"
+_CLICKHOUSE: Final = "python benchmarks/server_clickhouse_costs.py --spans 200000"
 
 UNIT_COSTS: Final = (
     UnitCost(
@@ -57,6 +58,18 @@ UNIT_COSTS: Final = (
     UnitCost(
         name="span-cpu-ms-postgresql", value=0.149, unit="ms", origin="derived", command=_DATABASES,
         meaning="the same on PostgreSQL, 1.43 times as much, without what the database takes",
+    ),
+    UnitCost(
+        name="span-cpu-ms-clickhouse", value=0.198, unit="ms", origin="measured", command=_CLICKHOUSE,
+        meaning="the same with spans in ClickHouse, beside a PostgreSQL, without what either takes",
+    ),
+    UnitCost(
+        name="insert-cpu-ms-clickhouse", value=0.268, unit="ms", origin="measured", command=_CLICKHOUSE,
+        meaning="CPU of ClickHouse for a span: to insert it and to merge it with others",
+    ),
+    UnitCost(
+        name="span-rows-cpu-ms-clickhouse", value=0.046, unit="ms", origin="measured", command=_CLICKHOUSE,
+        meaning="CPU of the PostgreSQL beside it for a span, whose trace it has",
     ),
     UnitCost(
         name="lone-request-factor", value=1.5, unit="", origin="measured", command=_SIZING,
@@ -86,6 +99,14 @@ UNIT_COSTS: Final = (
     UnitCost(
         name="span-disk-factor-postgresql", value=1.6, unit="", origin="measured", command=_DATABASES,
         meaning="the same on PostgreSQL, without its write-ahead log",
+    ),
+    UnitCost(
+        name="span-disk-factor-clickhouse", value=0.22, unit="", origin="measured", command=_CLICKHOUSE,
+        meaning="the same in ClickHouse, compressed, in as many parts as it leaves by itself",
+    ),
+    UnitCost(
+        name="span-rows-bytes-clickhouse", value=176, unit="bytes", origin="measured", command=_CLICKHOUSE,
+        meaning="a span's share of what the PostgreSQL beside ClickHouse has of its trace",
     ),
     UnitCost(
         name="server-memory-mib", value=250, unit="MiB", origin="limit", command=_INGESTION,
@@ -125,6 +146,15 @@ UNIT_COSTS: Final = (
         name="measured-spans", value=10e6, unit="spans", origin="setting",
         command="python benchmarks/server_trace_pages.py --traces 560000",
         meaning="the most stored spans that lists and searches were measured with",
+    ),
+    UnitCost(
+        name="measured-spans-clickhouse", value=200_000, unit="spans", origin="setting", command=_CLICKHOUSE,
+        meaning="the most spans in ClickHouse that its figures were measured with",
+    ),
+    UnitCost(
+        name="postgresql-spans", value=1e9, unit="spans", origin="assumed",
+        command="a hundred times what lists and searches were measured with; partitions of a day stay small",
+        meaning="the most stored spans that are proposed for one PostgreSQL, and not for ClickHouse",
     ),
     UnitCost(
         name="measured-items", value=5e6, unit="items", origin="setting",
@@ -174,8 +204,15 @@ class UnitCosts:
         return next(each.value for each in self.figures if each.name == name)
 
     def on(self, name: str, store: Store) -> float:
-        """Return a figure that is another one on PostgreSQL."""
-        return self[name if store == "sqlite" else f"{name}-postgresql"]
+        """Return a figure that is another one on PostgreSQL, or where ClickHouse has the spans.
+
+        What is not said for ClickHouse is that of the PostgreSQL beside it.
+        """
+        if store == "sqlite":
+            return self[name]
+        if store == "clickhouse" and any(each.name == f"{name}-clickhouse" for each in self.figures):
+            return self[f"{name}-clickhouse"]
+        return self[f"{name}-postgresql"]
 
     def with_values(self, values: Mapping[str, float]) -> UnitCosts:
         """Return the same with other values of some.

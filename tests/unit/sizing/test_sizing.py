@@ -21,6 +21,14 @@ SPANS_OF_ONE_CORE = 86_400 / 0.000104
 """Spans of a day that keep one serving process busy all the time, by the unit cost."""
 SPANS_OF_ONE_CORE_ON_POSTGRESQL = 86_400 / 0.000149
 MACHINE = Machine(cores=4, memory_gib=16, disk_gb=100_000)
+ON_POSTGRESQL = UnitCosts().with_values({"postgresql-spans": 1e12, "insert-cpu-ms-clickhouse": 1e6})
+"""With them, ClickHouse is never what takes fewer installations."""
+SHARES = {
+    # Milliseconds of an item and of a span, bytes of an item, of a span beside it and of one in ClickHouse.
+    "sqlite": (0.225, 0.104, 2490, 1800 * 1.6, 0),
+    "postgresql": (0.3, 0.149, 2841, 1800 * 1.6, 0),
+    "clickhouse": (0.3, 0.198, 2841, 176, 1800 * 0.22),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -63,15 +71,15 @@ def test_each_installation_that_is_proposed_has_servers_and_disk_for_its_share(n
     made = size_load(load, machine).deployment
 
     # From the unit costs and the load alone; servers and databases are whole.
-    item_ms, span_ms, item_bytes, factor = (
-        (0.225, 0.104, 2490, 1.6) if made.store == "sqlite" else (0.3, 0.149, 2841, 1.6)
-    )
+    item_ms, span_ms, item_bytes, span_bytes, apart_bytes = SHARES[made.store]
     cores = (load.items * item_ms + load.spans * span_ms) / 1000 / 86_400 * load.peak / made.installations
-    gigabytes = (load.items * 365 * item_bytes + load.spans * 30 * 1800 * factor) / 1e9 / made.installations
+    gigabytes = (load.items * 365 * item_bytes + load.spans * 30 * span_bytes) / 1e9 / made.installations
     assert cores <= 0.7 * made.servers
     assert gigabytes <= 0.8 * made.disk_gb
+    assert load.spans * 30 * apart_bytes / 1e9 / made.installations <= 0.8 * made.clickhouse_disk_gb
     assert made.servers == max(1, math.ceil(cores / 0.7))
-    assert made.store == "postgresql" or gigabytes <= 200
+    assert made.store != "sqlite" or gigabytes <= 200
+    assert (load.spans * 30 > 1e9) is (made.store == "clickhouse")
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -92,7 +100,7 @@ def test_disk_grows_with_the_retention():
 
 def test_more_than_a_core_of_spans_takes_postgresql_and_several_servers():
     load = Load(spans=3 * SPANS_OF_ONE_CORE_ON_POSTGRESQL, peak=1, trace_days=1)
-    sizing = size_load(load, replace(MACHINE, cores=16))
+    sizing = size_load(load, replace(MACHINE, cores=16), costs=ON_POSTGRESQL)
 
     assert sizing.deployment.store == "postgresql"
     assert sizing.deployment.databases == 1
@@ -102,7 +110,7 @@ def test_more_than_a_core_of_spans_takes_postgresql_and_several_servers():
 
 def test_more_than_one_database_holds_is_divided_among_installations():
     load = Load(spans=1e9, trace_days=100, peak=1)  # 288 TB
-    sizing = size_load(load, MACHINE)
+    sizing = size_load(load, MACHINE, costs=ON_POSTGRESQL)
 
     assert sizing.deployment.installations == 4
     assert sizing.deployment.databases == 4
@@ -127,12 +135,12 @@ def test_one_run_is_not_divided_among_installations():
 
 def test_installations_share_machines_and_databases_do_not():
     load = Load(spans=3 * SPANS_OF_ONE_CORE_ON_POSTGRESQL, trace_days=70, peak=1)
-    sizing = size_load(load, replace(MACHINE, cores=16, usd_per_hour=0.5))
+    sizing = size_load(load, replace(MACHINE, cores=16, usd_per_hour=0.5), costs=ON_POSTGRESQL)
 
     assert (sizing.deployment.installations, sizing.deployment.servers) == (5, 1)
     assert (sizing.machines.for_servers_and_runs, sizing.machines.for_databases) == (1, 5)
     assert sizing.machine_usd_per_day == pytest.approx(6 * 24 * 0.5)
-    wider = size_load(replace(load, peak=2), replace(MACHINE, cores=16)).deployment
+    wider = size_load(replace(load, peak=2), replace(MACHINE, cores=16), costs=ON_POSTGRESQL).deployment
     assert (wider.installations, wider.servers, wider.all_servers) == (5, 2, 10)
 
 
@@ -314,7 +322,7 @@ def test_judges_cost_tokens_times_prices_and_are_unpriced_without_one():
 
 def test_machines_cost_what_an_hour_of_each_costs():
     load = Load(runs=1, items=1, spans=3 * SPANS_OF_ONE_CORE, peak=1, trace_days=1)
-    sizing = size_load(load, replace(MACHINE, cores=8, usd_per_hour=0.5))
+    sizing = size_load(load, replace(MACHINE, cores=8, usd_per_hour=0.5), costs=ON_POSTGRESQL)
 
     # Five servers of two cores and one core of runs, and three cores of PostgreSQL at 70 % of eight.
     assert sizing.machines.total == 2 + 1
