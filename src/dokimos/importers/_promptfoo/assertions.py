@@ -319,7 +319,7 @@ def _word_count(assertion: Assertion) -> Block | None:
 
 
 def _expecting_tools(expect: Callable[[Assertion], None]) -> Callable[[Assertion], Block | None]:
-    """Return the conversion of an assertion that is no metric but an expectation of its case."""
+    """Return the conversion of an assertion that is not a metric but an expectation of its case."""
 
     def convert(assertion: Assertion) -> Block | None:
         expect(assertion)

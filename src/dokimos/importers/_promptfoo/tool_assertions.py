@@ -17,7 +17,7 @@ def tool_used(assertion: Assertion) -> None:
         assertion.lose("a tool that must not be called: name it under forbidden_tools")
         return
     if isinstance(value, Mapping) and not set(value) - {"name", "min", "max"}:
-        _expect(assertion, [_counted(value)] if _is_name(value.get("name")) else [])
+        _expect(assertion, [_limit_calls(value)] if _is_name(value.get("name")) else [])
         return
     names = value if isinstance(value, list) else [value]
     _expect(assertion, list(names) if all(map(_is_name, names)) else [])
@@ -33,7 +33,7 @@ def tool_sequence(assertion: Assertion) -> None:
     elif mode == "exact" and len(set(steps)) < len(steps):
         assertion.lose("a tool that is to be called several times in an exact order has no counterpart")
     else:
-        _expect(assertion, list(map(_named, steps)), ordered=True, exact=mode == "exact")
+        _expect(assertion, list(map(_match_name, steps)), ordered=True, exact=mode == "exact")
 
 
 def tool_arguments(assertion: Assertion) -> None:
@@ -47,7 +47,7 @@ def tool_arguments(assertion: Assertion) -> None:
     elif not _is_name(value.get("name")):
         assertion.lose("only the name of a tool can be converted")
     else:
-        _expect(assertion, [{**_named(value["name"]), "args": dict(arguments)}])
+        _expect(assertion, [{**_match_name(value["name"]), "args": dict(arguments)}])
 
 
 def tool_call_f1(assertion: Assertion) -> None:
@@ -60,7 +60,7 @@ def tool_call_f1(assertion: Assertion) -> None:
     else:
         _expect(
             assertion,
-            list(map(_named, dict.fromkeys(names))) if are_names else [],
+            list(map(_match_name, dict.fromkeys(names))) if are_names else [],
             exact=True,
         )
 
@@ -91,13 +91,13 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _named(name: str) -> dict[str, Any]:
+def _match_name(name: str) -> dict[str, Any]:
     return {"name": name, "match": "exact"}
 
 
-def _counted(value: Mapping[str, Any]) -> dict[str, Any]:
+def _limit_calls(value: Mapping[str, Any]) -> dict[str, Any]:
     limits = {"count": value.get("min"), "max_count": value.get("max")}
     return {
-        **_named(value["name"]),
+        **_match_name(value["name"]),
         **{key: one for key, one in limits.items() if isinstance(one, int) and one > 0},
     }
