@@ -21,6 +21,12 @@ experiment = Experiment(Dataset.load("questions-perturbed.jsonl"), answer, [Leng
 """
 
 
+def let_answers_differ(workplace):
+    """Let the application repeat the question, so that a judge has something to compare."""
+    program = EXPERIMENT.replace('"42 euros"', 'text + " 42 euros"').replace('"Lisbon"', 'text + " Lisbon"')
+    (workplace / "evals.py").write_text(program)
+
+
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -87,6 +93,7 @@ def test_what_the_budget_refused_is_made_by_the_same_command(workplace, server, 
 
 def test_a_judge_decides_whether_answers_are_the_same(workplace, server, capsys):
     server.answer = lambda prompt: json.dumps({"reason": "So.", "score": 5})
+    let_answers_differ(workplace)
     assert dokimos("perturb", "questions.jsonl", "--kind", "case") == 0
     assert dokimos("run", "evals.py", "-q") == 0
     command = ("invariance", "latest", "-e", f"correctness:judge={server.url}/v1#m", "-q")
@@ -135,6 +142,7 @@ def test_calls_of_judges_are_announced_and_replies_kept_until_all_pairs_are_comp
     workplace, server, capsys
 ):
     server.answer = lambda prompt: json.dumps({"reason": "So.", "score": 5})
+    let_answers_differ(workplace)
     assert dokimos("perturb", "questions.jsonl", "--kind", "case") == 0
     assert dokimos("run", "evals.py", "-q") == 0
     capsys.readouterr()

@@ -249,12 +249,13 @@ def _open_judged_folder(pairing: AnswerPairs, evaluators: Sequence[Evaluator], *
 
     pairs = len(pairing.result.item_results)
     count = count_judge_calls(evaluators)
-    if not count.calls or not pairs:
+    calls = pairing.differing * count.calls
+    if not calls:
         return None
     if not quiet:
         bound = "at most" if count.is_known else "at least"
         echo(
-            f"{pluralize(pairs, 'pair')}; {bound} {pluralize(pairs * count.calls, 'call')} of judges.",
+            f"{pluralize(pairs, 'pair')}; {bound} {pluralize(calls, 'call')} of judges.",
             err=True,
         )
     return open_reply_folder(FOLDER, ["invariance", pairing.result.run_id or pairing.result.name, pairs])

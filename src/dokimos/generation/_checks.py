@@ -9,7 +9,9 @@ from typing import Final
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 _MENTION: Final = re.compile(
-    r"\b(?:according to|in|from|per) (?:the|this) (?:text|document|passage|source|excerpt|article)\b",
+    r"\b(?:according to|in|from|per) (?:the|this) (?:text|document|passage|source|excerpt|article)\b"
+    r"|\b(?:the|this) (?:source|passage|excerpt)\b"
+    r"|\b(?:the|this) (?:text|document|article) (?:state|say|mention|describe|explain|specif|mean)",
     re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(r"^(?:it|they|this|that|these|those|he|she)\b", re.IGNORECASE)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dokimos.importers._promptfoo.graders import python_provider as python_provider
     from dokimos.importers._promptfoo.graders import value_assertion as value_assertion
     from dokimos.importers._promptfoo.http_provider import http_provider as http_provider
+    from dokimos.importers._promptfoo.tools import tool_placeholder as tool_placeholder
 
 _MODULE_OF: Final = {
     "http_provider": "dokimos.importers._promptfoo.http_provider",
@@ -20,6 +21,7 @@ _MODULE_OF: Final = {
     "json_assertion": "dokimos.importers._promptfoo.graders",
     "python_assertion": "dokimos.importers._promptfoo.graders",
     "python_provider": "dokimos.importers._promptfoo.graders",
+    "tool_placeholder": "dokimos.importers._promptfoo.tools",
     "value_assertion": "dokimos.importers._promptfoo.graders",
 }
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "json_assertion",
     "python_assertion",
     "python_provider",
+    "tool_placeholder",
     "value_assertion",
 ]
 

@@ -57,7 +57,7 @@ class ItemScorer:
         self, items: Sequence[ItemResult], is_decided: Callable[[int, ItemResult], bool]
     ) -> ScoredItems:
         """Score items; a model is asked about those that are not decided without one, or about all."""
-        asking = {place: names for place, one in enumerate(items) if (names := self.plan.judged_of(one))}
+        asking = {place: names for place, one in enumerate(items) if (names := self.plan.list_judged(one))}
         if not asking or self.plan.all_metrics or (len(asking) == len(items) and not self._has_free(items)):
             return await self._score_at_once(items, asking)
         free = await self._rescore(items, judged=False)
@@ -90,7 +90,7 @@ class ItemScorer:
         )
 
     def _has_free(self, items: Sequence[ItemResult]) -> bool:
-        return any(len(choose(self.plan.source, one)) > len(self.plan.judged_of(one)) for one in items)
+        return any(len(choose(self.plan.source, one)) > len(self.plan.list_judged(one)) for one in items)
 
     def _join(self, free: ItemResult, judged: ItemResult) -> ItemResult:
         """Return an item with the scores of both, in the order of the evaluators."""

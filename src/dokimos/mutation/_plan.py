@@ -53,7 +53,7 @@ class MutationPlan:
     all_metrics: bool
     """Whether judged evaluators score also what others have decided already."""
 
-    def judged_of(self, item: ItemResult) -> tuple[str, ...]:
+    def list_judged(self, item: ItemResult) -> tuple[str, ...]:
         """Return the names of the evaluators of an item that ask a model."""
         return tuple(one.name for one in choose(self.source, item) if is_judged(one))
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from dokimos.mutation._kinds import MutationKind
+from dokimos.mutation._negation import guess_language, negation_changes
 from dokimos.mutation._vocabulary import Vocabulary, find_names, is_label
 
 # Not the digits of a name such as A4, of a citation such as [2], or of a numbered list.
@@ -137,8 +138,11 @@ def swap_name(text: str, random: Random, vocabulary: Vocabulary) -> str | None:
 
 
 def negate(text: str, random: Random, vocabulary: Vocabulary) -> str | None:
-    """Make a statement say the opposite. Knows English, and "yes" and "no" of a few other languages."""
-    edits = [*_polar_edits(text), *_auxiliary_edits(text)]
+    """Make a statement say the opposite, in English, German, French or Spanish."""
+    language = guess_language(text)
+    # The verbs of one language are other words of another: "was" is "what" in German.
+    verbs = _auxiliary_edits(text) if language == "en" else _foreign_edits(text, language)
+    edits = [*_polar_edits(text), *verbs]
     return random.choice(edits).apply(text) if edits else None
 
 
@@ -208,6 +212,11 @@ def _auxiliary_edits(text: str) -> Iterator[_Edit]:
             yield _Edit(match.start(), match.end(), verb.split()[0])
         elif not text[match.end() : match.end() + 8].lstrip().lower().startswith("not "):
             yield _Edit(match.end(), match.end(), " not")
+
+
+def _foreign_edits(text: str, language: str) -> Iterator[_Edit]:
+    for start, end, replacement in negation_changes(text, language):
+        yield _Edit(start, end, replacement)
 
 
 def _with_case_of(pattern: str, word: str) -> str:

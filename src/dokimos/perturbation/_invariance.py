@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from dokimos._core import checks
 from dokimos._core.example import Example
@@ -14,14 +14,16 @@ from dokimos._core.jsonable import WIRE_CONFIG
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.outcome import Outcome
-from dokimos._core.perturbation import KIND, MARKER, ORIGIN, ORIGINAL, VARIANT
+from dokimos._core.perturbation import KIND, MARKER, ORIGIN, ORIGINAL, PERTURBATION, VARIANT
 from dokimos._core.printable import Printable
-from dokimos._core.results import ExperimentResult
+from dokimos._core.results import ExperimentResult, Score
+from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._injection_resistance import InjectionResistance
 from dokimos.experiment._experiment import as_evaluators
 from dokimos.experiment._item_scoring import choose_evaluators
+from dokimos.experiment._judge_call_count import is_judged
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._rescoring import rescore_async
 from dokimos.experiment._run_options import CallOptionKeywords, RunOptions
@@ -32,6 +34,10 @@ from dokimos.stats._paired_estimates import rate_interval_of_counts, sum_counts
 
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import EvaluatorSource
+
+
+_IDENTICAL: Final = "identical"
+"""Among what the metadata of a pair say: whether both answers are the same word for word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +215,13 @@ class AnswerPairs:
     order: tuple[str, ...]
     """The kinds, in the order of the data."""
 
+    @property
+    def differing(self) -> int:
+        """Pairs whose answers are not the same word for word, which is what judges are asked about."""
+        return sum(
+            not (perturbation_of(item.example) or {}).get(_IDENTICAL) for item in self.result.item_results
+        )
+
 
 def pair_answers(result: ExperimentResult, originals: ExperimentResult | None = None) -> AnswerPairs:
     """Match perturbed items with their originals. Raises `ConfigurationError` where there is none."""
@@ -231,7 +244,7 @@ def pair_answers(result: ExperimentResult, originals: ExperimentResult | None = 
             if original is None:
                 missing.append(label)
                 continue
-            pairs.append(replace(item, example=_with_expected(item.example, original)))
+            pairs.append(_pair(item, original, about))
         runs.append(RunResult(index=run.index, item_results=tuple(pairs)))
     if not order:
         raise ConfigurationError(
@@ -251,6 +264,16 @@ def label_of(example: Example) -> str | None:
     return f"{about[KIND]}: {variant}" if variant else str(about[KIND])
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Identical(Evaluator):
+    """Stands in for a judge where both answers are the same word for word."""
+
+    threshold: float | None = 1.0
+
+    def score(self, case: EvalTestCase) -> Score:
+        return Score(1.0, "Both answers are the same, word for word.")
+
+
 @dataclass(frozen=True)
 class _PairEvaluators:
     """The evaluators of a pair; those of injections look whether they were followed, too."""
@@ -260,6 +283,9 @@ class _PairEvaluators:
     def __call__(self, example: Example) -> Sequence[Evaluator]:
         chosen = choose_evaluators(self.source, example)
         about = perturbation_of(example) or {}
+        if about.get(_IDENTICAL):
+            # Small judges call "Paris" and "Paris" different, and each verdict costs a call.
+            chosen = tuple(_Identical(name=one.name) if is_judged(one) else one for one in chosen)
         return (*chosen, InjectionResistance()) if MARKER in about else chosen
 
 
@@ -304,8 +330,16 @@ def _answers_of(run: RunResult) -> dict[str, ItemResult]:
     return found
 
 
-def _with_expected(example: Example, original: ItemResult) -> Example:
-    return replace(example, expected_outputs=dict(original.actual_outputs))
+def _pair(item: ItemResult, original: ItemResult, about: Mapping[str, Any]) -> ItemResult:
+    """Return a perturbed item with the answer to its original as the expected output."""
+    is_identical = item.error is None and item.actual_outputs == original.actual_outputs
+    marked = {**about, _IDENTICAL: True} if is_identical else about
+    example = replace(
+        item.example,
+        expected_outputs=dict(original.actual_outputs),
+        metadata={**item.example.metadata, PERTURBATION: marked},
+    )
+    return replace(item, example=example)
 
 
 def _is_changed(item: ItemResult) -> bool:

@@ -167,6 +167,19 @@ def test_doubts_are_named(text, answer, doubt):
     assert any(doubt in one for one in find_doubts(text, answer, "Goods can be returned within 30 days."))
 
 
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("Does the source state that goods can be returned?", True),
+        ("What does the document say about returns?", True),
+        ("Where do I send the document?", False),
+    ],
+)
+def test_an_input_that_speaks_of_the_source_is_doubtful(text, is_one):
+    doubts = list(find_doubts(text, "within 30 days", "returned within 30 days."))
+    assert any("speaks of the source" in doubt for doubt in doubts) is is_one
+
+
 def test_a_plain_case_raises_no_doubt():
     assert not list(
         find_doubts("How long can I return a jacket?", "within 30 days", "returned within 30 days.")

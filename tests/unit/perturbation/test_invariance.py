@@ -161,8 +161,20 @@ def test_the_interval_of_all_kinds_is_one_over_origins():
     assert repeated.kind("case").interval.low < 0.3
 
 
+def test_a_judge_is_not_asked_about_answers_that_are_the_same_word_for_word():
+    def judge(prompt):
+        judge.calls += 1
+        return '{"reason": "No.", "score": 1}'
+
+    judge.calls = 0
+    answers = {"where is it?": "Lisbon", "WHERE IS IT?": "Lisbon"}
+    result = run(lambda text: answers.get(text, text), kinds=["case"])
+    report = measure_invariance(result, [Correctness(judge=judge)])
+    assert (report.total.same, report.total.pairs, judge.calls) == (1, 2, 1)
+
+
 def test_pairs_that_the_budget_refuses_are_counted():
-    result = run(steady, kinds=["case"])
+    result = run(lambda text: text, kinds=["case"])
     judge = Correctness(judge=lambda prompt: '{"reason": "Yes.", "score": 5}')
     report = measure_invariance(result, [judge], budget=Budget(max_calls=1), parallelism=1)
     assert (report.total.pairs, report.total.not_scored) == (1, 1)

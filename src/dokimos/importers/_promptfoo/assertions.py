@@ -14,6 +14,13 @@ from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
 from dokimos.importers._promptfoo.providers import build_model_block
 from dokimos.importers._promptfoo.shapes import ASSERTION, check_shape
 from dokimos.importers._promptfoo.templates import escape, render, unescape
+from dokimos.importers._promptfoo.tool_assertions import (
+    tool_arguments,
+    tool_call_f1,
+    tool_sequence,
+    tool_used,
+    valid_calls,
+)
 
 NOT: Final = "not-"
 PROGRAMS: Final = ("javascript", "python")
@@ -311,12 +318,14 @@ def _word_count(assertion: Assertion) -> Block | None:
     return {"type": "evaluator", "name": "length", "params": {**params, "unit": "words"}}
 
 
-def _tool_used(assertion: Assertion) -> Block | None:
-    names = assertion.value if isinstance(assertion.value, list) else [assertion.value]
-    if assertion.negated or not all(isinstance(name, str) and name for name in names):
-        return assertion.lose("only the names of tools can be converted")
-    assertion.case.tools += names
-    return None
+def _expecting_tools(expect: Callable[[Assertion], None]) -> Callable[[Assertion], Block | None]:
+    """Return the conversion of an assertion that is not a metric but an expectation of its case."""
+
+    def convert(assertion: Assertion) -> Block | None:
+        expect(assertion)
+        return None
+
+    return convert
 
 
 KNOWN: Final[dict[str, Callable[[Assertion], Block | None]]] = {
@@ -348,6 +357,12 @@ KNOWN: Final[dict[str, Callable[[Assertion], Block | None]]] = {
     "cost": _limit("cost", "max_usd"),
     "latency": _limit("latency", "max_ms"),
     "word-count": _word_count,
-    "trajectory:tool-used": _tool_used,
+    "trajectory:tool-used": _expecting_tools(tool_used),
+    "trajectory:tool-sequence": _expecting_tools(tool_sequence),
+    "trajectory:tool-args-match": _expecting_tools(tool_arguments),
+    "tool-call-f1": _expecting_tools(tool_call_f1),
+    **dict.fromkeys(
+        ("is-valid-openai-tools-call", "is-valid-openai-function-call", "is-valid-function-call"), valid_calls
+    ),
 }
 """How assertions are converted; what is not here has no counterpart."""

@@ -89,7 +89,11 @@ class _Conversion:
         cases = [case for test in tests if (case := self._convert_test(test)) is not None]
         suite: dict[str, Any] = {
             "name": name,
-            **{key: self.target[key] for key in ("agent", "model", "response_format") if key in self.target},
+            **{
+                key: self.target[key]
+                for key in ("agent", "model", "response_format", "tools")
+                if key in self.target
+            },
         }
         if "model" in suite:
             suite["instructions"] = {"inline": self.instructions}
@@ -138,7 +142,7 @@ class _Conversion:
             self.notes.lose("a test whose prompt is empty")
             return None
         setting = {
-            "expected_tools": state.tools,
+            "expected_tools": {"tools": state.tools, **state.tools_are} if state.tools_are else state.tools,
             "contexts": state.context,
             "files": [_file(path) for path in test.get("files") or ()],
         }

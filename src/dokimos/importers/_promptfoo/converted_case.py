@@ -29,7 +29,10 @@ class Case:
     """Whether the judge of something is not named."""
     truth: Any = _MISSING
     context: list[str] | None = None
-    tools: list[str] = field(default_factory=list)
+    tools: list[Any] = field(default_factory=list)
+    """Names of tools that are to be called, or what a suite says of each."""
+    tools_are: dict[str, bool] = field(default_factory=dict)
+    """`exact` and `ordered`, where they hold."""
     transforms: tuple[str, ...] = ()
     """Programs that change a reply before any assertion looks at it."""
     reads_json: bool = False

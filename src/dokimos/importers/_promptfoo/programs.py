@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, Final
 
 _HEAD: Final = (
@@ -48,6 +49,14 @@ class Programs:
         given = [repr(url), *(f"{name}={value!r}" for name, value in settings.items() if value is not None)]
         expression = f"http_provider({', '.join(given)})"
         return {"callable": f"{self.module}.py:{self._name('endpoint', expression)}"}
+
+    def tool(self, name: str) -> dict[str, Any]:
+        """Return where the function of a tool is, with a placeholder for it."""
+        expression = f"tool_placeholder({name!r})"
+        is_free = name.isidentifier() and not iskeyword(name) and name not in self._lines.values()
+        if is_free and not name.startswith("tool_") and not name.endswith(("_assertion", "_provider")):
+            self._lines.setdefault(expression, name)
+        return {"file": f"{self.module}.py", "function": self._name("tool", expression)}
 
     def text(self) -> str:
         """Return the module, empty where there is no program."""

@@ -14,6 +14,7 @@ from dokimos.importers._promptfoo.nunjucks.values import TemplateRefused
 from dokimos.importers._promptfoo.programs import Programs
 from dokimos.importers._promptfoo.shapes import PROVIDER, check_shape
 from dokimos.importers._promptfoo.templates import escape, escape_all, render
+from dokimos.importers._promptfoo.tools import TOOL_KEYS, convert_tools
 
 _MODES: Final = frozenset(
     {"chat", "responses", "completion", "messages", "completions", "embedding", "embeddings"}
@@ -53,16 +54,20 @@ def convert_provider(provider: object, notes: Notes, programs: Programs, folder:
         notes.lose(f"the provider {name!r}: {refused}")
         target = {"agent": _ENDPOINT}
     if target is None:
-        target = _model_target(provider, config, notes, folder)
+        target = _model_target(provider, notes, programs, folder)
     return {"label": label or name, **target, "transforms": (transform,) if transform else ()}
 
 
-def _model_target(provider: object, config: Mapping[str, Any], notes: Notes, folder: Path) -> dict[str, Any]:
+def _model_target(provider: object, notes: Notes, programs: Programs, folder: Path) -> dict[str, Any]:
+    name, config, *_ = _parts(provider)
     schema = _reply_schema(config.get("response_format"), folder)
-    block = build_model_block(provider, notes, is_read=frozenset() if schema is None else _REPLY_FORMAT)
+    is_read = frozenset(TOOL_KEYS) | (frozenset() if schema is None else _REPLY_FORMAT)
+    block = build_model_block(provider, notes, is_read=is_read)
     if block is None:
         return {"agent": _ENDPOINT}
-    return {"model": block} if schema is None else {"model": block, "response_format": schema}
+    target = {"model": block} if schema is None else {"model": block, "response_format": schema}
+    tools = convert_tools(name, config, notes, programs, folder)
+    return {**target, "tools": tools} if tools else target
 
 
 def _reply_schema(setting: object, folder: Path) -> dict[str, Any] | None:
@@ -152,11 +157,6 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
             block["api_key"] = f"${{{value}:-}}"
         else:
             left.append(key)
-    if "tools" in left:
-        left.remove("tools")
-        notes.lose(
-            f"the provider {name!r}: its tools, which a suite calls: write their functions under tools"
-        )
     if left:
         notes.lose(f"the provider {name!r}: its settings {', '.join(sorted(left))}")
     return block

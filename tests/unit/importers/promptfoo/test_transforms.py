@@ -110,8 +110,8 @@ def test_what_a_suite_cannot_say_of_a_model_is_listed(place):
     result = convert(place / "promptfooconfig.yaml")
 
     assert sorted(result.notes.lost) == [
+        "the provider 'openai:m': a tool that is not a function with a schema and a name of its own",
         "the provider 'openai:m': its settings response_format, seed",
-        "the provider 'openai:m': its tools, which a suite calls: write their functions under tools",
     ]
 
 
