@@ -5,6 +5,7 @@ import { Failure, Loading } from "./components/bits";
 import { type RunFilter, readRunAhead } from "./api/queries";
 import type { QueueFilter } from "./api/reviews";
 import type { RowHeight } from "./lib/item-columns";
+import type { Show } from "./lib/matrix";
 import type { Order, Outcome } from "./lib/outline";
 import { BASE_PATH } from "./lib/root";
 import { RUN_ORDERS, RUN_STATUSES } from "./lib/runs";
@@ -143,6 +144,38 @@ export const compareRoute = createRoute({
   component: lazyPage(() => import("./pages/compare"), "ComparePage"),
 });
 
+export interface MatrixSearch {
+  /** The runs, separated by commas; the latest of each combination of parameters where there are none. */
+  readonly runs?: string;
+  /** The parameter by which columns are grouped, and the one that tells the columns of a group apart. */
+  readonly group?: string;
+  readonly by?: string;
+  readonly show?: Show;
+  readonly search?: string;
+  /** The evaluator whose scores cells show. */
+  readonly scores?: string;
+  /** The item that is open, and the run in which it is; on a narrow screen, the run whose column is shown. */
+  readonly item?: string;
+  readonly column?: string;
+}
+
+export const matrixRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/experiments/$experimentId/matrix",
+  validateSearch: (search: Record<string, unknown>): MatrixSearch =>
+    optional({
+      runs: text(search["runs"]),
+      group: text(search["group"]),
+      by: text(search["by"]),
+      show: oneOf(search["show"], "differ", "failed", "errors", "missing"),
+      search: text(search["search"]),
+      scores: text(search["scores"]),
+      item: text(search["item"]),
+      column: text(search["column"]),
+    }),
+  component: lazyPage(() => import("./pages/matrix"), "MatrixPage"),
+});
+
 const share = (value: unknown): number | undefined => (Number(value) > 0 && Number(value) <= 1 ? Number(value) : undefined);
 
 export interface ReviewSearch extends QueueFilter {
@@ -216,7 +249,7 @@ function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T
 export const router = createRouter({
   routeTree: rootRoute.addChildren([
     homeRoute, loginRoute, reviewRoute, datasetsRoute, datasetRoute, datasetDiffRoute, projectRoute, experimentRoute, runRoute,
-    compareRoute, ...traceRoutes, ...settingsRoutes,
+    compareRoute, matrixRoute, ...traceRoutes, ...settingsRoutes,
   ]),
   basepath: BASE_PATH,
   defaultPendingComponent: Loading,

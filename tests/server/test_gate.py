@@ -186,6 +186,37 @@ def test_a_branch_limits_the_search(api):
     assert verdict(api, now, baselineBranch="other")["status"] == "NO_BASELINE"
 
 
+def matrix_run(api, prompt, model, **more):
+    metadata = {"matrix": ["prompt", "model"], "prompt": prompt, "model": model, **more}
+    return run_of(api, items_of([1.0]), metadata=metadata)
+
+
+def test_the_baseline_of_a_run_of_a_matrix_has_the_same_parameters(api):
+    before = matrix_run(api, "short", "a", suite="one.yaml")
+    matrix_run(api, "long", "a")
+    matrix_run(api, "short", "b")
+    run_of(api, items_of([1.0]), metadata={"prompt": "short", "model": "a"})
+    now = matrix_run(api, "short", "a", suite="two.yaml")
+
+    answer = verdict(api, now)
+
+    assert answer["baselineRunId"] == before
+    assert answer["baselineReason"] == (
+        "It is the latest run with the same prompt and model that succeeded before the candidate started."
+    )
+    first = verdict(api, matrix_run(api, "long", "b"))
+    assert first["status"] == "NO_BASELINE"
+    assert "No run of this experiment with the same prompt and model succeeded" in first["baselineReason"]
+
+
+@pytest.mark.parametrize("metadata", [None, {"matrix": {"k": 1}}, {"matrix": ["gone", 3]}, {"prompt": "new"}])
+def test_a_run_of_no_matrix_has_any_run_as_baseline(api, metadata):
+    before = matrix_run(api, "short", "a")
+    fields = {} if metadata is None else {"metadata": metadata}
+
+    assert verdict(api, run_of(api, items_of([1.0]), **fields))["baselineRunId"] == before
+
+
 def test_a_pinned_run_is_the_baseline_unless_another_is_named(api):
     pinned, latest, now = (run_of(api, items_of([1.0])) for _ in range(3))
     experiment = experiment_of(api, now)

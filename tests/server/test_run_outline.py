@@ -161,6 +161,7 @@ def test_metadata_of_few_values_comes_as_columns_in_the_order_of_the_outline(api
 
     assert answer["ordinals"] == [0, 1, 2, 3]
     assert answer["datasetItemIds"] == answer["lineageIds"] == [None] * 4
+    assert answer["exampleIds"] == [None, "b", None, None]
     columns = {column["name"]: (column["values"], column["codes"]) for column in answer["metadata"]}
     assert columns == {
         "topic": (["stoves", "tents"], [0, 1, -1, 1]),
@@ -168,6 +169,13 @@ def test_metadata_of_few_values_comes_as_columns_in_the_order_of_the_outline(api
         "ünï": (["<b>"], [-1, -1, -1, 0]),
     }
     assert columns["level"][0][0] is True
+
+
+@pytest.mark.parametrize("own", [{"id": 7}, {"id": None}, {"id": "x" * 201}, ["id"], "id", None, {}])
+def test_what_is_no_short_text_is_not_the_id_of_an_example(api, own):
+    run = send(api, [item(0, metadata={"dokimos": own}), item(1, metadata={"dokimos": {"id": "x" * 200}})])
+
+    assert attributes(api, run)["exampleIds"] == [None, "x" * 200]
 
 
 def test_a_key_with_more_values_than_slices_can_be_shown_of_is_left_out(api):

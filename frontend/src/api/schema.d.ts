@@ -1474,6 +1474,11 @@ export interface components {
              */
             lineageIds: (string | null)[];
             /**
+             * Exampleids
+             * @description The id of the example in the client's data set, of at most 200 characters.
+             */
+            exampleIds: (string | null)[];
+            /**
              * Metadata
              * @description The keys with at most 40 values that are numbers, words or booleans; at most 30 keys.
              */

@@ -7,6 +7,7 @@ import { type Run, itemAttributesQuery, itemsQuery, outlineQuery } from "../api/
 import { count, cut, shown } from "../lib/format";
 import { LIST_KEYS, stepOf, useKeyHelp } from "../lib/keys";
 import { usePrinting } from "../lib/printing";
+import { useIsSettled } from "../lib/settled";
 import { type Look, heightOf } from "../lib/item-columns";
 import { type Column, type Counts, type Order, type Outcome, type Outline, chooseScored, placeOf, readOutline, select } from "../lib/outline";
 import { Failure, SearchField, State } from "./bits";
@@ -239,15 +240,4 @@ function Rows({ run, outline, columns, version, positions, look, current, onOpen
       </div>
     </>
   );
-}
-
-/** Whether a value has stood for a while. */
-function useIsSettled(value: string, milliseconds: number): boolean {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    if (value === settled) return undefined;
-    const timer = setTimeout(() => setSettled(value), milliseconds);
-    return () => clearTimeout(timer);
-  }, [value, settled, milliseconds]);
-  return value === settled;
 }

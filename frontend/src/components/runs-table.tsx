@@ -1,10 +1,10 @@
-/** The runs of an experiment: filtered, sorted, with the columns that one wants, and up to four chosen to compare. */
+/** The runs of an experiment: filtered, sorted, with the columns that one wants, and some chosen to compare. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { type RunSummary, runPagesQuery } from "../api/queries";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
-import { COLUMNS, type ColumnName, RUN_STATUSES, chooseCompared, readColumns, sayStatus, toggleColumn } from "../lib/runs";
+import { COLUMNS, type ColumnName, MOST_COMPARED, RUN_STATUSES, chooseRun, readColumns, sayStatus, toggleColumn } from "../lib/runs";
 import { SavedViews } from "./saved-views";
 import { Failure, Loading, PassRate, SearchField, State, Time } from "./bits";
 
@@ -83,7 +83,7 @@ export function RunsTable({ experimentId, latest, isTold }: Props) {
                     before={latest.slice(latest.findIndex((one) => one.id === run.id) + 1 || latest.length).find((one) => one.completedAt !== null)}
                     columns={columns}
                     isChosen={chosen.some((one) => one.id === run.id)}
-                    onChoose={() => setChosen(chooseCompared(chosen, run))}
+                    onChoose={() => setChosen(chooseRun(chosen, run))}
                   />
                 ))}
               </tbody>
@@ -197,15 +197,16 @@ interface ChosenProps {
   readonly onClear: () => void;
 }
 
-/** The way to the comparison of the runs that were ticked, the oldest of them as baseline. */
+/** The ways to the comparison of the runs that were ticked, the oldest of them as baseline, and to their matrix. */
 function CompareChosen({ experimentId, chosen, onClear }: ChosenProps) {
-  if (chosen.length === 0) return <span className="label hide-s">tick two to four to compare them</span>;
+  if (chosen.length === 0) return <span className="label hide-s">tick two to four to compare them, or more for a matrix</span>;
   const [baseline, ...others] = [...chosen].sort((a, b) => a.startedAt.localeCompare(b.startedAt));
   const candidate = others.at(-1);
   const also = others.slice(0, -1).map((run) => run.id);
   return (
     <span className="bar" role="status">
-      {baseline !== undefined && candidate !== undefined ? (
+      {candidate === undefined && <span className="label">tick one more to compare it with</span>}
+      {baseline !== undefined && candidate !== undefined && chosen.length <= MOST_COMPARED && (
         <Link
           className="btn"
           to="/experiments/$experimentId/runs/$runId/diff"
@@ -214,7 +215,17 @@ function CompareChosen({ experimentId, chosen, onClear }: ChosenProps) {
         >
           Compare {plural(chosen.length, "run")}
         </Link>
-      ) : <span className="label">tick one more to compare it with</span>}
+      )}
+      {candidate !== undefined && (
+        <Link
+          className="btn"
+          to="/experiments/$experimentId/matrix"
+          params={{ experimentId }}
+          search={{ runs: chosen.map((run) => run.id).join() }}
+        >
+          Show {chosen.length > MOST_COMPARED && `${plural(chosen.length, "run")} `}as matrix
+        </Link>
+      )}
       <button type="button" className="btn bare" onClick={onClear}>Clear</button>
     </span>
   );

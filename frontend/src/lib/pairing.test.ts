@@ -15,7 +15,7 @@ function side(outcomes: string, scores: readonly (number | null)[], changes: Par
     excludedEvaluators: [],
     ...changes,
   });
-  return { outline, attributes: { ordinals, repetitions, datasetItemIds: [], lineageIds: [], metadata: [], ...attributes } };
+  return { outline, attributes: { ordinals, repetitions, datasetItemIds: [], lineageIds: [], exampleIds: [], metadata: [], ...attributes } };
 }
 
 describe("pairRuns", () => {

@@ -2,7 +2,7 @@
 import type { ItemAttributesAnswer } from "../api/queries";
 import { type Outcome, type Outline, placeOf } from "./outline";
 
-export type PairedBy = "dataset_item_id" | "lineage" | "ordinal";
+export type PairedBy = "dataset_item_id" | "lineage" | "example" | "ordinal";
 
 export interface Side {
   readonly outline: Outline;
@@ -44,16 +44,14 @@ export interface Pairing {
   readonly scores: ScoreTable;
 }
 
-type ScoreTable = ReadonlyMap<string, readonly (readonly (number | null)[] | null)[]>;
+export type ScoreTable = ReadonlyMap<string, readonly (readonly (number | null)[] | null)[]>;
 
 /** Pair the items of runs, of which the first is the baseline; what changed for the worse comes first. */
 export function pairRuns(sides: readonly Side[], by: PairedBy, lowerIsBetter: ReadonlySet<string> = new Set()): Pairing {
   const keys = sides.map((side) => groupItems(side, by));
   const order = new Set(keys.flatMap((groups) => [...groups.keys()]));
   const evaluators = [...new Set(sides.flatMap((side) => side.outline.columns.map((column) => column.name)))];
-  const scores: ScoreTable = new Map(
-    evaluators.map((name) => [name, sides.map((side) => side.outline.columns.find((one) => one.name === name)?.scores ?? null)]),
-  );
+  const scores = tableScores(sides, evaluators);
   const items = [...order].map((key): PairedItem => {
     const cells = sides.map((side, run) => {
       const positions = keys[run]?.get(key);
@@ -77,10 +75,25 @@ export function pairRuns(sides: readonly Side[], by: PairedBy, lowerIsBetter: Re
   return { sides, items, evaluators, scores };
 }
 
-function groupItems(side: Side, by: PairedBy): Map<string, number[]> {
+/** For each evaluator its scores in each run, null where it scored nothing there. */
+export function tableScores(sides: readonly Side[], evaluators: readonly string[]): ScoreTable {
+  return new Map(
+    evaluators.map((name) => [name, sides.map((side) => side.outline.columns.find((one) => one.name === name)?.scores ?? null)]),
+  );
+}
+
+/** What pairs each item of a run, in the order of its outline; undefined where that is its place. */
+export function idsOf(side: Side, by: PairedBy): readonly (string | null)[] | undefined {
+  const { attributes } = side;
+  if (by === "dataset_item_id") return attributes?.datasetItemIds;
+  if (by === "lineage") return attributes?.lineageIds;
+  return by === "example" ? attributes?.exampleIds : undefined;
+}
+
+/** The positions of each item of a run, its repeats together. */
+export function groupItems(side: Side, by: PairedBy): Map<string, number[]> {
   const groups = new Map<string, number[]>();
-  const ids =
-    by === "dataset_item_id" ? side.attributes?.datasetItemIds : by === "lineage" ? side.attributes?.lineageIds : undefined;
+  const ids = idsOf(side, by);
   for (let position = 0; position < side.outline.size; position += 1) {
     const key = ids?.[position] ?? `#${side.outline.ordinals[position]}`;
     const group = groups.get(key);
@@ -90,7 +103,7 @@ function groupItems(side: Side, by: PairedBy): Map<string, number[]> {
   return groups;
 }
 
-function readCell(outline: Outline, positions: readonly number[]): Cell {
+export function readCell(outline: Outline, positions: readonly number[]): Cell {
   let passed = 0;
   let judged = 0;
   let errored = 0;
@@ -207,9 +220,9 @@ export interface Difference {
 /**
  * The difference of two paired rates, with the interval of 95 % that Agresti and Min adjust by half a pair in each
  * cell (2005, doi:10.1002/sim.1781), which holds for few pairs and where nothing differs. Shares of repeats count
- * as parts of a pair.
+ * as parts of a pair. Another `z` is for another level, such as that of one of several comparisons.
  */
-export function pairedDifference(before: readonly number[], now: readonly number[]): Difference {
+export function pairedDifference(before: readonly number[], now: readonly number[], z = 1.959964): Difference {
   const n = before.length;
   let up = 0;
   let down = 0;
@@ -220,6 +233,6 @@ export function pairedDifference(before: readonly number[], now: readonly number
   }
   const [b, c, size] = [up + 0.5, down + 0.5, n + 2];
   const centre = (b - c) / size;
-  const half = 1.959964 * Math.sqrt(((b + c) / size - centre * centre) / size);
+  const half = z * Math.sqrt(((b + c) / size - centre * centre) / size);
   return { delta: n === 0 ? 0 : (up - down) / n, low: Math.max(-1, centre - half), high: Math.min(1, centre + half) };
 }

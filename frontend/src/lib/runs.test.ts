@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chooseCompared, meanInterval, readColumns, sayStatus, toggleColumn } from "./runs";
+import { chooseRun, meanInterval, readColumns, sayStatus, toggleColumn } from "./runs";
 
 describe("columns of the table of runs", () => {
   it("are those of the address that there are, in the order of the table", () => {
@@ -16,12 +16,12 @@ describe("columns of the table of runs", () => {
   });
 });
 
-describe("runs that are compared", () => {
-  it("are at most four, the last ones that were ticked", () => {
-    const runs = ["a", "b", "c", "d", "e"].map((id) => ({ id }));
-    const chosen = runs.reduce<readonly { id: string }[]>(chooseCompared, []);
-    expect(chosen.map((run) => run.id)).toEqual(["b", "c", "d", "e"]);
-    expect(chooseCompared(chosen, { id: "c" }).map((run) => run.id)).toEqual(["b", "d", "e"]);
+describe("runs that are chosen", () => {
+  it("are at most as many as a matrix has columns, the last ones that were ticked", () => {
+    const runs = Array.from({ length: 26 }, (_, n) => ({ id: String(n) }));
+    const chosen = runs.reduce<readonly { id: string }[]>(chooseRun, []);
+    expect(chosen.map((run) => run.id)).toEqual(runs.slice(2).map((run) => run.id));
+    expect(chooseRun(chosen, { id: "4" }).map((run) => run.id)).not.toContain("4");
   });
 });
 

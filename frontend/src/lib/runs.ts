@@ -25,7 +25,10 @@ export const RUN_ORDERS = ["startedAt", "passRate", "totalCostUsd", "avgLatencyM
 export type ColumnName = (typeof COLUMNS)[number]["name"];
 
 const USUAL: readonly ColumnName[] = ["status", "rate", "passed", "errors", "cost", "latency", "branch"];
+/** Of so many runs at most the page of comparisons says how they differ. */
 export const MOST_COMPARED = 4;
+/** So many runs have room as columns of a matrix. */
+export const MOST_CHOSEN = 24;
 
 /** The columns of an address, such as `rate,cost`; the usual ones where it names none that there are. */
 export function readColumns(text: string | undefined): readonly ColumnName[] {
@@ -40,10 +43,10 @@ export function toggleColumn(columns: readonly ColumnName[], name: ColumnName): 
   return chosen.length === 0 || chosen.join() === USUAL.join() ? undefined : chosen.join();
 }
 
-/** The chosen runs with one more or one less; of more than can be compared, the first one goes. */
-export function chooseCompared<T extends { readonly id: string }>(chosen: readonly T[], run: T): readonly T[] {
+/** The chosen runs with one more or one less; of more than a matrix shows, the first one goes. */
+export function chooseRun<T extends { readonly id: string }>(chosen: readonly T[], run: T): readonly T[] {
   if (chosen.some((one) => one.id === run.id)) return chosen.filter((one) => one.id !== run.id);
-  return [...chosen, run].slice(-MOST_COMPARED);
+  return [...chosen, run].slice(-MOST_CHOSEN);
 }
 
 /**

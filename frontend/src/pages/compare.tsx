@@ -40,7 +40,14 @@ export function ComparePage() {
       </Crumbs>
       <div className="head">
         <div><h1>Compare</h1></div>
-        <div className="actions"><button type="button" className="btn" onClick={() => print()}>Print</button></div>
+        <div className="actions">
+          {baseline !== undefined && candidates.length > 0 && (
+            <Link className="btn" to="/experiments/$experimentId/matrix" params={{ experimentId }} search={{ runs: [baseline, ...candidates].join() }}>
+              Show as matrix
+            </Link>
+          )}
+          <button type="button" className="btn" onClick={() => print()}>Print</button>
+        </div>
       </div>
       <RunPickers runs={runs.data} baseline={baseline} candidates={candidates} />
       {baseline === undefined && !chosen.isPending && !chosen.isError && (

@@ -11,6 +11,7 @@ import { EvaluatorTrends } from "../components/evaluator-trends";
 import { RunsTable } from "../components/runs-table";
 import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
+import { findCombinations } from "../lib/matrix";
 import { findAxisStart, placeChanges, sayChanges } from "../lib/trends";
 
 const route = getRouteApi("/experiments/$experimentId");
@@ -47,6 +48,11 @@ export function ExperimentPage() {
           <h1>{shown(experimentName)}</h1>
           <p className="facts"><span>{all.data.length >= RUNS_LISTED ? `${count(RUNS_LISTED)} runs or more` : plural(all.data.length, "run")}</span></p>
         </div>
+        {findCombinations(all.data).count > 1 && (
+          <div className="actions">
+            <Link className="btn" to="/experiments/$experimentId/matrix" params={{ experimentId }}>Show as matrix</Link>
+          </div>
+        )}
       </div>
       <section>
         <div className="sec">

@@ -122,6 +122,8 @@ class _Compiler:
             path=self._document.file,
             name=self._file.name,
             description=self._file.description or "",
+            experiment_name=self._file.experiment or "",
+            metadata=self._file.metadata,
             cases=cases,
             application=application,
             timeout=timeout,

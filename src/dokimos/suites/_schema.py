@@ -331,6 +331,9 @@ class SuiteFile(Block):
     """Text about the suite, for reports."""
     author: Text | None = None
     """Who wrote the suite."""
+    experiment: Text | None = Field(None, description="The experiment of its runs; by default the name.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Anything that runs should keep; `matrix` names the parameters of a grid of suites."""
     agent: Annotated[Agent, BeforeValidator(_agent)] | None = None
     """The application under test; without it, the suite declares an agent with `model`, `instructions` and
     `tools`."""

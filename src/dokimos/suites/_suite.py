@@ -30,6 +30,10 @@ class Suite:
     application: Application = field(repr=False)
     cases: tuple[CasePlan, ...] = ()
     description: str = ""
+    experiment_name: str = ""
+    """The experiment that runs belong to; empty where that has the name of the suite."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What the file says that runs keep."""
     agent: str = ""
     """What is tested, as the file names it."""
     identity: str = ""
@@ -81,7 +85,7 @@ class Suite:
                 answers_elsewhere=self.answers_elsewhere,
             ),
             CaseEvaluators(by_id),
-            name=self.name,
+            name=self.experiment_name or self.name,
             description=self.description,
             metadata=self._metadata(),
             parallelism=self.parallelism,
@@ -98,7 +102,9 @@ class Suite:
             raise ConfigurationError(f"{self.path}: {'; '.join(missing)}, or give api_key in its model.")
 
     def _metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = {"suite": self.path.name, "agent": self.agent, **self.about}
+        # Of what the file says nothing stands for what was run.
+        own = {"suite": self.path.name, "agent": self.agent, **self.about}
+        metadata: dict[str, Any] = {**self.metadata, **own}
         if self.cases_to_skip:
             metadata["skipped"] = {case.id: case.skip for case in self.cases_to_skip}
         return metadata

@@ -189,6 +189,20 @@ def test_cases_can_come_from_several_files(folder):
     assert suite.cases[1].metadata == {"topic": "sums"}
 
 
+def test_a_suite_names_the_experiment_and_the_metadata_of_its_runs(folder):
+    metadata = "metadata: {matrix: [prompt], prompt: short, k: 3, suite: mine, agent: mine}\n"
+    rest = f"{metadata}agent: app:answer\ntest_cases: [{{input: x}}]\n"
+    suite = folder.suite(f"experiment: grid\n{rest}")
+
+    plan = suite.experiment()
+
+    assert plan.name == "grid"
+    assert (plan.metadata["matrix"], plan.metadata["prompt"], plan.metadata["k"]) == (["prompt"], "short", 3)
+    # What was run stands as it is, whatever the file says.
+    assert (plan.metadata["suite"], plan.metadata["agent"]) == (suite.path.name, suite.agent)
+    assert folder.suite(rest).experiment().name == suite.name
+
+
 ACCEPTED = '[{"name": "lookup", "args": {"city": {"one_of": ["Rome", "Paris"]}}}]'
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,6 +14,7 @@ from dokimos.importers._promptfoo.assertions import CORRECTNESS, metrics_of
 from dokimos.importers._promptfoo.config_reader import Prompt, Reader
 from dokimos.importers._promptfoo.conversion_notes import Notes
 from dokimos.importers._promptfoo.converted_case import Case
+from dokimos.importers._promptfoo.grid import Placed, describe_grid, number_names
 from dokimos.importers._promptfoo.nunjucks.values import (
     FileMap,
     TemplateRefused,
@@ -84,11 +85,15 @@ class _Conversion:
     instructions: str = NEUTRAL
     needs_judge: bool = field(default=False)
 
-    def suite(self, name: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the suite as YAML will have it."""
-        cases = [case for test in tests if (case := self._convert_test(test)) is not None]
+    def suite(
+        self, name: str, tests: Iterable[tuple[int, dict[str, Any]]], grid: Mapping[str, Any]
+    ) -> Placed:
+        """Return the suite as YAML will have it; `grid` is what it says of its place among other suites."""
+        converted = {place: case for place, test in tests if (case := self._convert_test(test)) is not None}
+        cases = list(converted.values())
         suite: dict[str, Any] = {
             "name": name,
+            **grid,
             **{
                 key: self.target[key]
                 for key in ("agent", "model", "response_format", "tools")
@@ -113,7 +118,7 @@ class _Conversion:
             _name_judge(cases, FALLBACK_JUDGE)
         if execution := self._execution():
             suite["execution"] = execution
-        return {**suite, "test_cases": cases}
+        return Placed({**suite, "test_cases": cases}, converted)
 
     def _execution(self) -> dict[str, Any]:
         options = self.reader.config.get("evaluateOptions") or {}
@@ -255,13 +260,18 @@ def convert(path: Path, *, stem: str = "agent", runs_programs: bool = False) -> 
     prompts, tests = reader.prompts(), reader.tests()
     targets = [convert_provider(one, notes, programs, reader.folder) for one in reader.providers()]
     pairs = [(prompt, target) for prompt in prompts for target in targets]
-    suites: dict[str, dict[str, Any]] = {}
-    for prompt, target in pairs:
+    name = str(reader.config.get("description") or path.stem)
+    grid = describe_grid(
+        name, [prompt.label or prompt.text for prompt in prompts], [one["label"] for one in targets]
+    )
+    placed: dict[str, Placed] = {}
+    for (prompt, target), place in zip(pairs, grid, strict=True):
         work = _Conversion(reader, programs, notes, prompt, target, runs_programs)
         label = "-".join(_labels(prompt, target, len(prompts), len(targets)))
-        name = str(reader.config.get("description") or path.stem)
-        applicable = [test for test in tests if _applies(test, prompt, target)]
-        suites[_file_name(stem, label, suites)] = work.suite(f"{name} {label}".strip(), applicable)
+        applicable = [(number, test) for number, test in enumerate(tests) if _applies(test, prompt, target)]
+        placed[_file_name(stem, label, placed)] = work.suite(f"{name} {label}".strip(), applicable, place)
+    number_names(placed.values())
+    suites = {file: one.suite for file, one in placed.items()}
     return Converted(suites=suites, module=programs.text(), module_name=f"{programs.module}.py", notes=notes)
 
 

@@ -152,6 +152,9 @@ class ItemAttributesAnswer(WireModel):
     lineage_ids: list[str | None] = Field(
         description="The case of the dataset: the same in all versions that have it."
     )
+    example_ids: list[str | None] = Field(
+        description="The id of the example in the client's data set, of at most 200 characters."
+    )
     metadata: list[MetadataColumnAnswer] = Field(
         description="The keys with at most 40 values that are numbers, words or booleans; at most 30 keys."
     )

@@ -123,6 +123,78 @@ def test_several_prompts_and_providers_make_one_suite_each(place):
     assert [len(suite["test_cases"]) for suite in result.suites.values()] == [1, 2, 1, 2]
 
 
+def test_suites_of_several_prompts_and_providers_say_that_they_are_one_matrix(place):
+    result = converted(place, """
+        description: Capitals
+        prompts: [{raw: "A {{x}}", label: "first ${HOME} {{x}}"}, {raw: "B {{x}}", label: second}]
+        providers: [openai:gpt-5-mini, {id: "anthropic:messages:claude-x", label: Claude}]
+        tests: [{vars: {x: one}}]
+    """)  # fmt: skip
+
+    assert {suite["experiment"] for suite in result.suites.values()} == {"Capitals"}
+    assert [suite["metadata"] for suite in result.suites.values()] == [
+        {"matrix": ["prompt", "provider"], "prompt": prompt, "provider": provider}
+        for prompt in ("first $${HOME} {{x}}", "second")
+        for provider in ("openai:gpt-5-mini", "Claude")
+    ]
+
+
+def test_one_provider_makes_a_matrix_of_prompts_and_one_pair_none(place):
+    several = converted(place, "prompts: [a, b]\nproviders: [openai:m]\ntests: [{vars: {x: one}}]\n")
+    alone = converted(place, "prompts: [a]\nproviders: [openai:m]\ntests: [{vars: {x: one}}]\n")
+
+    assert [suite["metadata"]["matrix"] for suite in several.suites.values()] == [["prompt"], ["prompt"]]
+    assert not {"experiment", "metadata"} & only(alone).keys()
+
+
+def test_prompts_that_are_cut_to_the_same_text_stay_two_columns(place):
+    long = "x" * 300
+    result = converted(
+        place, f"prompts: ['{long}a', '{long}b']\nproviders: [openai:m]\ntests: [{{vars: {{x: one}}}}]\n"
+    )
+
+    prompts = [suite["metadata"]["prompt"] for suite in result.suites.values()]
+    assert prompts == [f"{'x' * 200}…", f"{'x' * 200}… (2)"]
+
+
+def test_a_name_is_the_same_test_in_all_suites_of_a_matrix(place):
+    result = converted(place, """
+        prompts: [{raw: "A {{x}}", label: first}, {raw: "B {{x}}", label: second}]
+        providers: [openai:m]
+        tests:
+          - {description: same, prompts: [first], vars: {x: one}}
+          - {description: same, vars: {x: two}}
+          - {description: same (2), vars: {x: three}}
+    """)  # fmt: skip
+
+    names = [
+        [(case["name"], case["input"][2:]) for case in suite["test_cases"]]
+        for suite in result.suites.values()
+    ]
+    assert names == [
+        [("same", "one"), ("same (2)", "two"), ("same (2) (2)", "three")],
+        [("same (2)", "two"), ("same (2) (2)", "three")],
+    ]
+
+
+def test_the_runs_of_a_matrix_belong_to_one_experiment_and_name_their_pair(place):
+    (place / "promptfoo.yaml").write_text(
+        "description: Capitals\nprompts: ['A {{x}}', 'B {{x}}']\nproviders: ['file://echo.py']\n"
+        "tests: [{vars: {x: one}, assert: [{type: contains, value: A}]}]\n"
+    )
+    assert run_command(["import", "promptfoo", "promptfoo.yaml", "-o", "s.yaml"]) == 0
+
+    results = [
+        load_suite(path).experiment().run(journal=False, progress=False)
+        for path in sorted(place.glob("s-*.yaml"))
+    ]
+
+    assert [result.name for result in results] == ["Capitals", "Capitals"]
+    assert [result.metadata["prompt"] for result in results] == ["A {{x}}", "B {{x}}"]
+    assert [[item.example.id for item in result.item_results] for result in results] == [["one"], ["one"]]
+    assert [result.item_results[0].success for result in results] == [True, False]
+
+
 def test_chat_prompts_give_instructions(place):
     suite = only(converted(
         place,

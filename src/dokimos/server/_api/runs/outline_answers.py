@@ -36,6 +36,7 @@ def item_attributes_json(attributes: ItemAttributes) -> bytes:
             "repetitions": attributes.repetitions,
             "datasetItemIds": attributes.dataset_item_ids,
             "lineageIds": attributes.lineage_ids,
+            "exampleIds": attributes.example_ids,
             "metadata": [
                 {"name": column.name, "values": column.values, "codes": column.codes}
                 for column in attributes.metadata

@@ -12,6 +12,7 @@ from dokimos._core.text import pluralize
 from dokimos.server._db.clock import format_time
 from dokimos.server._db.tables import RUNS
 from dokimos.server._services.accounts.principal import Principal
+from dokimos.server._services.comparisons.matrix_places import describe_place, select_place
 from dokimos.server._services.errors import ConflictError, InvalidRequestError, NotFoundError
 from dokimos.server._services.projects.projects import find_experiment
 from dokimos.server._services.runs.runs import COMPARABLE, RunStatus, describe_part, find_run
@@ -70,8 +71,8 @@ def find_baseline(
     """Return the run that a candidate is compared with.
 
     That is the one that is asked for; else the one that is pinned; else the latest run before the candidate
-    that succeeded, covers its whole data set, has items that did not all error, and ran on the same version
-    of the dataset.
+    that succeeded, covers its whole data set, has items that did not all error, ran on the same version
+    of the dataset, and has the same place in the matrix where the candidate is part of one.
 
     Args:
         connection, principal, experiment, candidate: The candidate, and who asks.
@@ -97,6 +98,7 @@ def find_baseline(
     latest = _find_latest(connection, principal, candidate, branch, skips_failed=skips_failed)
     where = f" of the branch '{branch}'" if branch is not None else ""
     version = "" if candidate.dataset_version_id is None else " on the same version of the dataset"
+    version += describe_place(candidate)
     if latest is None:
         reason = (
             f"No run of this experiment{version}{where} succeeded before the candidate started "
@@ -199,7 +201,7 @@ def _find_latest(
     skips_failed: bool,
 ) -> _Latest | None:
     """Return the latest run before a candidate, if asked to the latest that did not fail the gate."""
-    eligible = _select_eligible(principal, candidate, branch)
+    eligible = select_place(connection, _select_eligible(principal, candidate, branch), candidate)
     latest_first = eligible.order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc()).limit(1)
     run = None
     if skips_failed:

@@ -44,6 +44,8 @@ class ItemAttributes:
     dataset_item_ids: list[str | None] = field(default_factory=list)
     lineage_ids: list[str | None] = field(default_factory=list)
     """The case that an item of a dataset is, in all versions that have it."""
+    example_ids: list[str | None] = field(default_factory=list)
+    """What the data set of the client calls each item, where the client said it."""
     metadata: list[MetadataColumn] = field(default_factory=list)
 
 
@@ -70,7 +72,9 @@ def read_item_attributes(connection: Connection, principal: Principal, run_id: s
     )
     # An option of the statement: one of the connection would hold for all that is read through it later.
     for row in connection.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
-        columns.add(len(attributes.ordinals), row.metadata)
+        metadata = json.loads(row.metadata) if row.metadata else None
+        columns.add(len(attributes.ordinals), metadata)
+        attributes.example_ids.append(_find_example_id(metadata))
         attributes.ordinals.append(row.ordinal)
         attributes.repetitions.append(row.repetition)
         attributes.dataset_item_ids.append(row.dataset_item_id)
@@ -89,10 +93,8 @@ class _MetadataColumns:
     """By key, the code of each item that has it."""
     _excluded: set[str] = field(default_factory=set)
 
-    def add(self, position: int, stored: str | None) -> None:
-        if not stored:
-            return
-        for name, value in _slice_values(json.loads(stored)):
+    def add(self, position: int, metadata: Any) -> None:
+        for name, value in _slice_values(metadata):
             if name in self._excluded:
                 continue
             codes = self._codes.setdefault(name, {})
@@ -114,6 +116,13 @@ class _MetadataColumns:
             values = [value for _, value in codes]
             columns.append(MetadataColumn(name, values, [its.get(at, -1) for at in range(size)]))
         return columns
+
+
+def _find_example_id(metadata: Any) -> str | None:
+    """Return what our client calls the example of an item, None where it has no id or a very long one."""
+    about = metadata.get(_OWN_KEY) if isinstance(metadata, dict) else None
+    id = about.get("id") if isinstance(about, dict) else None
+    return id if isinstance(id, str) and len(id) <= _LONGEST_VALUE else None
 
 
 def _slice_values(metadata: Any) -> Iterator[tuple[str, Value]]:

@@ -1,0 +1,84 @@
+/** The columns of a matrix: what each run is, how it fared and what it took, and which one is best. */
+import { Link } from "@tanstack/react-router";
+import type { Run } from "../api/queries";
+import { isLive } from "../api/queries";
+import { cost, count, cut, duration, plural, points, rate, shown } from "../lib/format";
+import type { Best } from "../lib/matrix";
+import { type Outline, quantile } from "../lib/outline";
+
+export interface MatrixColumn {
+  readonly run: Run;
+  /** The place of the run in the matrix. */
+  readonly index: number;
+  /** The value by which columns are grouped; null where they are not. */
+  readonly group: string | null;
+  readonly label: string;
+  readonly detail: string | null;
+  readonly isBest: boolean;
+  readonly outline: Outline | null;
+}
+
+/** What a column is called where it stands alone. */
+export const nameOfColumn = (column: MatrixColumn): string => (column.group === null ? column.label : `${column.label} · ${column.group}`);
+
+/** What stands at the head of a column: no rate without its n, errors and what nobody judged on their own. */
+export function ColumnFigures({ column: { run, outline, isBest } }: { column: MatrixColumn }) {
+  const judged = run.judgedCount;
+  const decided = judged + run.erroredCount;
+  const unjudged = Math.max(0, run.totalItems - decided);
+  return (
+    <span className="matrix-figures">
+      <span>
+        <b>{rate(judged === 0 ? null : run.passedItems / judged)}</b> <span className="muted">{count(run.passedItems)}/{count(judged)}</span>
+        {isBest && <span className="tag best">★ best</span>}
+        {isLive(run.status) && <span className="tag">running</span>}
+      </span>
+      <span>
+        {run.erroredCount > 0 ? <span className="error">! {plural(run.erroredCount, "error")}</span> : <span className="muted">no errors</span>}
+        {unjudged > 0 && <span className="muted"> · {count(unjudged)} not judged</span>}
+      </span>
+      <span className="muted">
+        {run.tokenizedItemCount === 0 && run.totalCostUsd === null ? "no cost recorded" : cost(run.totalCostUsd)}
+        {run.pricedItemCount < run.tokenizedItemCount && ` (${count(run.pricedItemCount)}/${count(run.tokenizedItemCount)} priced)`}
+      </span>
+      <span className="muted">{outline === null ? "–" : duration(quantile(outline.latencies, 0.5))} median</span>
+    </span>
+  );
+}
+
+export function ColumnName({ column }: { column: MatrixColumn }) {
+  const name = shown(column.label);
+  return (
+    <>
+      <Link className="link cut" to="/runs/$runId" params={{ runId: column.run.id }} title={name.length > 400 ? name.slice(0, 400) : name}><bdi>{shown(cut(column.label, 120))}</bdi></Link>
+      {column.detail !== null && <span className="sub cut">{shown(column.detail)}</span>}
+    </>
+  );
+}
+
+/** The best column, where the difference from all others is more than chance; else what cannot be told. */
+export function MatrixBest({ best, columns }: { best: Best | null; columns: readonly MatrixColumn[] }) {
+  if (best === null) return null;
+  const name = (index: number) => {
+    const column = columns.find((one) => one.index === index);
+    return column === undefined ? "" : shown(cut(nameOfColumn(column), 80));
+  };
+  const { delta, low, high } = best.difference;
+  const together = columns.length > 2 ? ` for all ${count(columns.length - 1)} comparisons of the first together` : "";
+  return (
+    <>
+      <p className="verdict">
+        {best.isSignal
+          ? <><span className="pass">★ {name(best.first)}</span> <span className="of">is best, by more than chance</span></>
+          : <span className="none">– Too close to call</span>}
+      </p>
+      <p className="sentence">
+        {best.isSignal ? "Next is " : <><b>{name(best.first)}</b> passes most, next is </>}<b>{name(best.second)}</b>:{" "}
+        {best.n === 0
+          ? "no item is judged in both."
+          : `${points(delta)} points over ${plural(best.n, "item")} that both judged, between ${points(low)} and ${points(high)} (95 %${together}).`}{" "}
+        <span className="muted">What errored counts as not passed here.</span>
+      </p>
+    </>
+  );
+}

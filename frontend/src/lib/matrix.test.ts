@@ -1,0 +1,171 @@
+import { describe, expect, test } from "vitest";
+import type { ItemAttributesAnswer } from "../api/queries";
+import {
+  buildMatrix, countShown, countVerdicts, findBest, findCombinations, findCommonEvaluator, groupRuns, latestRuns, readAxes, selectRows, valueOf,
+} from "./matrix";
+import { readOutline } from "./outline";
+import type { Side } from "./pairing";
+
+function side(outcomes: string, attributes: Partial<ItemAttributesAnswer> = {}, scored: string = "pf"): Side {
+  const ordinals = [...outcomes].map((_, index) => index);
+  const repetitions = ordinals.map(() => 0);
+  const outline = readOutline({
+    ordinals,
+    repetitions,
+    outcomes,
+    latenciesMs: ordinals.map(() => null),
+    evaluators: [{
+      evaluatorName: "exact",
+      scores: [...outcomes].map((one) => (scored.includes(one) ? Number(one === "p") : null)),
+      outcomes: outcomes.replaceAll(/[eu]/g, "-"),
+    }],
+    excludedEvaluators: [],
+  });
+  return { outline, attributes: { ordinals, repetitions, datasetItemIds: [], lineageIds: [], exampleIds: [], metadata: [], ...attributes } };
+}
+
+const GRID = [
+  { prompt: "short", provider: "gpt" }, { prompt: "long", provider: "gpt" }, { prompt: "short", provider: "claude" },
+];
+
+describe("the parameters of runs", () => {
+  test("are prompt and provider, columns grouped by provider", () => {
+    expect(readAxes(GRID)).toEqual({ group: "provider", column: "prompt", names: ["prompt", "provider"] });
+    expect(readAxes(GRID, { group: "prompt" })).toMatchObject({ group: "prompt", column: "provider" });
+  });
+
+  test("are a model where there is no provider, and one alone groups nothing", () => {
+    expect(readAxes([{ prompt: "a", model: "x" }, { prompt: "b", model: "y" }])).toMatchObject({ group: "model", column: "prompt" });
+    expect(readAxes([{ model: "x" }, { model: "y" }])).toMatchObject({ group: null, column: "model" });
+  });
+
+  test("are those that runs declare, whatever else they have", () => {
+    const runs = [{ matrix: ["k", "temperature"], k: 3, temperature: 0.2, prompt: "a", provider: "b" }, { k: 5, temperature: 0 }];
+    expect(readAxes(runs)).toMatchObject({ group: "temperature", column: "k" });
+    expect(readAxes([{ matrix: ["gone", 3], prompt: "a" }])).toMatchObject({ group: null, column: "prompt" });
+    expect(readAxes([{ matrix: "k", k: 3 }, { k: 4 }])).toMatchObject({ group: null, column: "k" });
+  });
+
+  test("are what differs where nobody named any, or what the address names", () => {
+    const runs = [{ suite: "a.yaml", same: 1, list: [1] }, { suite: "b.yaml", same: 1, list: [2] }];
+    expect(readAxes(runs)).toEqual({ group: null, column: "suite", names: ["suite"] });
+    expect(readAxes(GRID, { group: "nothing", by: "provider" })).toMatchObject({ group: "provider", column: "prompt" });
+    expect(readAxes([null, {}])).toEqual({ group: null, column: null, names: [] });
+  });
+
+  test("have single values, and none that all objects have", () => {
+    expect([valueOf({ a: 0 }, "a"), valueOf({ a: false }, "a"), valueOf({ a: {} }, "a"), valueOf({}, "constructor")]).toEqual(["0", "false", null, null]);
+  });
+});
+
+describe("the runs of a matrix", () => {
+  const runs = [
+    { id: "5", status: "RUNNING", config: GRID[0] ?? null },
+    { id: "4", status: "SUCCESS", config: GRID[0] ?? null },
+    { id: "3", status: "FAILED", config: GRID[1] ?? null },
+    { id: "2", status: "SUCCESS", config: GRID[0] ?? null },
+    { id: "1", status: "SUCCESS", config: null },
+  ];
+
+  test("are the latest that ended of each combination", () => {
+    expect(latestRuns(runs, readAxes(GRID)).runs.map((run) => run.id)).toEqual(["4", "3"]);
+    expect(findCombinations(runs).count).toBe(2);
+  });
+
+  test("are not those that differ in anything", () => {
+    const others = [{ id: "1", status: "SUCCESS", config: { suite: "a" } }, { id: "2", status: "SUCCESS", config: { suite: "b" } }];
+    expect(findCombinations(others).runs).toEqual([]);
+    expect(findCombinations(others, { by: "suite" }).runs).toHaveLength(2);
+  });
+
+  test("are at most as many as a matrix has columns", () => {
+    const many = Array.from({ length: 30 }, (_, n) => ({ id: String(n), status: "SUCCESS", config: { model: `m${n}` } }));
+    const { runs: chosen, count } = findCombinations(many);
+    expect([chosen.length, count]).toEqual([24, 30]);
+  });
+
+  test("stand in groups, numbers in their order, those without a value last", () => {
+    const configs = [{ model: "m10", prompt: "b" }, { prompt: "a" }, { model: "m9", prompt: "a" }, { model: "m10", prompt: "a" }];
+    const groups = groupRuns(configs.map((config) => ({ config })), readAxes(configs));
+    expect(groups.map((group) => [group.value, group.runs.map((run) => run.config.prompt)])).toEqual([["m9", ["a"]], ["m10", ["a", "b"]], [null, ["a"]]]);
+  });
+});
+
+describe("the rows of a matrix", () => {
+  const matrix = buildMatrix([side("ppfeu"), side("pfffu"), side("ppf")]);
+
+  test("have the worst first, and what nobody judged last", () => {
+    expect(matrix.rows.map((row) => row.key)).toEqual(["#2", "#3", "#1", "#0", "#4"]);
+    expect(matrix.rows[1]).toMatchObject({ passed: 0, failed: 1, errored: 1, missing: 1 });
+  });
+
+  test("are left by filters: an error is no failure, and a missing item neither", () => {
+    const keys = (show: "differ" | "failed" | "errors" | "missing") => selectRows(matrix, show, null).map((row) => row.key);
+    expect([keys("differ"), keys("failed"), keys("errors"), keys("missing")]).toEqual([["#1"], ["#2", "#3"], ["#3"], ["#3", "#4"]]);
+    expect(countShown(matrix.rows, "differ")).toBe(1);
+    const error = buildMatrix([side("p"), side("e")]);
+    expect(countShown(error.rows, "differ")).toBe(0);
+  });
+
+  test("are found by an item of any run", () => {
+    const none = new Set<string>();
+    expect(selectRows(matrix, undefined, [none, new Set(["3.0"]), none]).map((row) => row.key)).toEqual(["#3"]);
+    expect(selectRows(matrix, "differ", [none, new Set(["3.0"]), none])).toEqual([]);
+  });
+
+  test("are paired by the ids of examples where every run has them, whatever the order", () => {
+    const { rows, pairedBy } = buildMatrix([side("pf", { exampleIds: ["a", "b"] }), side("ff", { exampleIds: ["b", "c"] })]);
+    expect(pairedBy).toBe("example");
+    expect(rows.map((row) => [row.key, row.cells.map((cell) => cell?.outcome ?? null)])).toEqual([
+      ["b", ["fail", "fail"]], ["c", [null, "fail"]], ["a", ["pass", null]],
+    ]);
+  });
+
+  test("are paired by place where an id is missing, twice in a run, or in no other run", () => {
+    const pairings = [[["a", null], ["a", "b"]], [["a", "a"], ["a", "b"]], [["a", "b"], ["c", "d"]]].map((ids) =>
+      buildMatrix(ids.map((exampleIds) => side("pp", { exampleIds }))).pairedBy);
+    expect(pairings).toEqual(["ordinal", "ordinal", "ordinal"]);
+  });
+
+  test("are paired by the cases of a dataset before anything else", () => {
+    const ids = { lineageIds: ["l1", "l2"], datasetItemIds: ["d1", "d2"], exampleIds: ["a", "b"] };
+    expect(buildMatrix([side("pp", ids), side("pp", { ...ids, datasetItemIds: ["d3", "d4"] })]).pairedBy).toBe("lineage");
+  });
+
+  test("show the scores of an evaluator that scored all, and count verdicts else", () => {
+    expect(findCommonEvaluator(matrix)).toBe("exact");
+    const some = buildMatrix([side("pf"), side("pf", {}, "p")]);
+    expect(findCommonEvaluator(some)).toBeNull();
+    const cell = some.rows[0]?.cells[0];
+    expect(cell != null && countVerdicts(some.sides[0], cell)).toEqual({ passed: 0, judged: 1 });
+  });
+});
+
+describe("the best run", () => {
+  const of = (...runs: string[]) => findBest(buildMatrix(runs.map((outcomes) => side(outcomes))));
+
+  test("is better than all others by more than chance", () => {
+    expect(of("f".repeat(30), "p".repeat(30))).toMatchObject({ first: 1, second: 0, isSignal: true, n: 30 });
+    expect(of("f".repeat(30), "p".repeat(30), "p".repeat(29) + "f")).toMatchObject({ first: 1, second: 2, isSignal: false });
+  });
+
+  test("of many runs needs a larger difference than of two", () => {
+    const good = "p".repeat(30);
+    const worse = "f".repeat(6) + "p".repeat(24);
+    expect(of(good, worse)?.isSignal).toBe(true);
+    expect(of(good, ...Array.from({ length: 23 }, () => worse))?.isSignal).toBe(false);
+  });
+
+  test("counts errors as not passed, and compares what both judged", () => {
+    expect(of("p".repeat(30), "e".repeat(30))).toMatchObject({ first: 0, isSignal: true });
+    expect(of("p".repeat(10) + "u".repeat(20), "f".repeat(30))?.n).toBe(10);
+  });
+
+  test("is not there where fewer than two runs judged anything", () => {
+    expect([of("pp"), of("pp", "uu"), of()]).toEqual([null, null, null]);
+  });
+
+  test("is too close to call where nothing was judged by both", () => {
+    expect(of("pu", "uf")).toMatchObject({ isSignal: false, n: 0 });
+  });
+});
