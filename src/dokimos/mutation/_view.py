@@ -78,6 +78,14 @@ def headline(report: MutationReport) -> str:
 def notes(report: MutationReport) -> Iterator[str]:
     """Yield what a reader of the numbers should know, in sentences."""
     yield from _answer_notes(report)
+    yield from _metric_notes(report)
+    if report.total.errors:
+        verb = "has" if report.total.errors == 1 else "have"
+        yield f"{pluralize(report.total.errors, 'mutant')} {verb} no verdict because a metric errored."
+    yield from report.warnings
+
+
+def _metric_notes(report: MutationReport) -> Iterator[str]:
     blind = [one.name for one in report.metrics if one.tried_count and not one.noticed_count]
     if blind:
         yield f"{format_list(blind)} {'notices' if len(blind) == 1 else 'notice'} none of the faults."
@@ -94,10 +102,6 @@ def notes(report: MutationReport) -> Iterator[str]:
             f"{format_list(list(report.judged_excluded))} {verb} not used, since each score costs calls of a "
             "model: --judged (judged=True in Python) uses them."
         )
-    if report.total.errors:
-        verb = "has" if report.total.errors == 1 else "have"
-        yield f"{pluralize(report.total.errors, 'mutant')} {verb} no verdict because a metric errored."
-    yield from report.warnings
 
 
 def _answer_notes(report: MutationReport) -> Iterator[str]:
