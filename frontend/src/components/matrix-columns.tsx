@@ -4,7 +4,6 @@ import type { Run } from "../api/queries";
 import { isLive } from "../api/queries";
 import { cost, count, cut, duration, plural, points, rate, shown } from "../lib/format";
 import type { Best } from "../lib/matrix";
-import { type Outline, quantile } from "../lib/outline";
 
 export interface MatrixColumn {
   readonly run: Run;
@@ -15,14 +14,15 @@ export interface MatrixColumn {
   readonly label: string;
   readonly detail: string | null;
   readonly isBest: boolean;
-  readonly outline: Outline | null;
+  /** The median latency of its items in milliseconds. */
+  readonly medianMs: number | null;
 }
 
 /** What a column is called where it stands alone. */
 export const nameOfColumn = (column: MatrixColumn): string => (column.group === null ? column.label : `${column.label} · ${column.group}`);
 
 /** What stands at the head of a column: no rate without its n, errors and what nobody judged on their own. */
-export function ColumnFigures({ column: { run, outline, isBest } }: { column: MatrixColumn }) {
+export function ColumnFigures({ column: { run, medianMs, isBest } }: { column: MatrixColumn }) {
   const judged = run.judgedCount;
   const decided = judged + run.erroredCount;
   const unjudged = Math.max(0, run.totalItems - decided);
@@ -41,7 +41,7 @@ export function ColumnFigures({ column: { run, outline, isBest } }: { column: Ma
         {run.tokenizedItemCount === 0 && run.totalCostUsd === null ? "no cost recorded" : cost(run.totalCostUsd)}
         {run.pricedItemCount < run.tokenizedItemCount && ` (${count(run.pricedItemCount)}/${count(run.tokenizedItemCount)} priced)`}
       </span>
-      <span className="muted">{outline === null ? "–" : duration(quantile(outline.latencies, 0.5))} median</span>
+      <span className="muted">{duration(medianMs)} median</span>
     </span>
   );
 }
@@ -64,6 +64,7 @@ export function MatrixBest({ best, columns }: { best: Best | null; columns: read
     return column === undefined ? "" : shown(cut(nameOfColumn(column), 80));
   };
   const { delta, low, high } = best.difference;
+  const isTie = best.n > 0 && delta === 0;
   const together = columns.length > 2 ? ` for all ${count(columns.length - 1)} comparisons of the first together` : "";
   return (
     <>
@@ -73,7 +74,9 @@ export function MatrixBest({ best, columns }: { best: Best | null; columns: read
           : <span className="none">– Too close to call</span>}
       </p>
       <p className="sentence">
-        {best.isSignal ? "Next is " : <><b>{name(best.first)}</b> passes most, next is </>}<b>{name(best.second)}</b>:{" "}
+        {best.isSignal ? "Next is " : isTie
+          ? <><b>{name(best.first)}</b> passes no more than </>
+          : <><b>{name(best.first)}</b> passes most, next is </>}<b>{name(best.second)}</b>:{" "}
         {best.n === 0
           ? "no item is judged in both."
           : `${points(delta)} points over ${plural(best.n, "item")} that both judged, between ${points(low)} and ${points(high)} (95 %${together}).`}{" "}

@@ -1,7 +1,7 @@
 /** The cells of a matrix, of which only those in sight are in the page, and only their items are asked for. */
 import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type KeyboardEvent, memo, useEffect, useRef, useState } from "react";
+import { type CSSProperties, type KeyboardEvent, memo, useEffect, useMemo, useRef, useState } from "react";
 import { type Item, itemsQuery, versionOf } from "../api/queries";
 import { count, cut, score, shown, textOf } from "../lib/format";
 import { nameOf } from "../lib/items";
@@ -69,10 +69,10 @@ export function MatrixGrid({ matrix, rows, columns, scores, open, onOpen }: Prop
   // Of the cells in the page, one is reached by the tab key: the one that had the focus, else the first.
   const tabRow = shownRows.some((one) => one.index === at.row) ? at.row : (shownRows[0]?.index ?? 0);
   const tabColumn = shownColumns.includes(at.column) ? at.column : (shownColumns[0] ?? 0);
-  const style: CSSProperties = isNarrow ? {} : {
+  const style = useMemo((): CSSProperties => (isNarrow ? {} : {
     gridTemplateColumns: `${ITEM_WIDTH}px repeat(${columns.length}, ${COLUMN_WIDTH}px)`,
     width: ITEM_WIDTH + columns.length * COLUMN_WIDTH,
-  };
+  }), [isNarrow, columns.length]);
   return (
     <>
       <div className="matrix" ref={box} role="grid" aria-label="Items by runs" aria-rowcount={rows.length + 2} aria-colcount={columns.length + 1} onKeyDown={move}>
@@ -124,7 +124,7 @@ export function MatrixGrid({ matrix, rows, columns, scores, open, onOpen }: Prop
 }
 
 /** The head: a row of groups over a row of runs. */
-function Head({ columns, style }: { columns: readonly MatrixColumn[]; style: CSSProperties }) {
+const Head = memo(function Head({ columns, style }: { columns: readonly MatrixColumn[]; style: CSSProperties }) {
   const groups = columns.flatMap((column, index) => {
     if (index > 0 && columns[index - 1]?.group === column.group) return [];
     const end = columns.findIndex((one, at) => at > index && one.group !== column.group);
@@ -153,7 +153,7 @@ function Head({ columns, style }: { columns: readonly MatrixColumn[]; style: CSS
       </div>
     </div>
   );
-}
+});
 
 /** Which cell has the focus, and the keys that move it: cells that come into the page later get it then. */
 function useCellFocus(box: { readonly current: HTMLElement | null }, rows: number, columns: number, show: (row: number, column: number) => void) {

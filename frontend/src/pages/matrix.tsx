@@ -10,7 +10,7 @@ import { MatrixItems } from "../components/matrix-items";
 import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
 import { type Axes, buildMatrix, findBest, findCombinations, groupRuns, readAxes, valueOf } from "../lib/matrix";
-import { readOutline } from "../lib/outline";
+import { quantile, readOutline } from "../lib/outline";
 import { MOST_CHOSEN } from "../lib/runs";
 import "../styles/matrix.css";
 
@@ -113,9 +113,10 @@ function Body({ runs, matrix }: { runs: readonly Run[]; matrix: ReturnType<typeo
     [runs, group, by],
   );
   const best = useMemo(() => findBest(matrix), [matrix]);
+  const medians = useMemo(() => matrix.sides.map((side) => quantile(side.outline.latencies, 0.5)), [matrix]);
   const columns = useMemo(
-    () => makeColumns(runs, axes, best !== null && best.isSignal ? best.first : null, matrix),
-    [runs, axes, best, matrix],
+    () => makeColumns(runs, axes, best !== null && best.isSignal ? best.first : null, medians),
+    [runs, axes, best, medians],
   );
   const sizes = new Set(matrix.sides.map((side) => new Set(side.outline.ordinals).size));
   return (
@@ -130,7 +131,7 @@ function Body({ runs, matrix }: { runs: readonly Run[]; matrix: ReturnType<typeo
   );
 }
 
-function makeColumns(runs: readonly Run[], axes: Axes, best: number | null, matrix: ReturnType<typeof buildMatrix>): MatrixColumn[] {
+function makeColumns(runs: readonly Run[], axes: Axes, best: number | null, medians: readonly (number | null)[]): MatrixColumn[] {
   return groupRuns(runs, axes).flatMap(({ value, runs: its }) => its.map((run): MatrixColumn => {
     const index = runs.indexOf(run);
     const own = valueOf(run.config, axes.column);
@@ -143,7 +144,7 @@ function makeColumns(runs: readonly Run[], axes: Axes, best: number | null, matr
       // Runs with the same parameters are told apart by their names.
       detail: axes.column !== null && twin ? (run.name ?? run.id) : null,
       isBest: index === best,
-      outline: matrix.sides[index]?.outline ?? null,
+      medianMs: medians[index] ?? null,
     };
   }));
 }
