@@ -1,0 +1,1 @@
+import{f as e,m as t}from"./dialog-7a81d216.js";var n=t(e(),1),r=`screen and (max-width: 760px)`;function i(e){let t=matchMedia(r);return t.addEventListener(`change`,e),()=>t.removeEventListener(`change`,e)}var a=()=>(0,n.useSyncExternalStore)(i,()=>matchMedia(r).matches);export{a as t};
