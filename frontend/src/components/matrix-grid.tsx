@@ -228,21 +228,23 @@ interface InputProps {
   readonly matrix: Matrix;
 }
 
-/** What an item is called and asks, from any run whose items are there. */
+/** What an item is called and asks, from the first run whose items are there; two prompts may ask otherwise. */
 function InputOf({ row, columns, items, matrix }: InputProps) {
-  for (const column of columns) {
+  const there = columns.flatMap((column) => {
     const cell = row.cells[column.index] ?? null;
-    const item = cell === null ? undefined : items.get(keyOf(matrix, column, cell));
-    if (item !== undefined) {
-      return (
-        <>
-          <span className="mono muted cut">{shown(nameOf(item))}</span>
-          <span className="matrix-text" dir="auto">{shown(cut(textOf(item.input), TEXT))}</span>
-        </>
-      );
-    }
-  }
-  return <span className="mono muted cut">{shown(cut(row.key, 80))}</span>;
+    return cell === null ? [] : (items.get(keyOf(matrix, column, cell)) ?? []);
+  });
+  const [item] = there;
+  if (item === undefined) return <span className="mono muted cut">{shown(cut(row.key, 80))}</span>;
+  const input = textOf(item.input);
+  const isSame = there.every((one) => textOf(one.input) === input);
+  return (
+    <>
+      <span className="mono muted cut">{shown(nameOf(item))}</span>
+      {!isSame && <span className="sub">inputs differ by column, one is:</span>}
+      <span className={isSame ? "matrix-text" : "matrix-text one-line"} dir="auto">{shown(cut(input, TEXT))}</span>
+    </>
+  );
 }
 
 interface CellProps {
