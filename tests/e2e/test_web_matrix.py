@@ -336,3 +336,18 @@ def test_a_row_says_that_two_prompts_ask_its_item_otherwise(visit, server):
     page.get_by_text("inputs differ by column").wait_for()
     heads = page.get_by_role("rowheader").all_inner_texts()
     assert ["differ" in head for head in heads] == [False, True]
+
+
+def test_two_prompts_on_two_models_fit_a_page_without_scrolling(visit, server):
+    for prompt in ("short", "careful"):
+        for model in ("small", "large"):
+            metadata = {"prompt": prompt, "model": model}
+            run = store(server, "four", metadata, [item(n, True) for n in range(20)])
+    page = open_matrix(visit, read(server, f"/runs/{run}?size=1")["experimentId"])
+
+    for part in (".matrix-runs", ".matrix-row"):
+        last = page.locator(f"{part} > *:last-child").first.bounding_box()
+        box = page.get_by_role("grid").bounding_box()
+        # The columns share the whole width, but for what the scroll bar takes.
+        assert 0 <= box["x"] + box["width"] - last["x"] - last["width"] <= 20
+    assert page.get_by_role("grid").evaluate("box => box.scrollWidth - box.clientWidth") <= 0

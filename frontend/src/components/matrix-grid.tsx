@@ -17,7 +17,8 @@ import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 
 const ROW = 84;
 const ITEM_WIDTH = 240;
-const COLUMN_WIDTH = 208;
+/** At least; where all columns fit, they share what is left. Four of them fit a page of 1280 pixels. */
+const COLUMN_WIDTH = 184;
 /** About what the head takes, below which rows scroll. */
 const HEAD = 150;
 /** The items of so many rows are asked for together. */
@@ -70,8 +71,8 @@ export function MatrixGrid({ matrix, rows, columns, scores, open, onOpen }: Prop
   const tabRow = shownRows.some((one) => one.index === at.row) ? at.row : (shownRows[0]?.index ?? 0);
   const tabColumn = shownColumns.includes(at.column) ? at.column : (shownColumns[0] ?? 0);
   const style: CSSProperties = isNarrow ? {} : {
-    gridTemplateColumns: `${ITEM_WIDTH}px repeat(${columns.length}, ${COLUMN_WIDTH}px)`,
-    width: ITEM_WIDTH + columns.length * COLUMN_WIDTH,
+    gridTemplateColumns: `${ITEM_WIDTH}px repeat(${columns.length}, minmax(${COLUMN_WIDTH}px, 1fr))`,
+    width: `max(100%, ${ITEM_WIDTH + columns.length * COLUMN_WIDTH}px)`,
   };
   return (
     <>
