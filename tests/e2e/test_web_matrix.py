@@ -351,3 +351,15 @@ def test_two_prompts_on_two_models_fit_a_page_without_scrolling(visit, server):
         # The columns share the whole width, but for what the scroll bar takes.
         assert 0 <= box["x"] + box["width"] - last["x"] - last["width"] <= 20
     assert page.get_by_role("grid").evaluate("box => box.scrollWidth - box.clientWidth") <= 0
+
+
+def test_what_an_address_may_not_say_is_not_there(visit, grid):
+    bad = "?group=__proto__&by=constructor&show=most&scores=<b>&search=[1]&item=nobody&column=none"
+    page = open_matrix(visit, grid[0], bad)
+
+    assert "show=" not in page.url
+    page.get_by_text(f"{ITEMS} of {ITEMS} items in 6 runs").wait_for()
+    assert page.locator(".drawer").count() == 0
+    page = visit(f"/runs/{next(iter(grid[1].values()))}?outcome=most&order=most&rows=most")
+    page.get_by_text("What is the capital").first.wait_for()
+    assert "most" not in page.url
