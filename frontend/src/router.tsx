@@ -240,10 +240,12 @@ export const datasetDiffRoute = createRoute({
   component: lazyPage(() => import("./pages/dataset-diff"), "DatasetDiffPage"),
 });
 
-/** Without what is undefined, which must not stand in the address. */
+/**
+ * What an address may say. The router lays this over what the address does say: what is undefined has to be there, or a
+ * value that was refused would stand. It is in no address that the router writes.
+ */
 function optional<T extends Record<string, unknown>>(search: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const kept = Object.entries(search).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(kept) as { [K in keyof T]?: Exclude<T[K], undefined> };
+  return search as { [K in keyof T]?: Exclude<T[K], undefined> };
 }
 
 export const router = createRouter({

@@ -302,3 +302,64 @@ def test_the_best_column_is_marked_where_it_is_more_than_chance(visit, server):
 
     assert page.locator(".verdict").inner_text().startswith("★ good")
     assert page.locator(".matrix-runs .tag.best").count() == 1
+
+
+def test_few_items_make_no_column_the_best_and_the_page_says_why(visit, server):
+    for model, good in (("lucky", 3), ("unlucky", 0)):
+        run = store(server, "few", {"model": model}, [item(n, n < good) for n in range(3)])
+    page = open_matrix(visit, read(server, f"/runs/{run}?size=1")["experimentId"])
+
+    page.get_by_text("Too close to call").wait_for()
+    assert page.locator(".matrix-runs .tag.best").count() == 0
+    said = page.locator(".sentence").inner_text()
+    assert "over 3 items that both judged" in said
+    assert "better on 3 items and worse on 0, too few to rule out chance (exact test, p = 0.250)" in said
+
+
+def test_runs_that_judged_nothing_have_no_best_and_no_rate(visit, server):
+    for model in ("one", "other"):
+        items = [item(n, True, evalResults=[], success=None) for n in range(3)]
+        run = store(server, "unjudged", {"model": model}, items)
+    page = open_matrix(visit, read(server, f"/runs/{run}?size=1")["experimentId"])
+
+    page.get_by_text("Fewer than two of these runs judged any item").wait_for()
+    assert "%" not in page.locator(".matrix-runs").inner_text()
+    assert page.get_by_text("3 not judged").count() == 2
+
+
+def test_a_row_says_that_two_prompts_ask_its_item_otherwise(visit, server):
+    for prompt in ("Think first.", "One word."):
+        items = [item(0, True), item(1, True, inputs={"input": f"{prompt} What is the capital?"})]
+        run = store(server, "asked", {"prompt": prompt}, items)
+    page = open_matrix(visit, read(server, f"/runs/{run}?size=1")["experimentId"])
+
+    page.get_by_text("inputs differ by column").wait_for()
+    heads = page.get_by_role("rowheader").all_inner_texts()
+    assert ["differ" in head for head in heads] == [False, True]
+
+
+def test_two_prompts_on_two_models_fit_a_page_without_scrolling(visit, server):
+    for prompt in ("short", "careful"):
+        for model in ("small", "large"):
+            metadata = {"prompt": prompt, "model": model}
+            run = store(server, "four", metadata, [item(n, True) for n in range(20)])
+    page = open_matrix(visit, read(server, f"/runs/{run}?size=1")["experimentId"])
+
+    for part in (".matrix-runs", ".matrix-row"):
+        last = page.locator(f"{part} > *:last-child").first.bounding_box()
+        box = page.get_by_role("grid").bounding_box()
+        # The columns share the whole width, but for what the scroll bar takes.
+        assert 0 <= box["x"] + box["width"] - last["x"] - last["width"] <= 20
+    assert page.get_by_role("grid").evaluate("box => box.scrollWidth - box.clientWidth") <= 0
+
+
+def test_what_an_address_may_not_say_is_not_there(visit, grid):
+    bad = "?group=__proto__&by=constructor&show=most&scores=<b>&search=[1]&item=nobody&column=none"
+    page = open_matrix(visit, grid[0], bad)
+
+    assert "show=" not in page.url
+    page.get_by_text(f"{ITEMS} of {ITEMS} items in 6 runs").wait_for()
+    assert page.locator(".drawer").count() == 0
+    page = visit(f"/runs/{next(iter(grid[1].values()))}?outcome=most&order=most&rows=most")
+    page.get_by_text("What is the capital").first.wait_for()
+    assert "most" not in page.url

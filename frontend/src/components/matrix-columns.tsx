@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { Run } from "../api/queries";
 import { isLive } from "../api/queries";
 import { cost, count, cut, duration, plural, points, rate, shown } from "../lib/format";
-import type { Best } from "../lib/matrix";
+import type { Best } from "../lib/matrix-best";
 
 export interface MatrixColumn {
   readonly run: Run;
@@ -58,14 +58,20 @@ export function ColumnName({ column }: { column: MatrixColumn }) {
 
 /** The best column, where the difference from all others is more than chance; else what cannot be told. */
 export function MatrixBest({ best, columns }: { best: Best | null; columns: readonly MatrixColumn[] }) {
-  if (best === null) return null;
+  if (best === null) {
+    if (columns.length < 2) return null;
+    return (
+      <>
+        <p className="verdict"><span className="none">– Nothing to compare</span></p>
+        <p className="sentence">Fewer than two of these runs judged any item.</p>
+      </>
+    );
+  }
   const name = (index: number) => {
     const column = columns.find((one) => one.index === index);
-    return column === undefined ? "" : shown(cut(nameOfColumn(column), 80));
+    return column === undefined ? null : <bdi>{shown(cut(nameOfColumn(column), 80))}</bdi>;
   };
-  const { delta, low, high } = best.difference;
-  const isTie = best.n > 0 && delta === 0;
-  const together = columns.length > 2 ? ` for all ${count(columns.length - 1)} comparisons of the first together` : "";
+  const more = best.doubtCount - 1;
   return (
     <>
       <p className="verdict">
@@ -74,14 +80,19 @@ export function MatrixBest({ best, columns }: { best: Best | null; columns: read
           : <span className="none">– Too close to call</span>}
       </p>
       <p className="sentence">
-        {best.isSignal ? "Next is " : isTie
-          ? <><b>{name(best.first)}</b> passes no more than </>
-          : <><b>{name(best.first)}</b> passes most, next is </>}<b>{name(best.second)}</b>:{" "}
-        {best.n === 0
-          ? "no item is judged in both."
-          : `${points(delta)} points over ${plural(best.n, "item")} that both judged, between ${points(low)} and ${points(high)} (95 %${together}).`}{" "}
-        <span className="muted">What errored counts as not passed here.</span>
+        {best.isSignal
+          ? <>Next is <b>{name(best.second)}</b>: </>
+          : <>No pass rate is above that of <b>{name(best.first)}</b>, which cannot be told apart from <b>{name(best.second)}</b>{more > 0 && ` and ${count(more)} more`}: </>}
+        {describeDifference(best)} <span className="muted">What errored counts as not passed here.</span>
       </p>
     </>
   );
+}
+
+function describeDifference({ isSignal, comparisonCount, difference: { delta, low, high }, n, better, worse, p }: Best): string {
+  if (n === 0) return "no item is judged in both.";
+  const together = comparisonCount > 1 ? ` for all ${count(comparisonCount)} comparisons of the first together` : "";
+  const text = `${points(delta)} points over ${plural(n, "item")} that both judged, between ${points(low)} and ${points(high)} (95 %${together}).`;
+  if (isSignal || low <= 0 || p <= 0.05) return text;
+  return `${text} It did better on ${plural(better, "item")} and worse on ${count(worse)}, too few to rule out chance (exact test, p = ${p.toFixed(3)}).`;
 }

@@ -17,7 +17,8 @@ import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 
 const ROW = 84;
 const ITEM_WIDTH = 240;
-const COLUMN_WIDTH = 208;
+/** At least; where all columns fit, they share what is left. Four of them fit a page of 1280 pixels. */
+const COLUMN_WIDTH = 184;
 /** About what the head takes, below which rows scroll. */
 const HEAD = 150;
 /** The items of so many rows are asked for together. */
@@ -70,8 +71,8 @@ export function MatrixGrid({ matrix, rows, columns, scores, open, onOpen }: Prop
   const tabRow = shownRows.some((one) => one.index === at.row) ? at.row : (shownRows[0]?.index ?? 0);
   const tabColumn = shownColumns.includes(at.column) ? at.column : (shownColumns[0] ?? 0);
   const style = useMemo((): CSSProperties => (isNarrow ? {} : {
-    gridTemplateColumns: `${ITEM_WIDTH}px repeat(${columns.length}, ${COLUMN_WIDTH}px)`,
-    width: ITEM_WIDTH + columns.length * COLUMN_WIDTH,
+    gridTemplateColumns: `${ITEM_WIDTH}px repeat(${columns.length}, minmax(${COLUMN_WIDTH}px, 1fr))`,
+    width: `max(100%, ${ITEM_WIDTH + columns.length * COLUMN_WIDTH}px)`,
   }), [isNarrow, columns.length]);
   return (
     <>
@@ -228,21 +229,23 @@ interface InputProps {
   readonly matrix: Matrix;
 }
 
-/** What an item is called and asks, from any run whose items are there. */
+/** What an item is called and asks, from the first run whose items are there; two prompts may ask otherwise. */
 function InputOf({ row, columns, items, matrix }: InputProps) {
-  for (const column of columns) {
+  const there = columns.flatMap((column) => {
     const cell = row.cells[column.index] ?? null;
-    const item = cell === null ? undefined : items.get(keyOf(matrix, column, cell));
-    if (item !== undefined) {
-      return (
-        <>
-          <span className="mono muted cut">{shown(nameOf(item))}</span>
-          <span className="matrix-text" dir="auto">{shown(cut(textOf(item.input), TEXT))}</span>
-        </>
-      );
-    }
-  }
-  return <span className="mono muted cut">{shown(cut(row.key, 80))}</span>;
+    return cell === null ? [] : (items.get(keyOf(matrix, column, cell)) ?? []);
+  });
+  const [item] = there;
+  if (item === undefined) return <span className="mono muted cut">{shown(cut(row.key, 80))}</span>;
+  const input = textOf(item.input);
+  const isSame = there.every((one) => textOf(one.input) === input);
+  return (
+    <>
+      <span className="mono muted cut">{shown(nameOf(item))}</span>
+      {!isSame && <span className="sub">inputs differ by column, one is:</span>}
+      <span className={isSame ? "matrix-text" : "matrix-text one-line"} dir="auto">{shown(cut(input, TEXT))}</span>
+    </>
+  );
 }
 
 interface CellProps {

@@ -1,28 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { ItemAttributesAnswer } from "../api/queries";
 import {
-  buildMatrix, countShown, countVerdicts, findBest, findCombinations, findCommonEvaluator, groupRuns, latestRuns, readAxes, selectRows, valueOf,
+  buildMatrix, countShown, countVerdicts, findCombinations, findCommonEvaluator, groupRuns, latestRuns, readAxes, selectRows, valueOf,
 } from "./matrix";
-import { readOutline } from "./outline";
-import type { Side } from "./pairing";
-
-function side(outcomes: string, attributes: Partial<ItemAttributesAnswer> = {}, scored: string = "pf"): Side {
-  const ordinals = [...outcomes].map((_, index) => index);
-  const repetitions = ordinals.map(() => 0);
-  const outline = readOutline({
-    ordinals,
-    repetitions,
-    outcomes,
-    latenciesMs: ordinals.map(() => null),
-    evaluators: [{
-      evaluatorName: "exact",
-      scores: [...outcomes].map((one) => (scored.includes(one) ? Number(one === "p") : null)),
-      outcomes: outcomes.replaceAll(/[eu]/g, "-"),
-    }],
-    excludedEvaluators: [],
-  });
-  return { outline, attributes: { ordinals, repetitions, datasetItemIds: [], lineageIds: [], exampleIds: [], metadata: [], ...attributes } };
-}
+import { side } from "./matrix-side.fixture";
 
 const GRID = [
   { prompt: "short", provider: "gpt" }, { prompt: "long", provider: "gpt" }, { prompt: "short", provider: "claude" },
@@ -138,34 +118,5 @@ describe("the rows of a matrix", () => {
     expect(findCommonEvaluator(some)).toBeNull();
     const cell = some.rows[0]?.cells[0];
     expect(cell != null && countVerdicts(some.sides[0], cell)).toEqual({ passed: 0, judged: 1 });
-  });
-});
-
-describe("the best run", () => {
-  const of = (...runs: string[]) => findBest(buildMatrix(runs.map((outcomes) => side(outcomes))));
-
-  test("is better than all others by more than chance", () => {
-    expect(of("f".repeat(30), "p".repeat(30))).toMatchObject({ first: 1, second: 0, isSignal: true, n: 30 });
-    expect(of("f".repeat(30), "p".repeat(30), "p".repeat(29) + "f")).toMatchObject({ first: 1, second: 2, isSignal: false });
-  });
-
-  test("of many runs needs a larger difference than of two", () => {
-    const good = "p".repeat(30);
-    const worse = "f".repeat(6) + "p".repeat(24);
-    expect(of(good, worse)?.isSignal).toBe(true);
-    expect(of(good, ...Array.from({ length: 23 }, () => worse))?.isSignal).toBe(false);
-  });
-
-  test("counts errors as not passed, and compares what both judged", () => {
-    expect(of("p".repeat(30), "e".repeat(30))).toMatchObject({ first: 0, isSignal: true });
-    expect(of("p".repeat(10) + "u".repeat(20), "f".repeat(30))?.n).toBe(10);
-  });
-
-  test("is not there where fewer than two runs judged anything", () => {
-    expect([of("pp"), of("pp", "uu"), of()]).toEqual([null, null, null]);
-  });
-
-  test("is too close to call where nothing was judged by both", () => {
-    expect(of("pu", "uf")).toMatchObject({ isSignal: false, n: 0 });
   });
 });

@@ -1,7 +1,7 @@
 /** Runs of a grid of parameters, such as prompts and providers: a column for each run, a row for each item. */
 import { type Outcome, placeOf } from "./outline";
 import {
-  type Cell, type Difference, type PairedBy, type ScoreTable, type Side, groupItems, idsOf, meanScore, pairedDifference, readCell, tableScores,
+  type Cell, type PairedBy, type ScoreTable, type Side, groupItems, idsOf, meanScore, readCell, tableScores,
 } from "./pairing";
 import { MOST_CHOSEN } from "./runs";
 
@@ -221,46 +221,7 @@ export function findCommonEvaluator(matrix: Matrix): string | null {
   return matrix.evaluators.find(scoresAll) ?? null;
 }
 
-export interface Best {
-  /** The run with the highest pass rate and the next one, by their places in the matrix. */
-  readonly first: number;
-  readonly second: number;
-  /** Whether the first one is better than each other run by more than chance. */
-  readonly isSignal: boolean;
-  /** By how much the first one is better than the second, over the items that both judged. */
-  readonly difference: Difference;
-  readonly n: number;
-}
-
-/** The quantiles of the normal distribution for 95 % over 1, 2, 3 ... two-sided comparisons, by Bonferroni. */
-const Z = [
-  1.96, 2.2414, 2.394, 2.4977, 2.5758, 2.6383, 2.6901, 2.7344, 2.7729, 2.807, 2.8376, 2.8653, 2.8905, 2.9137, 2.9352, 2.9552, 2.9738,
-  2.9913, 3.0078, 3.0233, 3.038, 3.052, 3.0654,
-];
-
-/**
- * Which run passes most, and whether that is more than chance: the best of many is often best by luck, so it is
- * compared with each of the others, at 95 % for all of these comparisons together. What errored did not pass, as in
- * every comparison of runs. Null where fewer than two runs judged anything.
- */
-export function findBest(matrix: Matrix): Best | null {
-  const shares = matrix.sides.map((_, run) => matrix.rows.map((row) => row.cells[run]?.passShare ?? null));
-  const rates = shares.map((ones) => {
-    const known = ones.filter((one) => one !== null);
-    return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0) / known.length;
-  });
-  const ranked = rates.flatMap((rate, run) => (rate === null ? [] : [{ rate, run }])).sort((a, b) => b.rate - a.rate || a.run - b.run);
-  const [first, ...others] = ranked;
-  const [second] = others;
-  if (first === undefined || second === undefined) return null;
-  const z = Z[Math.min(others.length, Z.length) - 1];
-  const against = others.map(({ run }) => compareShares(shares[run] ?? [], shares[first.run] ?? [], z));
-  const [difference] = against;
-  if (difference === undefined) return null;
-  return { first: first.run, second: second.run, isSignal: against.every((one) => one.n > 0 && one.low > 0), difference, n: difference.n };
-}
-
-function compareShares(before: readonly (number | null)[], now: readonly (number | null)[], z: number | undefined): Difference & { n: number } {
-  const pairs = before.flatMap((share, row) => (share === null || now[row] == null ? [] : [[share, now[row]] as const]));
-  return { ...pairedDifference(pairs.map(([share]) => share), pairs.map(([, share]) => share), z), n: pairs.length };
+/** Whether a row may be of different items: by their places alone, items are the same only where all runs have all of them. */
+export function mayMixItems(matrix: Matrix): boolean {
+  return matrix.pairedBy === "ordinal" && new Set(matrix.sides.map((side) => new Set(side.outline.ordinals).size)).size > 1;
 }

@@ -9,7 +9,8 @@ import { MatrixBest, type MatrixColumn } from "../components/matrix-columns";
 import { MatrixItems } from "../components/matrix-items";
 import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
-import { type Axes, buildMatrix, findBest, findCombinations, groupRuns, readAxes, valueOf } from "../lib/matrix";
+import { type Axes, buildMatrix, findCombinations, groupRuns, mayMixItems, readAxes, valueOf } from "../lib/matrix";
+import { findBest } from "../lib/matrix-best";
 import { quantile, readOutline } from "../lib/outline";
 import { MOST_CHOSEN } from "../lib/runs";
 import "../styles/matrix.css";
@@ -118,12 +119,11 @@ function Body({ runs, matrix }: { runs: readonly Run[]; matrix: ReturnType<typeo
     () => makeColumns(runs, axes, best !== null && best.isSignal ? best.first : null, medians),
     [runs, axes, best, medians],
   );
-  const sizes = new Set(matrix.sides.map((side) => new Set(side.outline.ordinals).size));
   return (
     <>
       <MatrixBest best={best} columns={columns} />
-      {matrix.pairedBy === "ordinal" && sizes.size > 1 && (
-        <p className="callout warn">The items are paired by their place in the run, and the runs have different numbers of items: rows may mix items. Items with ids are paired by them.</p>
+      {mayMixItems(matrix) && (
+        <p className="callout warn">The items are paired by their place in the run, and the runs have different numbers of items: rows may mix items, and no run is called best. Items with ids are paired by them.</p>
       )}
       <Parameters axes={axes} />
       <MatrixItems matrix={matrix} columns={columns} axes={axes} pairedBy={PAIRED_BY[matrix.pairedBy]} />
