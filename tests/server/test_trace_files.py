@@ -44,7 +44,7 @@ def file(tmp_path):
 @pytest.fixture
 def _small_parts(monkeypatch):
     monkeypatch.setattr(span_pages, "MAX_SPANS", 2)
-    monkeypatch.setattr(trace_export, "MAX_SPANS", 2)
+    monkeypatch.setattr(trace_export, "_LOGS_AT_ONCE", 1)
     monkeypatch.setattr(trace_export, "_TRACES_AT_ONCE", 2)
     monkeypatch.setattr(trace_import, "MAX_SPANS", 3)
 
@@ -288,6 +288,8 @@ def test_a_line_that_is_damaged_is_named(new_database, db, file, change, message
     change(line)
     write_lines(file, [*lines[:2], json.dumps(line).encode() + b"\n", *lines[3:]])
     target = new_database("sqlite")
+    with serve(target):
+        pass
     assert message in db(target, "import", file, code=2)
     assert read_trace_rows(target) == []
 
@@ -359,12 +361,12 @@ def test_a_trace_that_was_deleted_comes_back_as_a_new_one(new_database, db, file
 
 def test_old_traces_keep_their_day_and_expire_as_they_would_have(new_database, db, file):
     exported(new_database, db, file, span(1))
-    month = 30 * 86_400_000_000
+    day = 86_400_000_000
 
     lines = lines_of(file)
     old = json.loads(lines[2])
-    old["createdAt"] -= month
-    old["updatedAt"] -= month
+    old["createdAt"] -= 20 * day
+    old["updatedAt"] -= 20 * day
     write_lines(file, [*lines[:2], json.dumps(old).encode() + b"\n", *lines[3:]])
     for kind in KINDS:
         target = new_database(kind)
@@ -375,5 +377,5 @@ def test_old_traces_keep_their_day_and_expire_as_they_would_have(new_database, d
 
         row = read_traces_once(ServerSettings(**target), read)
         assert row.created_at == old["createdAt"]
-        assert row.day == old["createdAt"] // 86_400_000_000
-        assert row.expires_at == old["updatedAt"] + month
+        assert row.day == old["createdAt"] // day
+        assert row.expires_at == old["updatedAt"] + 30 * day

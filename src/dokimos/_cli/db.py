@@ -265,7 +265,7 @@ def import_(file: Path, skip_existing: bool, with_keys: bool, data_dir: Path | N
     meanwhile; one on SQLite must be stopped.
 
     Or it is an export of production traces, which are added part by part: one that is interrupted can be
-    repeated, and skips the spans that are there.
+    repeated, and skips the spans that are there. Redaction rules and the retention of the target hold.
     """
     settings = _settings(data_dir)
     from dokimos.server._admin.trace_file import is_trace_file

@@ -71,6 +71,14 @@ def load_traces(settings: ServerSettings, file: Path, progress: Callable[[str, i
         echo("Interrupted. Repeat the import: the spans that are there already are skipped.", err=True)
         raise
     echo(f"imported {file}: {pluralize(done.added, 'span')} in {pluralize(done.traces, 'trace')}")
-    if done.spans > done.added:
-        echo(f"  were there already: {pluralize(done.spans - done.added, 'span')}")
+    there = done.spans - done.added - done.expired
+    if there:
+        echo(f"  were there already: {pluralize(there, 'span')}")
+    if done.expired:
+        echo(f"  not imported, as the time of their traces is over here: {pluralize(done.expired, 'span')}")
+    if done.rejected:
+        echo(
+            "  not imported, as the redaction rules take too long for them: "
+            f"{pluralize(done.rejected, 'span or log record', 'spans and log records')}"
+        )
     return 0

@@ -21,13 +21,14 @@ from dokimos.server._db.ids import first_id
 from dokimos.server._db.migrate import TRACE_HEAD, TRACE_MIGRATIONS, read_version
 from dokimos.server._db.tables import PROJECTS
 from dokimos.server._db.trace_tables import SPAN_LOGS, SPANS, TRACE_SOURCES, TRACES
-from dokimos.server._services.traces.span_pages import MAX_SPANS, batch_traces, read_pages
+from dokimos.server._services.traces.span_pages import batch_traces, read_pages
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
 from dokimos.server._settings import ServerSettings
 from dokimos.traces._otlp_records import RecordOrigin
 
 _TRACES_AT_ONCE: Final = 500
+_LOGS_AT_ONCE: Final = 100
 _COLUMNS: Final = (SPANS.c.trace, SPANS.c.span_id, SPANS.c.project_id, SPANS.c.body)
 _SOURCES: Final = tuple(TRACE_SOURCES.c[name].label(f"source_{name}") for name in SOURCE_COLUMNS)
 
@@ -121,43 +122,55 @@ class _Export:
 
     def _write_batch(self, batch: Sequence[Row[Any]]) -> None:
         traces = {trace.id: trace for trace in batch}
-        logs = self._read_logs(batch)
+        has_logs = self._find_logs(batch)
         last: str | None = None
         for page in read_pages(self._connection, _COLUMNS, batch):
             for trace, rows in groupby(page, key=lambda row: row.trace):
                 if last is not None and trace != last:
-                    self._end_trace(traces[last], logs)
+                    self._end_trace(traces[last], has_logs)
                 last = trace
                 spans = [(row.project_id, _origin_of(row), bytes(row.body)) for row in rows]
                 self._writer.write_trace(_head_of(traces[trace]), spans)
                 self._spans += len(spans)
         if last is not None:
-            self._end_trace(traces[last], logs)
+            self._end_trace(traces[last], has_logs)
 
-    def _end_trace(self, trace: Row[Any], logs: dict[str, list[tuple[RecordOrigin, bytes]]]) -> None:
+    def _end_trace(self, trace: Row[Any], has_logs: set[tuple[str, str]]) -> None:
         """Write what comes behind the spans of a trace."""
         self._traces += 1
-        of_trace = logs.get(trace.id, [])
-        self._logs += len(of_trace)
-        for part in in_batches(of_trace, MAX_SPANS):
+        if (trace.tenant_key, trace.trace_id) not in has_logs:
+            return
+        for part in self._read_logs(trace):
             self._writer.write_trace(_head_of(trace), logs=part)
+            self._logs += len(part)
 
-    def _read_logs(self, batch: Sequence[Row[Any]]) -> dict[str, list[tuple[RecordOrigin, bytes]]]:
-        """Return the log records of traces by the ids of their rows, in one order."""
-        ids = {(trace.tenant_key, trace.trace_id): trace.id for trace in batch}
-        logs: dict[str, list[tuple[RecordOrigin, bytes]]] = {}
+    def _find_logs(self, batch: Sequence[Row[Any]]) -> set[tuple[str, str]]:
+        """Return those of some traces that have log records."""
         columns = SPAN_LOGS.c
         key = tuple_(columns.tenant_key, columns.trace_id)
+        query = select(columns.tenant_key, columns.trace_id).distinct()
+        return {
+            (row.tenant_key, row.trace_id)
+            for part in in_batches([(trace.tenant_key, trace.trace_id) for trace in batch])
+            for row in self._connection.execute(query.where(key.in_(part)))
+        }
+
+    def _read_logs(self, trace: Row[Any]) -> Iterator[list[tuple[RecordOrigin, bytes]]]:
+        """Yield the log records of a trace in one order, some at a time: each may be large."""
+        columns = SPAN_LOGS.c
+        place = tuple_(columns.span_id, columns.record)
         query = (
-            select(columns.tenant_key, columns.trace_id, columns.body, *_SOURCES)
+            select(columns.span_id, columns.record, columns.body, *_SOURCES)
             .join(TRACE_SOURCES, TRACE_SOURCES.c.id == columns.source)
-            .order_by(columns.tenant_key, columns.trace_id, columns.span_id, columns.record)
+            .where(columns.tenant_key == trace.tenant_key, columns.trace_id == trace.trace_id)
+            .order_by(columns.span_id, columns.record)
+            .limit(_LOGS_AT_ONCE)
         )
-        for part in in_batches(list(ids)):
-            for row in self._connection.execute(query.where(key.in_(part))):
-                of_trace = logs.setdefault(ids[row.tenant_key, row.trace_id], [])
-                of_trace.append((_origin_of(row), bytes(row.body)))
-        return logs
+        rows = self._connection.execute(query).all()
+        while rows:
+            yield [(_origin_of(row), bytes(row.body)) for row in rows]
+            last = tuple_(rows[-1].span_id, rows[-1].record)
+            rows = self._connection.execute(query.where(place > last)).all()
 
 
 def _list_traces(

@@ -25,13 +25,15 @@ from typing import IO, Any, Final, cast
 from dokimos._version import __version__
 from dokimos.errors import ArchiveError
 from dokimos.server._db.clock import format_time, now
-from dokimos.server._services.traces.new_spans import ENCODINGS
+from dokimos.server._services.traces.new_spans import ENCODINGS, is_text
 from dokimos.traces._otlp_records import RecordOrigin
 
 FORMAT: Final = "dokimos-traces"
 FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"\x1f\x8b"
 _MAX_LINE: Final = 1 << 30
+_MAX_SOURCES: Final = 10_000
+"""That the reader has to remember; then their numbers begin again."""
 _LEVEL: Final = 1
 """Of gzip, as of the archives: a higher one takes several times as long."""
 
@@ -102,6 +104,8 @@ class TraceFileWriter:
         logs: Sequence[tuple[RecordOrigin, bytes]] = (),
     ) -> None:
         """Write a trace or a part of it: `trace` has what identifies it."""
+        if len(self._sources) >= _MAX_SOURCES:  # never within a line, whose spans name them
+            self._sources.clear()
         line = dict(trace)
         if spans:
             line["spans"] = [
@@ -189,10 +193,13 @@ class TraceFileReader:
                 elif "end" in line:
                     if line["end"] != self._counts:
                         raise self.fault(f"the file has {self._counts} and should have {line['end']}")
+                    # gzip compares its checksum only once something asks for what comes behind the last line.
+                    if self._read_line() is not None:
+                        raise self.fault("there is something behind the last line")
                     return
                 else:
                     yield self._count(self._read_trace(line))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 raise self.fault(f"it is not a line of a file of traces ({error!r:.200})") from None
 
     def _count(self, trace: TraceLine) -> TraceLine:
@@ -205,13 +212,17 @@ class TraceFileReader:
     def _read_trace(self, line: Mapping[str, Any]) -> TraceLine:
         return TraceLine(
             self.line,
-            str(line["trace"]),
-            str(line["traceId"]),
-            str(line["tenant"]),
+            _read_text(line["trace"]),
+            _read_text(line["traceId"]),
+            _read_text(line["tenant"]),
             int(line["createdAt"]),
             int(line["updatedAt"]),
             [
-                (each["project"], self._sources[each["source"]], _read_bytes(each["body"]))
+                (
+                    _read_optional_text(each["project"]),
+                    self._sources[each["source"]],
+                    _read_bytes(each["body"]),
+                )
                 for each in line.get("spans", ())
             ],
             [(self._sources[each["source"]], _read_bytes(each["body"])) for each in line.get("logs", ())],
@@ -224,17 +235,19 @@ class TraceFileReader:
                 f"{self._path} is not a file of traces, which 'dokimos db export --only-traces' writes."
             )
         version = head.get("formatVersion")
-        if type(version) is not int or version > FORMAT_VERSION:
+        if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
             raise ArchiveError(
                 f"{self._path} has version {version} of the format, and this dokimos knows {FORMAT_VERSION}: "
                 f"it was written by dokimos {head.get('dokimosVersion')}; use that version or a newer one."
             )
         try:
             return tuple(
-                ExportedProject(str(each["id"]), str(each["name"]), each["tenant"])
+                ExportedProject(
+                    _read_text(each["id"]), _read_text(each["name"]), _read_optional_text(each["tenant"])
+                )
                 for each in head["projects"]
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise self.fault(f"it names no projects ({error!r:.200})") from None
 
     def _read_line(self) -> dict[str, Any] | None:
@@ -249,7 +262,7 @@ class TraceFileReader:
             return None
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             line = None
         if not isinstance(line, dict):
             if self.line == 1:
@@ -283,10 +296,27 @@ def _read_origin(line: Mapping[str, Any]) -> RecordOrigin:
     return RecordOrigin(
         encoding,
         _read_bytes(line["resource"]),
-        str(line["resourceSchemaUrl"]),
+        _read_schema(line["resourceSchemaUrl"]),
         _read_bytes(line["scope"]),
-        str(line["schemaUrl"]),
+        _read_schema(line["schemaUrl"]),
     )
+
+
+def _read_text(value: object) -> str:
+    """Return a text that every database holds."""
+    if not isinstance(value, str) or not is_text(value):
+        raise ValueError(f"{value!r:.80} is not a text, or has NUL or half a character")
+    return value
+
+
+def _read_optional_text(value: object) -> str | None:
+    return None if value is None else _read_text(value)
+
+
+def _read_schema(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is not a text")
+    return value
 
 
 def _write_bytes(content: bytes) -> str:

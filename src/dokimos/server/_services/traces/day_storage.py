@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from dokimos.server._db.driver_statements import repeat_statement
 from dokimos.server._db.span_storage import find_storage
 from dokimos.server._services.traces.row_ranges import range_table
-from dokimos.server._services.traces.trace_partitions import partition_name
+from dokimos.server._services.traces.trace_partitions import hold_day, partition_name
 from dokimos.server._services.traces.trace_retention import is_unused, read_day
 from dokimos.server._services.traces.trace_texts import text_table
 
@@ -50,6 +50,10 @@ def drop_day(connection: Connection, day: int) -> bool:
     Raises:
         sqlalchemy.exc.DBAPIError: Somebody has been reading or storing spans all the time (55P03).
     """
+    is_postgresql = connection.dialect.name == "postgresql"
+    if is_postgresql:
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
+    hold_day(connection, day, removes=True)
     storage = find_storage(connection)
     if storage is not None:
         state = read_day(connection, day)
@@ -57,8 +61,7 @@ def drop_day(connection: Connection, day: int) -> bool:
             return False
         storage.drop_day(connection, day)
         return True
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
+    if is_postgresql:
         state = read_day(connection, day)
         if not state.is_closed or state.has_traces:
             return False

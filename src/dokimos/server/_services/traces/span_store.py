@@ -44,7 +44,7 @@ from dokimos.server._services.traces.span_queries import choose_spans, run_on_sp
 from dokimos.server._services.traces.span_rows import insert_spans
 from dokimos.server._services.traces.stored_apart import find_uncounted
 from dokimos.server._services.traces.stored_spans import read_record
-from dokimos.server._services.traces.trace_partitions import prepare_day
+from dokimos.server._services.traces.trace_partitions import hold_day, prepare_day
 from dokimos.server._services.traces.trace_rows import end_of_retention, store_traces
 from dokimos.server._services.traces.trace_sources import load_origin, store_origins
 from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS, WHOLE_SPANS
@@ -143,7 +143,8 @@ class _Transaction:
         self._known_days = known_days
         self._known_origins = known_origins
         self._moment = moment
-        self._today = self._moment // DAY
+        # Also where they came before: what is of a day that is over may be about to be removed.
+        self._today = max(moment, now()) // DAY
 
     def store(
         self, spans: Sequence[PlacedSpan], identities: Mapping[tuple[str, str], TraceIdentity]
@@ -184,13 +185,19 @@ class _Transaction:
             day=self._today,
         )
         if stored.new_count:
-            for day in sorted({self._today, *(trace.day for trace in changed if trace.is_new)}):
-                prepare_day(self._connection, day, self._known_days)
+            self._prepare_days(changed)
             stored.origins = self._store_origins(changed)
             insert_spans(self._connection, changed, self._moment, self._known_days, self._pace)
             self._pace.give_way()
         store_traces(self._connection, changed, self._moment, self._shard, self._summarize)
         return stored
+
+    def _prepare_days(self, changed: Iterable[OpenTrace]) -> None:
+        earlier = {trace.day for trace in changed if trace.is_new} - {self._today}
+        for day in sorted(earlier):
+            hold_day(self._connection, day, removes=False)
+        for day in sorted({self._today, *earlier}):
+            prepare_day(self._connection, day, self._known_days)
 
     def _take_new(
         self,
