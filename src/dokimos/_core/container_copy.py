@@ -176,33 +176,39 @@ def _flat_copier_of(kind: type) -> Callable[[Any], Any] | None:
     """
     if not is_wire_type(kind) or "__slots__" not in kind.__dict__:
         return None
-    members: Any = fields(cast("Any", kind))
-    maps = [member.name for member in members if str(member.type).startswith("Mapping[")]
+    types = {member.name: str(member.type) for member in fields(cast("Any", kind))}
+    # A slot may have the name of another variable of the function.
+    slots = {f"slot_{name}": name for name in _slot_names(kind)}
+    maps = [place for place, name in slots.items() if types.get(name, "").startswith("Mapping[")]
     namespace = {"_atoms": _ATOMS, "_new": object.__new__, "_Open": _open_class_of(kind), "_Kind": kind}
     lines = [
         "try:",
-        *(f" {member.name} = value.{member.name}" for member in members),
+        *(f" {place} = value.{name}" for place, name in slots.items()),
         "except AttributeError: return None",  # a slot was never filled
     ]
     # A map that occurs twice is copied once, which needs a memo.
     lines += [f"if {one} is {other}: return None" for one, other in combinations(maps, 2)]
     lines.append("new = _new(_Open)")
-    for member in members:
-        name = member.name
-        if name in maps:
+    for place, name in slots.items():
+        if place in maps:
             lines += [
-                f"if type({name}) is dict:",
-                f" {name} = {name}.copy()",
-                f" for content in {name}.values():",
+                f"if type({place}) is dict:",
+                f" {place} = {place}.copy()",
+                f" for content in {place}.values():",
                 "  if type(content) not in _atoms: return None",
-                f"elif {name} is not None: return None",
+                f"elif {place} is not None: return None",
             ]
         else:
-            lines.append(f"if type({name}) not in _atoms: return None")
-        lines.append(f"new.{name} = {name}")
+            lines.append(f"if type({place}) not in _atoms: return None")
+        lines.append(f"new.{name} = {place}")
     lines += ["new.__class__ = _Kind", "return new"]
     exec("def copy_flat(value):\n " + "\n ".join(lines), namespace)
     return cast("Callable[[Any], Any]", namespace["copy_flat"])
+
+
+def _slot_names(kind: type) -> list[str]:
+    """Return the names of all slots of a type: its fields, and what a base keeps beside them."""
+    return [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
 
 
 def _open_class_of(kind: type) -> type:
@@ -211,7 +217,7 @@ def _open_class_of(kind: type) -> type:
 
 def _compile_slots_copier(kind: type) -> _Copier:
     """Return what copies objects of one of our own value types, faster than `_copy_object`."""
-    names = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
+    names = _slot_names(kind)
     namespace = {
         "_read": attrgetter(*names, "__class__"),  # with one name alone it would not return a tuple
         "_copy_incomplete": _copy_object,

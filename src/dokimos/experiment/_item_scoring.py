@@ -147,13 +147,14 @@ async def _score_async(
     """
     outcomes: list[EvalResult | BaseException] = []
     remaining = iter(evaluators)
+    cancellations = count_cancellations()
     with nullcontext() if recorder is None else recorder:
         for evaluator in remaining:
-            outcome = _begin(evaluator, case)
+            outcome = _begin(evaluator, case, cancellations)
             if isinstance(outcome, Begun):
                 if recorder is not None:
                     recorder.release()
-                waiting = _finish(evaluator, outcome, recorder)
+                waiting = _finish(evaluator, outcome, recorder, cancellations)
                 later = (_evaluate_one(evaluator, case, recorder) for evaluator in remaining)
                 outcomes += await gather_outcomes(chain((waiting,), later))
                 break
@@ -163,11 +164,16 @@ async def _score_async(
     return _raise_first(outcomes)
 
 
-def _begin(evaluator: Evaluator, case: EvalTestCase) -> EvalResult | Begun[EvalResult] | BaseException:
+def _begin(
+    evaluator: Evaluator, case: EvalTestCase, cancellations: int
+) -> EvalResult | Begun[EvalResult] | BaseException:
+    """Return what an evaluator returns or raises before it waits, else what awaits it."""
     try:
         return begin(evaluator.evaluate_async(case))
     except asyncio.CancelledError as error:
-        return _build_cancellation_error(evaluator, error)  # nobody can cancel the task before it waits
+        if is_cancelled_from_outside(cancellations):
+            raise
+        return _build_cancellation_error(evaluator, error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -270,14 +276,16 @@ async def score_with(evaluator: Evaluator, case: EvalTestCase) -> EvalResult:
 
 
 async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, recorder: _Recorder | None) -> EvalResult:
-    return await _finish(evaluator, evaluator.evaluate_async(case), recorder)
+    return await _finish(evaluator, evaluator.evaluate_async(case), recorder, count_cancellations())
 
 
 async def _finish(
-    evaluator: Evaluator, call: Awaitable[EvalResult], recorder: _Recorder | None
+    evaluator: Evaluator, call: Awaitable[EvalResult], recorder: _Recorder | None, cancellations: int
 ) -> EvalResult:
-    """Await the result of an evaluator, and hand it to the recorder."""
-    cancellations = count_cancellations()
+    """Await the result of an evaluator, and hand it to the recorder.
+
+    `cancellations` is the count before the evaluator was begun: it may cancel the task before it waits.
+    """
     try:
         result = await call
     except asyncio.CancelledError as error:

@@ -28,12 +28,16 @@ class ResultJson:
         self._templates: dict[tuple[str, bool | None], _Template] = {}
 
     def __call__(self, result: EvalResult) -> str:
-        score, reason = result.score, result.reason
+        name, score, success, reason = result.name, result.score, result.success, result.reason
         if (
             type(score) is not float
+            or type(name) is not str
+            # What only equals a key of the templates, as 1 and the booleans of NumPy do, is another text.
+            or (success is not True and success is not False and success is not None)
             or type(reason) is not str
             or not reason.isascii()
-            or not result.fail_on_error
+            or type(result.metadata) is not dict
+            or result.fail_on_error is not True
             or result.metrics is not None
             or result.error is not None
             or result.skipped is not None
@@ -43,11 +47,12 @@ class ResultJson:
             or result.error_detail is not None
             or result.label is not None
             or result.part_of is not None
-            or result.parts
+            or result.parts != ()
         ):
             return _write_any(result)
-        template = self._templates.get((result.name, result.success))
-        if template is None or template[0] != result.threshold:
+        template = self._templates.get((name, success))
+        # An evaluator has one threshold object, and equal ones may be other texts: 0.0 and -0.0, 1 and 1.0.
+        if template is None or template[0] is not result.threshold:
             template = self._add_template(result)
         _, before, after = template
         text = (

@@ -28,85 +28,15 @@ _TOKEN: Final = re.compile(
       | [%‰€$£¥<>=≤≥≠+×÷]""",
     re.VERBOSE,
 )
-_SILENT: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "these",
-        "that",
-        "those",
-        "please",
-        "kindly",
-        "hi",
-        "hello",
-        "hey",
-        "thanks",
-        "thank",
-        "do",
-        "does",
-        "did",
-        "is",
-        "are",
-        "am",
-        "be",
-        "can",
-        "could",
-        "may",
-        "might",
-        "will",
-        "would",
-        "i",
-        "we",
-        "me",
-        "us",
-        "my",
-        "our",
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "des",
-        "ein",
-        "eine",
-        "einen",
-        "einem",
-        "einer",
-        "eines",
-        "bitte",
-        "ich",
-        "wir",
-        "kann",
-        "können",
-        "könnte",
-        "könnten",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "je",
-        "nous",
-        "puis",
-        "peux",
-        "peut",
-        "pouvons",
-        "el",
-        "los",
-        "las",
-        "una",
-        "unos",
-        "unas",
-        "yo",
-        "nosotros",
-        "puedo",
-        "puede",
-        "podemos",
-    ]
-)
-"""Words that say nothing by themselves, in English, German, French and Spanish."""
+_STOP_WORDS_BY_LANGUAGE: Final = {
+    "en": "a an the this that these those please kindly hi hello hey thanks thank do does did is are am be "
+    "can could may might will would i we me us my our",
+    "de": "der die das den dem des ein eine einen einem einer eines bitte ich wir kann können könnte könnten",
+    "fr": "le la les un une je nous puis peux peut pouvons",
+    "es": "el la los las un una unos unas yo nosotros puedo puede podemos",
+}
+_STOP_WORDS: Final = frozenset(word for words in _STOP_WORDS_BY_LANGUAGE.values() for word in words.split())
+"""Words that say nothing by themselves."""
 _CONTRACTED: Final = re.compile(r"['’](?:s|re|m|ll|d|ve)\Z")
 _ENDINGS: Final = ("ed", "ing", "es", "en", "em", "e")
 _SHORTEST_STEM: Final = 5
@@ -185,7 +115,7 @@ def _read_words(text: str) -> _Words:
         if _is_name(text, match):
             words.append(folded)
             names.add(folded)
-        elif (bare := _CONTRACTED.sub("", folded)) not in _SILENT:
+        elif (bare := _CONTRACTED.sub("", folded)) not in _STOP_WORDS:
             words.append(sys.intern(_find_stem(bare)))
     return _Words(tuple(exact), tuple(words), frozenset(names))
 
@@ -221,7 +151,9 @@ def _with_gaps(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _find_difference(first: tuple[str, ...], second: tuple[str, ...]) -> set[str] | None:
-    """Return the words in which two texts differ, None where it is more than one word of each."""
+    """Return the words in which two texts differ, None where it is none, or more than one of each."""
+    if first == second:
+        return None
     shorter = min(len(first), len(second))
     start = next((i for i in range(shorter) if first[i] != second[i]), shorter)
     if len(first) == len(second):

@@ -12,7 +12,7 @@ from dokimos._core.results import ExperimentResult
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._rescoring import rescore_async
 from dokimos.experiment._run_options import RunOptions
-from dokimos.mutation._plan import MutationPlan, choose, only
+from dokimos.mutation._plan import MutationPlan, choose_for_item, select_judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +90,13 @@ class ItemScorer:
         )
 
     def _has_free(self, items: Sequence[ItemResult]) -> bool:
-        return any(len(choose(self.plan.source, one)) > len(self.plan.list_judged(one)) for one in items)
+        return any(
+            len(choose_for_item(self.plan.source, one)) > len(self.plan.list_judged(one)) for one in items
+        )
 
     def _join(self, free: ItemResult, judged: ItemResult) -> ItemResult:
         """Return an item with the scores of both, in the order of the evaluators."""
-        order = {one.name: place for place, one in enumerate(choose(self.plan.source, free))}
+        order = {one.name: place for place, one in enumerate(choose_for_item(self.plan.source, free))}
 
         def place_of(result: EvalResult) -> int:
             return order.get(result.part_of or result.name, len(order))
@@ -103,7 +105,7 @@ class ItemScorer:
         return replace(free, eval_results=tuple(joined))
 
     async def _rescore(self, items: Sequence[ItemResult], *, judged: bool | None = None) -> ExperimentResult:
-        source = self.plan.source if judged is None else only(self.plan.source, judged=judged)
+        source = self.plan.source if judged is None else select_judged(self.plan.source, judged=judged)
         numbered = tuple(replace(item, index=index) for index, item in enumerate(items))
         result = ExperimentResult(name=self.plan.name, runs=(RunResult(item_results=numbered),))
         return await rescore_async(

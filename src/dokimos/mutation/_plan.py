@@ -55,7 +55,7 @@ class MutationPlan:
 
     def list_judged(self, item: ItemResult) -> tuple[str, ...]:
         """Return the names of the evaluators of an item that ask a model."""
-        return tuple(one.name for one in choose(self.source, item) if is_judged(one))
+        return tuple(one.name for one in choose_for_item(self.source, item) if is_judged(one))
 
 
 def plan_mutations(
@@ -84,7 +84,7 @@ def plan_mutations(
     answered = answered[:limit]
     mutants = make_mutants(answered, kinds=chosen, seed=seed)
     source = as_evaluators(evaluators)
-    used = source if judged else only(source, judged=False)
+    used = source if judged else select_judged(source, judged=False)
     excluded = () if judged else _name_judged(source, answered)
     _check_left(used, answered, excluded)
     return MutationPlan(
@@ -102,7 +102,7 @@ def plan_mutations(
 
 
 @dataclass(frozen=True)
-class _Only:
+class _JudgedFilter:
     """Chooses the evaluators of an example that ask a model, or those that do not."""
 
     source: EvaluatorSource
@@ -112,10 +112,10 @@ class _Only:
         return [one for one in choose_evaluators(self.source, example) if is_judged(one) is self.judged]
 
 
-def only(source: EvaluatorSource, *, judged: bool) -> EvaluatorSource:
+def select_judged(source: EvaluatorSource, *, judged: bool) -> EvaluatorSource:
     """Return the evaluators that ask a model, or those that do not."""
     if callable(source):
-        return _Only(source, judged)
+        return _JudgedFilter(source, judged)
     return tuple(one for one in source if is_judged(one) is judged)
 
 
@@ -147,7 +147,8 @@ def _name(result: ExperimentResult) -> str:
     return result.run_id or result.name
 
 
-def choose(source: EvaluatorSource, item: ItemResult) -> Sequence[Evaluator]:
+def choose_for_item(source: EvaluatorSource, item: ItemResult) -> Sequence[Evaluator]:
+    """Return the evaluators of an item. Raises `ConfigurationError` where a function refuses its example."""
     try:
         return choose_evaluators(source, item.example)
     except EvaluationError as error:
@@ -158,12 +159,12 @@ def choose(source: EvaluatorSource, item: ItemResult) -> Sequence[Evaluator]:
 
 
 def _name_judged(source: EvaluatorSource, items: Sequence[ItemResult]) -> tuple[str, ...]:
-    names = {one.name: None for item in items for one in choose(source, item) if is_judged(one)}
+    names = {one.name: None for item in items for one in choose_for_item(source, item) if is_judged(one)}
     return tuple(names)
 
 
 def _check_left(source: EvaluatorSource, items: Sequence[ItemResult], excluded: Sequence[str]) -> None:
-    if any(choose(source, item) for item in items):
+    if any(choose_for_item(source, item) for item in items):
         return
     if excluded:
         raise ConfigurationError(
@@ -176,7 +177,7 @@ def _check_left(source: EvaluatorSource, items: Sequence[ItemResult], excluded: 
 def _count_calls(
     source: EvaluatorSource, items: Sequence[ItemResult], mutants: Sequence[Mutant]
 ) -> JudgeCalls:
-    counts = {id(item): count_judge_calls(choose(source, item)) for item in items}
+    counts = {id(item): count_judge_calls(choose_for_item(source, item)) for item in items}
     return JudgeCalls(
         for_answers=sum(count.calls for count in counts.values()),
         for_mutants=sum(counts[id(mutant.item)].calls for mutant in mutants),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos import AgentTrace, ConversationTrajectory, EvalTestCase, Example, Message, ToolCall
-from dokimos._core.container_copy import copy_containers
+from dokimos import AgentTrace, ConversationTrajectory, EvalTestCase, Example, Message, Score, ToolCall
+from dokimos._core.container_copy import _flat_copier_of, copy_containers
 
 
 class Pair(NamedTuple):
@@ -230,12 +230,22 @@ def test_nesting_without_end_is_no_recursion_without_end() -> None:
         deep = deep.pop()
 
 
-def test_the_text_that_arguments_were_read_from_comes_along() -> None:
-    call = ToolCall.of_text("x", '{"a": [1]}')
+@pytest.mark.parametrize("arguments", ['{"a": [1]}', '{"a": 1}', "{}"])
+def test_the_text_that_arguments_were_read_from_comes_along(arguments: str) -> None:
+    call = ToolCall.of_text("x", arguments)
     copied = copy_containers(call)
     assert copied == call
     assert copied.has_same_arguments_text(call)
-    assert copied.arguments["a"] is not call.arguments["a"]
+    assert copied.arguments is not call.arguments
+
+
+def test_fields_may_be_called_as_the_variables_of_the_copier() -> None:
+    score = Score(0.5, "why", metadata={"a": 1}, label="b")
+    copy_flat = _flat_copier_of(Score)
+    assert copy_flat is not None
+    copied = copy_flat(score)
+    assert copied == score
+    assert copied.metadata is not score.metadata
 
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

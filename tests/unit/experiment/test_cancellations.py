@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from dokimos import Example, evaluate
 from dokimos.evaluators import FunctionEvaluator
 
@@ -48,3 +50,20 @@ def test_what_a_task_left_cancelled_is_not_taken_for_the_end_of_the_run():
     assert result.total_count == 3
     for item in result.item_results:
         assert [one.error for one in item.eval_results] == ["CancelledError: limit of the client", None]
+
+
+async def cancel_the_task(case):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+
+
+async def score(case):
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    "functions", [(cancel_the_task,), (cancel_the_task, score), (score, cancel_the_task)]
+)
+def test_a_cancellation_before_an_evaluator_waits_is_one_of_the_run(functions):
+    with pytest.raises(asyncio.CancelledError):
+        run(str.upper, *functions)

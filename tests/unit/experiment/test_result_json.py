@@ -1,6 +1,7 @@
 """The JSON of results in the journal is that of `wire_json`, whichever way it is written."""
 
 from dataclasses import fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -36,6 +37,19 @@ OTHER_VALUES: dict[str, Any] = {
 }
 
 
+class NumpyFalse:
+    """As NumPy's own, it equals False, and the JSON encoder of Python refuses it."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is False
+
+    def __hash__(self) -> int:
+        return hash(False)
+
+    def item(self) -> bool:
+        return False
+
+
 def test_there_is_another_value_for_each_field() -> None:
     assert set(OTHER_VALUES) == {field.name for field in fields(EvalResult)}
 
@@ -55,8 +69,8 @@ def test_a_result_that_differs_in_one_field_is_written_with_it(name: str) -> Non
             EvalResult,
             st.sampled_from(["A", "B", "C.d"]),
             st.none() | st.floats(0, 1) | st.sampled_from([0, 1, -0.0]),
-            threshold=st.none() | st.floats(0, 1),
-            success=st.none() | st.booleans(),
+            threshold=st.none() | st.floats(0, 1) | st.sampled_from([0, 1, -0.0, True]),
+            success=st.none() | st.booleans() | st.sampled_from([0, 1]),
             reason=st.text(),
             metadata=st.dictionaries(st.text(max_size=3), st.integers() | st.text(), max_size=2),
         )
@@ -65,6 +79,27 @@ def test_a_result_that_differs_in_one_field_is_written_with_it(name: str) -> Non
 def test_results_of_any_order_are_written_as_if_alone(results: list[EvalResult]) -> None:
     write = ResultJson()
     assert [write(result) for result in results] == [wire_json(result) for result in results]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"threshold": 0.0}, {"threshold": -0.0}),
+        ({"threshold": 1.0}, {"threshold": 1}),
+        ({"success": True}, {"success": 1}),
+        ({"success": False}, {"success": NumpyFalse()}),
+        ({"fail_on_error": True}, {"fail_on_error": 1}),
+        ({"metadata": {}}, {"metadata": MappingProxyType({})}),
+        ({"parts": ()}, {"parts": []}),
+    ],
+)
+def test_values_that_are_only_equal_are_written_as_what_they_are(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    for changes in ([first, second], [second, first]):
+        write = ResultJson()
+        for result in [replace(USUAL, **each) for each in changes]:
+            assert write(result) == wire_json(result)
 
 
 def test_names_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,14 @@ def test_a_similar_text_is_found_among_those_that_were_added_later():
     assert known.find_similar(f"{long} two") is None
 
 
+def test_a_known_text_is_not_similar_to_itself():
+    texts = ["How long can a jacket be returned?", "How long can a blue jacket be returned?"]
+    known = KnownTexts(texts)
+    assert known.find_similar(texts[0]) == texts[1]
+    assert known.find_similar(texts[1]) == texts[0]
+    assert KnownTexts(texts[:1]).find_similar(texts[0]) is None
+
+
 def test_only_letters_and_digits_are_left_of_a_normalized_text():
     assert normalize("  How   LONG, exactly?! ") == "how long exactly"
 

@@ -16,6 +16,9 @@ def tool_used(assertion: Assertion) -> None:
     if isinstance(value, Mapping) and value.get("max") == 0:
         assertion.lose("a tool that must not be called: name it under forbidden_tools")
         return
+    if isinstance(value, Mapping) and value.get("min") == 0:
+        assertion.lose("a tool that need not be called: expected_tools has only those that are")
+        return
     if isinstance(value, Mapping) and not set(value) - {"name", "min", "max"}:
         _expect(assertion, [_limit_calls(value)] if _is_name(value.get("name")) else [])
         return

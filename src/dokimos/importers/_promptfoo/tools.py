@@ -56,12 +56,13 @@ def _convert(definition: object) -> dict[str, Any] | None:
         return None
     # Chat Completions put it one level deeper than Responses, Anthropic and MCP.
     function = definition.get("function", definition)
-    if not isinstance(function, Mapping) or not _NAME.fullmatch(str(function.get("name", ""))):
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(name, str) or not _NAME.fullmatch(name):
         return None
     schema = next((function[key] for key in _SCHEMA_KEYS if isinstance(function.get(key), Mapping)), None)
     if schema is None and definition.get("type", "function") != "function":
         return None  # of the provider, such as a search of the web
-    tool: dict[str, Any] = {"name": function["name"], "type": "function"}
+    tool: dict[str, Any] = {"name": name, "type": "function"}
     if isinstance(function.get("description"), str):
         tool["description"] = escape(function["description"])
     empty = {"type": "object", "properties": {}}

@@ -78,7 +78,14 @@ def test_an_imported_suite_with_tools_loads(place):
 
 
 def test_tools_are_read_from_a_file_and_what_is_none_is_listed(place):
-    tools = [{"type": "web_search"}, OPENAI, OPENAI, {"name": "with-hyphen", "parameters": SCHEMA}, 3]
+    tools = [
+        {"type": "web_search"},
+        OPENAI,
+        OPENAI,
+        {"name": "with-hyphen", "parameters": SCHEMA},
+        {"name": 5},
+        3,
+    ]
     (place / "tools.json").write_text(json.dumps(tools))
     result, suite = converted(place, "file://tools.json")
     assert [tool["name"] for tool in suite["tools"]] == ["get_weather"]
@@ -136,6 +143,7 @@ def test_an_assertion_about_calls_becomes_expected_tools(case, kind, value, tool
     [
         {"type": "trajectory:tool-used", "value": {"pattern": "se*"}},
         {"type": "trajectory:tool-used", "value": {"name": "a", "max": 0}},
+        {"type": "trajectory:tool-used", "value": {"name": "a", "min": 0, "max": 3}},
         {"type": "not-trajectory:tool-used", "value": "a"},
         {"type": "trajectory:tool-sequence", "value": {"steps": ["a", 3]}},
         {"type": "trajectory:tool-sequence", "value": {"steps": ["a", "a"], "mode": "exact"}},
