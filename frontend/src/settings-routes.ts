@@ -2,16 +2,7 @@
 import { createRoute } from "@tanstack/react-router";
 import { lazyPage } from "./lazy-page";
 import { rootRoute } from "./root-route";
-
-/** The texts with these names that an address holds; the router reads digits alone as a number, `true` as a truth. */
-function readTexts<N extends string>(search: Record<string, unknown>, names: readonly N[]): { readonly [name in N]?: string } {
-  const found: { [name in N]?: string } = {};
-  for (const name of names) {
-    const value = search[name];
-    if ((typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean") found[name] = String(value);
-  }
-  return found;
-}
+import { readTexts } from "./lib/address-texts";
 
 /** `edit`: the id of the connection whose form is open, or `new`. */
 export type ConnectionsSearch = { readonly [name in "search" | "edit"]?: string };
@@ -80,9 +71,9 @@ export const ledgerRoute = createRoute({
     const { state, unit, ...rest } = readTexts(search, ["state", "job", "run", "connection", "period", "unit"]);
     return {
       ...rest,
-      ...(state !== undefined && CALL_STATES.includes(state) ? { state } : {}),
-      ...(unit !== undefined && SPENDING_UNITS.includes(unit) ? { unit } : {}),
-    };
+      state: CALL_STATES.find((one) => one === state),
+      unit: SPENDING_UNITS.find((one) => one === unit),
+    } as LedgerSearch;
   },
   component: lazyPage(() => import("./pages/ledger"), "LedgerPage"),
 });

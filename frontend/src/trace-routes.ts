@@ -4,6 +4,7 @@ import { traceQuery } from "./api/traces";
 import { lazyPage } from "./lazy-page";
 import { queryClient } from "./query-client";
 import { rootRoute } from "./root-route";
+import { readTexts } from "./lib/address-texts";
 
 export const TRACE_FILTERS = [
   "from", "to", "status", "search", "minDurationMs", "maxDurationMs", "minCostUsd", "maxCostUsd", "minTokens", "maxTokens",
@@ -13,16 +14,6 @@ export const TRACE_FILTERS = [
 export type TraceFilterName = (typeof TRACE_FILTERS)[number];
 
 export type TracesSearch = { readonly [name in TraceFilterName | "project" | "period" | "sort" | "live" | "filters"]?: string };
-
-/** The texts with these names that an address holds; the router reads digits alone as a number, `true` as a truth. */
-export function readTexts<N extends string>(search: Record<string, unknown>, names: readonly N[]): { readonly [name in N]?: string } {
-  const found: { [name in N]?: string } = {};
-  for (const name of names) {
-    const value = search[name];
-    if ((typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean") found[name] = String(value);
-  }
-  return found;
-}
 
 export const tracesRoute = createRoute({
   getParentRoute: () => rootRoute,

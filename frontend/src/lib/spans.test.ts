@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { readMessages } from "../components/talk";
-import { readTexts } from "../trace-routes";
+import { readTexts, saysAnything } from "./address-texts";
 import { type EvalJob, type SpanSummary, startOf } from "../api/traces";
 import { buildTree, chooseRows, countKindsOfSpans, filterAttributes, idsAbove, isWaiting, outcomeOfJob, retrievedChunks, stepToHit } from "./spans";
 
@@ -130,7 +130,8 @@ describe("readMessages", () => {
 
 describe("addresses", () => {
   it("takes numbers and truths as the texts that they were, and nothing else", () => {
-    expect(readTexts({ a: 7, b: true, c: "", d: { e: 1 }, f: "x", g: "y" }, ["a", "b", "c", "d", "f"])).toEqual({ a: "7", b: "true", f: "x" });
+    expect(readTexts({ a: 7, b: true, c: "", d: { e: 1 }, f: "x", g: "y" }, ["a", "b", "c", "d", "f"])).toStrictEqual({ a: "7", b: "true", c: undefined, d: undefined, f: "x" });
+    expect([saysAnything(readTexts({ c: "" }, ["c", "x"])), saysAnything(readTexts({ c: "y" }, ["c", "x"]))]).toEqual([false, true]);
   });
 
   it("knows when a period began", () => {

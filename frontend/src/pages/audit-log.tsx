@@ -12,6 +12,7 @@ import { count, plural, shown } from "../lib/format";
 import { toField, toMoment } from "../lib/settings";
 import type { AuditSearch } from "../settings-routes";
 import "../styles/settings.css";
+import { saysAnything } from "../lib/address-texts";
 
 const route = getRouteApi("/audit-log");
 const OUTCOMES = [["ok", "✓ Done"], ["refused", "✗ Refused"], ["failed", "! Failed"]] as const;
@@ -28,7 +29,7 @@ export function AuditPage() {
   const navigate = route.useNavigate();
   const log = useInfiniteQuery(auditQuery(filter));
   const rows = log.data?.pages.flat() ?? [];
-  const isFiltered = Object.keys(filter).length > 0;
+  const isFiltered = saysAnything(filter);
   const change = (next: { readonly [name in keyof AuditSearch]?: string | undefined }) => {
     const kept = Object.entries({ ...filter, ...next }).filter(([, value]) => value !== undefined && value !== "");
     void navigate({ search: Object.fromEntries(kept), replace: true, resetScroll: false });
@@ -90,7 +91,7 @@ function Filters({ filter, onChange, onClear }: FilterProps) {
         {OUTCOMES.map(([value, label]) => (
           <button key={value} type="button" className="chip" aria-pressed={filter.outcome === value} onClick={() => onChange({ outcome: filter.outcome === value ? undefined : value })}>{label}</button>
         ))}
-        {Object.keys(filter).length > 0 && <button type="button" className="btn bare" onClick={() => { setClears(clears + 1); onClear(); }}>Clear all filters</button>}
+        {saysAnything(filter) && <button type="button" className="btn bare" onClick={() => { setClears(clears + 1); onClear(); }}>Clear all filters</button>}
       </div>
       <details open={FIELDS.some(([name]) => filter[name] !== undefined) || filter.from !== undefined || filter.to !== undefined} className="spaced-top">
         <summary>Who, what and when</summary>

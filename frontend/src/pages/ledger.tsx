@@ -14,6 +14,7 @@ import { type Unit, UNITS, amountOf, barsOf, firstUnit, limitOf, sayAmount, sayL
 import type { LedgerSearch } from "../settings-routes";
 import "../styles/settings.css";
 import "../styles/ledger.css";
+import { saysAnything } from "../lib/address-texts";
 
 const route = getRouteApi("/projects/$name/judge-calls");
 const DAYS = 30;
@@ -151,7 +152,7 @@ function Calls({ name, search, onChange, onClear }: PartProps & { readonly onCle
   const calls = useInfiniteQuery(callsQuery(name, filter));
   const totals = useQuery(callTotalsQuery(name, filter));
   const rows = calls.data?.pages.flat() ?? [];
-  const isFiltered = Object.keys(filter).length > 0;
+  const isFiltered = saysAnything(filter);
   if (calls.isLoadingError && totals.isLoadingError && !isFiltered) return null; // the failure stands above already
   return (
     <section aria-label="Calls">

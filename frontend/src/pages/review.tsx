@@ -24,6 +24,7 @@ import { useStore } from "../lib/store";
 import { type Decisions, useDecisions } from "../lib/use-decisions";
 import { givenVerdicts } from "../lib/verdicts";
 import "../styles/review.css";
+import { saysAnything } from "../lib/address-texts";
 
 const route = getRouteApi("/review-queue");
 const READ_AHEAD = 10;
@@ -253,7 +254,8 @@ function AllDone({ isDone, onAgain }: { isDone: boolean; onAgain: () => void }) 
 }
 
 function Empty({ filter, onClear, onLook }: { filter: QueueFilter; onClear: () => void; onLook: () => void }) {
-  const isFiltered = Object.keys(filter).some((name) => name !== "order");
+  const { order: _order, ...narrowing } = filter;
+  const isFiltered = saysAnything(narrowing);
   return (
     <div className="panel review-empty">
       <State
