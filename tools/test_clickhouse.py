@@ -45,6 +45,7 @@ TESTS = (
     "test_traces.py",
 )
 NOT_OF_CLICKHOUSE = (
+    "test_batched_span_reads.py::test_on_sql_too_one_query_reads_the_spans_of_many_traces",
     "test_span_logs.py::test_spans_and_their_records_that_come_at_once_meet",
     "test_span_writer.py::test_a_span_that_cannot_be_stored_costs_no_other_export_that_comes_with_it",
     "test_trace_parts.py::test_a_part_is_read_from_an_index_without_the_other_spans",

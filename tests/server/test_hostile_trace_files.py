@@ -13,6 +13,7 @@ from tests.server.trace_server import log_export, message_log
 
 from dokimos.server import ServerSettings
 from dokimos.server._admin import trace_export, trace_file
+from dokimos.server._admin.databases import hold_database
 from dokimos.server._db.database import DatabaseUnavailable, read_traces_once, write_traces_once
 from dokimos.server._db.trace_tables import (
     SPAN_LOGS,
@@ -295,3 +296,22 @@ def test_a_day_is_not_dropped_while_an_import_begins_traces_on_it(new_database, 
 
     write_traces_once(settings, begin)
     assert drop()
+
+
+def test_an_import_beside_a_server_on_sqlite_is_refused(new_database, db, file):
+    source = exported(new_database, db, file, span(1))
+    with hold_database(ServerSettings(**source), "A server"):  # as `dokimos serve` does
+        assert "stop the server" in db(source, "import", file, code=2)
+
+
+def test_a_server_on_postgresql_runs_while_traces_are_imported(new_database, db, file):
+    exported(new_database, db, file, span(1), span(2, input="found by search"))
+    target = new_database("postgresql")
+    with open_server(target) as api:
+        send(api, span(1, 5))
+        db(target, "import", file)
+        send(api, span(1, 6), span(2, 7))
+        found = {each["traceId"]: each["spanCount"] for each in api.get(TRACES_URL).json()["content"]}
+        assert found == {trace_id(1): 3, trace_id(2): 2}
+        [match] = api.get(TRACES_URL, params={"search": "found by search"}).json()["content"]
+        assert match["traceId"] == trace_id(2)
