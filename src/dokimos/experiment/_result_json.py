@@ -15,6 +15,7 @@ MOST_TEMPLATES: Final = 1024
 _Template: TypeAlias = tuple[float | None, str, str]
 """The threshold, and what stands before and after the score, in results of one name and verdict."""
 
+_VERDICTS: Final = (bool, type(None))
 _write_any: Final = wire_writer(EvalResult)
 
 
@@ -33,7 +34,7 @@ class ResultJson:
             type(score) is not float
             or type(name) is not str
             # What only equals a key of the templates, as 1 and the booleans of NumPy do, is another text.
-            or (success is not True and success is not False and success is not None)
+            or type(success) not in _VERDICTS
             or type(reason) is not str
             or not reason.isascii()
             or type(result.metadata) is not dict

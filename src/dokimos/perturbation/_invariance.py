@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from dokimos._core import checks
 from dokimos._core.example import Example
 from dokimos._core.item_result import ItemResult, RunResult
-from dokimos._core.jsonable import WIRE_CONFIG
+from dokimos._core.jsonable import WIRE_CONFIG, text_form
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import round_half_up, round_half_up_or_none
 from dokimos._core.outcome import Outcome
@@ -332,7 +332,9 @@ def _answers_of(run: RunResult) -> dict[str, ItemResult]:
 
 def _pair(item: ItemResult, original: ItemResult, about: Mapping[str, Any]) -> ItemResult:
     """Return a perturbed item with the answer to its original as the expected output."""
-    is_identical = item.error is None and item.actual_outputs == original.actual_outputs
+    # As text, since outputs may be of types whose == gives no bool, or for which True equals 1.
+    is_same = text_form(item.actual_outputs) == text_form(original.actual_outputs)
+    is_identical = item.error is None and is_same
     marked = {**about, _IDENTICAL: True} if is_identical else about
     example = replace(
         item.example,

@@ -174,6 +174,24 @@ def test_a_judge_is_not_asked_about_answers_that_are_the_same_word_for_word():
     assert (report.total.same, report.total.pairs, judge.calls) == (1, 2, 1)
 
 
+class Vector(list):
+    """As an array of NumPy does, it compares by its elements, and has no truth value."""
+
+    def __eq__(self, other):
+        return Vector([mine == theirs for mine, theirs in zip(self, other, strict=True)])
+
+    def __bool__(self):
+        raise ValueError("The truth value of an array is ambiguous.")
+
+    __hash__ = None
+
+
+def test_answers_may_be_of_types_whose_comparison_gives_no_bool():
+    result = run(lambda text: {"output": "same", "embedding": Vector([0.5, 0.25])}, kinds=("case",))
+    report = measure_invariance(result, [Length(min=1)])
+    assert (report.total.same, report.total.pairs) == (2, 2)
+
+
 def test_pairs_that_the_budget_refuses_are_counted():
     result = run(lambda text: text, kinds=["case"])
     judge = Correctness(judge=lambda prompt: '{"reason": "Yes.", "score": 5}')
