@@ -1,0 +1,1 @@
+function e(e,t){return Object.fromEntries(t.map(t=>{let n=e[t];return[t,typeof n==`string`&&n!==``||typeof n==`number`||typeof n==`boolean`?String(n):void 0]}))}var t=e=>Object.values(e).some(e=>e!==void 0);export{t as n,e as t};
