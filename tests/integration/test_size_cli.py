@@ -45,7 +45,9 @@ def test_each_item_of_a_preset_is_judged_as_often_however_many_there_are(capsys,
 
 def test_what_is_there_and_not_enough_names_what_would_be(capsys):
     assert run_command(["size", "internet", "--store", "postgresql", "--servers", "2"]) == 1
-    enough = "5 installations that divide the projects, each with 20 servers on one PostgreSQL and one ClickHouse"
+    enough = (
+        "5 installations that divide the projects, each with 20 servers on one PostgreSQL and one ClickHouse"
+    )
     assert f"Enough would be: {enough}" in capsys.readouterr().out
 
     run_command(["size", "internet", "--store", "postgresql", "--servers", "2", "--cores", "1"])
