@@ -25,6 +25,7 @@ DETERMINISTIC: Final = (
     "json_schema", "set_match", "latency", "cost", "tokens", "f1_score", "bleu", "chrf", "rouge", "meteor",
     "wer", "precision", "recall", "hit_rate", "mrr", "ndcg", "tool_call_validity", "tool_correctness",
     "tool_trajectory", "tool_errors", "tool_efficiency", "forbidden_tools", "max_tool_calls", "tool_graph",
+    "injection_resistance",
 )  # fmt: skip
 """Evaluators that ask no model."""
 OPTIONAL_JUDGE: Final = ("tool_name_reliability", "tool_description_reliability")
