@@ -285,6 +285,19 @@ def test_runs_that_name_no_parameters_make_no_matrix_by_themselves(visit, server
     assert page.get_by_role("link", name="Show as matrix").count() == 0
 
 
+def test_a_run_of_a_matrix_is_compared_with_the_one_before_of_its_combination(visit, server):
+    runs = [
+        store(server, "again", {"matrix": "prompt", "prompt": prompt}, [item(0, True)])
+        for prompt in ("short", "long", "short")
+    ]
+    experiment = read(server, f"/runs/{runs[0]}?size=1")["experimentId"]
+    page = visit(f"/experiments/{experiment}")
+
+    compare = page.get_by_role("table").get_by_role("link", name="Compare")
+    compare.wait_for()  # the others are the first of their combinations
+    assert compare.get_attribute("href").endswith(f"{runs[2]}/diff?baselineRunId={runs[0]}")
+
+
 def test_a_run_that_is_gone_has_no_column(chromium, server, grid):
     experiment, runs = grid
     ids = [*list(runs.values())[:2], "00000000-0000-7000-8000-000000000000"]

@@ -4,6 +4,7 @@ import { Link, getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { type RunSummary, runPagesQuery } from "../api/queries";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
+import { isSameCombination } from "../lib/matrix";
 import { COLUMNS, type ColumnName, MOST_COMPARED, RUN_STATUSES, chooseRun, readColumns, sayStatus, toggleColumn } from "../lib/runs";
 import { SavedViews } from "./saved-views";
 import { Failure, Loading, PassRate, SearchField, State, Time } from "./bits";
@@ -80,7 +81,7 @@ export function RunsTable({ experimentId, latest, isTold }: Props) {
                     key={run.id}
                     experimentId={experimentId}
                     run={run}
-                    before={latest.slice(latest.findIndex((one) => one.id === run.id) + 1 || latest.length).find((one) => one.completedAt !== null)}
+                    before={findRunBefore(latest, run)}
                     columns={columns}
                     isChosen={chosen.some((one) => one.id === run.id)}
                     onChoose={() => setChosen(chooseRun(chosen, run))}
@@ -103,6 +104,11 @@ export function RunsTable({ experimentId, latest, isTold }: Props) {
 /** The pass rate stays on a narrow screen. */
 const classOf = (name: ColumnName): string =>
   `${COLUMNS.find((one) => one.name === name)?.isNumber === true ? "num" : ""}${name === "rate" ? "" : " hide-s"}`;
+
+/** The run that ended before another one; in a matrix, the one of the same combination. */
+const findRunBefore = (latest: readonly RunSummary[], run: RunSummary): RunSummary | undefined =>
+  latest.slice(latest.findIndex((one) => one.id === run.id) + 1 || latest.length)
+    .find((one) => one.completedAt !== null && isSameCombination(one.config, run.config));
 
 interface RowProps {
   readonly experimentId: string;

@@ -1,12 +1,26 @@
 import { describe, expect, test } from "vitest";
 import {
-  buildMatrix, countShown, countVerdicts, findCombinations, findCommonEvaluator, groupRuns, latestRuns, readAxes, selectRows, valueOf,
+  buildMatrix, countShown, countVerdicts, findCombinations, findCommonEvaluator, groupRuns, isSameCombination, latestRuns, readAxes, selectRows, valueOf,
 } from "./matrix";
 import { side } from "./matrix-side.fixture";
 
 const GRID = [
   { prompt: "short", provider: "gpt" }, { prompt: "long", provider: "gpt" }, { prompt: "short", provider: "claude" },
 ];
+
+describe("runs of one combination", () => {
+  test("have the same values of what either declares", () => {
+    const run = { matrix: ["prompt", "provider"], prompt: "short", provider: "gpt", seed: 1 };
+    expect(isSameCombination(run, { ...run, seed: 2 })).toBe(true);
+    expect(isSameCombination(run, { ...run, prompt: "long" })).toBe(false);
+    expect(isSameCombination({ prompt: "short" }, run)).toBe(false);
+  });
+
+  test("are all runs that declare nothing", () => {
+    expect(isSameCombination({ prompt: "short" }, { prompt: "long" })).toBe(true);
+    expect(isSameCombination(null, {})).toBe(true);
+  });
+});
 
 describe("the parameters of runs", () => {
   test("are prompt and provider, columns grouped by provider", () => {

@@ -55,6 +55,10 @@ export function valueOf(config: Config, name: string | null): string | null {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : null;
 }
 
+/** Whether two runs have the same values of the parameters that either declares: runs without a matrix always do. */
+export const isSameCombination = (one: Config, other: Config): boolean =>
+  [...declaredIn(one), ...declaredIn(other)].every((name) => valueOf(one, name) === valueOf(other, name));
+
 interface Listed {
   readonly id: string;
   readonly status: string;
