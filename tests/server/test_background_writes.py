@@ -124,7 +124,7 @@ async def test_a_writer_that_cannot_choose_how_to_commit_refuses_the_change_and_
 
     if not background:
         await database.write(lambda _: None, background=True)
-    monkeypatch.setattr(sqlite_database, "_sync_commits", fail)
+    monkeypatch.setattr(sqlite_database, "sync_commits", fail)
 
     async with asyncio.timeout(60):
         with pytest.raises(DatabaseUnavailable, match="disk I/O error"):

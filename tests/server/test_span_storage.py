@@ -15,8 +15,10 @@ from dokimos.server._services.traces.span_queries import choose_spans, run_on_sp
 READERS = {
     "_admin/trace_archive.py",
     "_admin/trace_database.py",
+    "_admin/trace_export.py",
     "_db/clickhouse_spans.py",
     "_services/online/matched_spans.py",
+    "_services/traces/span_pages.py",
     "_services/traces/span_queries.py",
     "_services/traces/span_store.py",
     "_services/traces/stored_apart.py",
