@@ -206,6 +206,8 @@ def test_a_cell_of_the_address_is_open(visit, grid):
     page = open_matrix(visit, grid[0], f"?item=capital-000&column={run}")
 
     page.locator(".drawer").get_by_text("the model did not answer").first.wait_for()
+    assert f"column={run}" in page.url
+    assert page.locator(".drawer").count() == 1
 
 
 def test_of_many_columns_only_those_in_sight_are_asked_for(visit, wide):

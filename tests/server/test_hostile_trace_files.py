@@ -47,7 +47,7 @@ def file(tmp_path):
     return tmp_path / "traces.jsonl.gz"
 
 
-def exported(new_database, db, file, *spans, project=None):
+def export_traces(new_database, db, file, *spans, project=None):
     source = new_database("sqlite")
     with open_server(source) as api:
         if project is not None:
@@ -80,7 +80,7 @@ def damage(content):
 
 @pytest.mark.parametrize("change", [damage, lambda content: content[:-5], lambda content: content[:-60]])
 def test_nothing_of_a_file_that_is_damaged_is_imported(new_database, db, file, change):
-    exported(new_database, db, file, span(1), span(2))
+    export_traces(new_database, db, file, span(1), span(2))
     file.write_bytes(change(file.read_bytes()))
     target = new_database("sqlite")
     assert "damaged or was cut off" in db(target, "import", file, code=2)
@@ -88,7 +88,7 @@ def test_nothing_of_a_file_that_is_damaged_is_imported(new_database, db, file, c
 
 
 def test_what_stands_behind_the_last_line_is_refused(new_database, db, file):
-    exported(new_database, db, file, span(1))
+    export_traces(new_database, db, file, span(1))
     lines = lines_of(file)
     write_lines(file, [*lines, lines[2]])
     target = new_database("sqlite")
@@ -112,7 +112,7 @@ def test_what_stands_behind_the_last_line_is_refused(new_database, db, file):
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_that_was_forged_is_named(new_database, db, file, kind, change):
-    exported(new_database, db, file, span(1))
+    export_traces(new_database, db, file, span(1))
     lines = lines_of(file)
     change(lines[2])
     write_lines(file, lines)
@@ -121,14 +121,14 @@ def test_a_line_that_was_forged_is_named(new_database, db, file, kind, change):
 
 @pytest.mark.parametrize("change", [{"formatVersion": 0}, {"projects": [{"id": 1, "name": "", "tenant": 2}]}])
 def test_a_head_that_was_forged_is_refused(new_database, db, file, change):
-    exported(new_database, db, file, span(1))
+    export_traces(new_database, db, file, span(1))
     lines = lines_of(file)
     write_lines(file, [{**lines[0], **change}, *lines[1:]])
     assert file.name in db(new_database("sqlite"), "import", file, code=2)
 
 
 def test_a_line_that_nests_too_deeply_is_refused(new_database, db, file):
-    exported(new_database, db, file, span(1))
+    export_traces(new_database, db, file, span(1))
     lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
     file.write_bytes(gzip.compress(b"".join([*lines[:2], b"[" * 200_000 + b"\n", *lines[2:]])))
     assert "not a JSON object" in db(new_database("sqlite"), "import", file, code=2)
@@ -173,7 +173,7 @@ def test_projects_that_no_span_is_in_are_not_needed(new_database, db, file):
 
 
 def test_a_project_of_another_tenant_is_not_taken_for_the_one_of_its_id(new_database, db, file):
-    source = exported(new_database, db, file, span(1), project="chat")
+    source = export_traces(new_database, db, file, span(1), project="chat")
     lines = lines_of(file)
     lines[0]["projects"][0]["tenant"] = "other"
     write_lines(file, lines)
@@ -209,7 +209,7 @@ def test_the_redaction_rules_of_the_target_hold(new_database, db, file, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_traces_whose_time_is_over_are_not_imported(new_database, db, file, kind):
-    exported(new_database, db, file, span(1), span(2))
+    export_traces(new_database, db, file, span(1), span(2))
     lines = lines_of(file)
     for line in lines:
         if line.get("traceId") == trace_id(1):
@@ -224,7 +224,7 @@ def test_traces_whose_time_is_over_are_not_imported(new_database, db, file, kind
 
 
 def test_a_trace_expires_by_its_own_last_change_and_not_by_that_of_others(new_database, db, file):
-    exported(new_database, db, file, span(1), span(2))
+    export_traces(new_database, db, file, span(1), span(2))
     lines = lines_of(file)
     [first, second] = [line for line in lines if "traceId" in line]
     first["createdAt"] = second["createdAt"] = first["createdAt"] - 20 * DAY
@@ -299,13 +299,13 @@ def test_a_day_is_not_dropped_while_an_import_begins_traces_on_it(new_database, 
 
 
 def test_an_import_beside_a_server_on_sqlite_is_refused(new_database, db, file):
-    source = exported(new_database, db, file, span(1))
+    source = export_traces(new_database, db, file, span(1))
     with hold_database(ServerSettings(**source), "A server"):  # as `dokimos serve` does
         assert "stop the server" in db(source, "import", file, code=2)
 
 
 def test_a_server_on_postgresql_runs_while_traces_are_imported(new_database, db, file):
-    exported(new_database, db, file, span(1), span(2, input="found by search"))
+    export_traces(new_database, db, file, span(1), span(2, input="found by search"))
     target = new_database("postgresql")
     with open_server(target) as api:
         send(api, span(1, 5))

@@ -243,7 +243,7 @@ def test_options_that_contradict_each_other_are_refused(new_database, db, file, 
     assert not file.exists()
 
 
-def exported(new_database, db, file, *spans):
+def export_traces(new_database, db, file, *spans):
     source = new_database("sqlite")
     with serve(source) as api:
         send(api, *(spans or (span(1), span(2))))
@@ -252,7 +252,7 @@ def exported(new_database, db, file, *spans):
 
 
 def test_a_file_that_was_cut_says_so_and_what_to_do(new_database, db, file):
-    exported(new_database, db, file)
+    export_traces(new_database, db, file)
     content, target = file.read_bytes(), new_database("sqlite")
     file.write_bytes(content[:-20])
     assert "damaged or was cut off" in db(target, "import", file, code=2)
@@ -282,7 +282,7 @@ def test_a_file_that_was_cut_says_so_and_what_to_do(new_database, db, file):
     ],
 )
 def test_a_line_that_is_damaged_is_named(new_database, db, file, change, message):
-    exported(new_database, db, file, span(1))
+    export_traces(new_database, db, file, span(1))
     lines = lines_of(file)
     line = json.loads(lines[2])
     change(line)
@@ -295,7 +295,7 @@ def test_a_line_that_is_damaged_is_named(new_database, db, file, change, message
 
 
 def test_files_of_others_and_of_later_versions_are_refused(new_database, db, file):
-    exported(new_database, db, file)
+    export_traces(new_database, db, file)
     target = new_database("sqlite")
     lines = lines_of(file)
     head = {**json.loads(lines[0]), "formatVersion": 99}
@@ -308,7 +308,7 @@ def test_files_of_others_and_of_later_versions_are_refused(new_database, db, fil
 
 
 def test_a_file_may_be_uncompressed(new_database, db, file):
-    exported(new_database, db, file)
+    export_traces(new_database, db, file)
     file.write_bytes(gzip.decompress(file.read_bytes()))
     target = new_database("sqlite")
     assert "2 spans" in db(target, "import", file)
@@ -350,7 +350,7 @@ def test_traces_that_are_there_get_the_spans_that_they_lack(new_database, db, fi
 
 
 def test_a_trace_that_was_deleted_comes_back_as_a_new_one(new_database, db, file):
-    source = exported(new_database, db, file, span(1))
+    source = export_traces(new_database, db, file, span(1))
     [(_, identifier, *_)] = read_trace_rows(source)
     settings = ServerSettings(**source)
     write_traces_once(settings, lambda connection: mark_traces(connection, [identifier]))
@@ -360,7 +360,7 @@ def test_a_trace_that_was_deleted_comes_back_as_a_new_one(new_database, db, file
 
 
 def test_old_traces_keep_their_day_and_expire_as_they_would_have(new_database, db, file):
-    exported(new_database, db, file, span(1))
+    export_traces(new_database, db, file, span(1))
     day = 86_400_000_000
 
     lines = lines_of(file)

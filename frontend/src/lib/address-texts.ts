@@ -3,7 +3,7 @@
 /**
  * The texts with these names that an address holds; the router reads digits alone as a number, `true` as a truth.
  *
- * The router lays them over what the address has: each name is there, or a value that is no text would stand.
+ * The router lays them over what the address has: each name is there, or a value that is not a text would stay.
  */
 export function readTexts<N extends string>(search: Record<string, unknown>, names: readonly N[]): { readonly [name in N]?: string } {
   return Object.fromEntries(names.map((name) => {

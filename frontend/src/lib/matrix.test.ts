@@ -93,7 +93,7 @@ describe("the rows of a matrix", () => {
     expect(matrix.rows[1]).toMatchObject({ passed: 0, failed: 1, errored: 1, missing: 1 });
   });
 
-  test("are left by filters: an error is no failure, and a missing item neither", () => {
+  test("are left by filters: an error is not a failure, and neither is a missing item", () => {
     const keys = (show: "differ" | "failed" | "errors" | "missing") => selectRows(matrix, show, null).map((row) => row.key);
     expect([keys("differ"), keys("failed"), keys("errors"), keys("missing")]).toEqual([["#1"], ["#2", "#3"], ["#3"], ["#3", "#4"]]);
     expect(countShown(matrix.rows, "differ")).toBe(1);

@@ -143,7 +143,7 @@ class RunResult:
     index: int = 0
     item_results: tuple[ItemResult, ...] = ()
     """In dataset order; empty when the experiment ran with `keep_results=False`."""
-    summary: RunSummary = _SummaryOfItems()  # type: ignore[assignment]
+    summary: RunSummary = _SummaryOfItems()  # type: ignore[assignment] # a descriptor, which gives one
     """Of the items where it is not given."""
     server_run_ids: tuple[str, ...] = ()
     """Which runs on servers have these items, where a reporter sent them to one."""

@@ -70,8 +70,8 @@ def test_equal_numbers_of_other_types_are_told_apart(field, first, second):
 
 
 def test_an_item_with_scores_and_reasons_is_plain_and_one_with_an_error_is_not():
-    plain = ItemResult(0, Example.of("q", "a"), actual_outputs={"output": "a"}, eval_results=(passed(),))
-    erring = ItemResult(1, Example.of("q"), error="E: broke", eval_results=(passed(),))
+    plain = ItemResult(0, Example.of("q", "a"), actual_outputs={"output": "a"}, eval_results=(make_pass(),))
+    erring = ItemResult(1, Example.of("q"), error="E: broke", eval_results=(make_pass(),))
     result = result_of(plain, erring)
     writer = PlainItems(result, TextSharing())
 
@@ -83,7 +83,7 @@ def test_an_item_with_scores_and_reasons_is_plain_and_one_with_an_error_is_not()
 
 def test_remembered_results_are_bounded(monkeypatch):
     monkeypatch.setattr(_plain_items, "MAX_REMEMBERED", 3)
-    items = [ItemResult(n, Example.of("q"), eval_results=(passed(reason=f"{n}"),)) for n in range(10)]
+    items = [ItemResult(n, Example.of("q"), eval_results=(make_pass(reason=f"{n}"),)) for n in range(10)]
     result = result_of(*items)
     writer = PlainItems(result, TextSharing())
 
@@ -94,7 +94,7 @@ def test_remembered_results_are_bounded(monkeypatch):
     assert render(result, "json") == render_in_general(result)
 
 
-def passed(reason="The output is the expected one."):
+def make_pass(reason="The output is the expected one."):
     return EvalResult("Match", 1.0, threshold=1.0, success=True, reason=reason)
 
 

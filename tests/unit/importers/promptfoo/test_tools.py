@@ -105,7 +105,7 @@ def test_a_placeholder_takes_any_arguments():
     assert tool_placeholder("get_weather")(city="Rome") == "There is no function for get_weather yet."
 
 
-def named(name, **more):
+def expect_tool(name, **more):
     return {"name": name, "match": "exact", **more}
 
 
@@ -117,19 +117,24 @@ def named(name, **more):
         (
             "trajectory:tool-used",
             {"name": "search", "min": 2, "max": 3},
-            [named("search", count=2, max_count=3)],
+            [expect_tool("search", count=2, max_count=3)],
             {},
         ),
-        ("trajectory:tool-sequence", ["a", "b"], [named("a"), named("b")], {"ordered": True}),
+        ("trajectory:tool-sequence", ["a", "b"], [expect_tool("a"), expect_tool("b")], {"ordered": True}),
         (
             "trajectory:tool-sequence",
             {"steps": ["a", "b"], "mode": "exact"},
-            [named("a"), named("b")],
+            [expect_tool("a"), expect_tool("b")],
             {"exact": True, "ordered": True},
         ),
-        ("trajectory:tool-args-match", {"name": "a", "args": {"x": 1}}, [named("a", args={"x": 1})], {}),
-        ("tool-call-f1", ["a", "b", "a"], [named("a"), named("b")], {"exact": True}),
-        ("tool-call-f1", "a, b", [named("a"), named("b")], {"exact": True}),
+        (
+            "trajectory:tool-args-match",
+            {"name": "a", "args": {"x": 1}},
+            [expect_tool("a", args={"x": 1})],
+            {},
+        ),
+        ("tool-call-f1", ["a", "b", "a"], [expect_tool("a"), expect_tool("b")], {"exact": True}),
+        ("tool-call-f1", "a, b", [expect_tool("a"), expect_tool("b")], {"exact": True}),
     ],
 )
 def test_an_assertion_about_calls_becomes_expected_tools(case, kind, value, tools, flags):
@@ -183,6 +188,6 @@ def test_exact_expectations_stand_in_the_suite(place):
     asserts = [{"type": "tool-call-f1", "value": ["get_weather"]}, {"type": "is-valid-openai-tools-call"}]
     _, suite = converted(place, [OPENAI], asserts=asserts)
     [case] = suite["test_cases"]
-    assert case["expected_tools"] == {"tools": [named("get_weather")], "exact": True}
+    assert case["expected_tools"] == {"tools": [expect_tool("get_weather")], "exact": True}
     assert run_command(["import", "promptfoo", "promptfooconfig.yaml"]) == 0
     load_suite("agent.yaml")
