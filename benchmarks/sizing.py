@@ -12,7 +12,7 @@ which the middle figures count:
 Then come 20, 50 and 75 % of that capacity, with arrivals of a Poisson process, in several rounds too. A
 request that could not be sent in time counts from when it was due.
 
-The prediction is that of the command, `predict_p95` with the assumed variation, given the measured capacity
+The prediction is that of the command, `predict_p95` with its unit cost of the variation, given the measured capacity
 and CPU. It counts waiting and CPU; what a request takes beside its CPU without load (disk, network) is added.
 Where other programs take the cores, neither the capacity nor the p95 is that of the server: it says so. Exits
 with 1 where a prediction is further from the measured p95 than the budget.
@@ -81,6 +81,11 @@ class Server:
     def lone_factor(self) -> float:
         """The CPU of a request that comes alone, beside one at the capacity."""
         return self.cpu / self.service
+
+    @property
+    def variation(self) -> float:
+        """The squared coefficient of variation of the time of a request that comes alone."""
+        return statistics.pvariance(self.unloaded) / statistics.mean(self.unloaded) ** 2
 
     @property
     def beside_cpu(self) -> float:
@@ -204,7 +209,8 @@ def print_server(server: Server) -> None:
         f"capacity {BATCH / server.service:,.0f} items/s: {server.service * 1000:.2f} ms a request, "
         f"with {server.core_share:.2f} of a core\n"
         f"without load {server.cpu * 1000:.2f} ms of CPU a request (x{server.lone_factor:.2f}), "
-        f"{server.beside_cpu * 1000:.2f} ms beside it, p95 {percentile(server.unloaded, SHARE) * 1000:.1f} ms"
+        f"{server.beside_cpu * 1000:.2f} ms beside it, p95 {percentile(server.unloaded, SHARE) * 1000:.1f} ms, "
+        f"variation {server.variation:.2f} (unit cost {UnitCosts()['service-variation']:g})"
     )
     if server.core_share < QUIET:
         print("Other programs took the cores: what follows says nothing about the model.")

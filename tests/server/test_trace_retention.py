@@ -256,8 +256,8 @@ async def test_counts_of_hours_stay_and_unused_sources_go(server, clock):
 async def test_sqlite_makes_its_file_smaller(tmp_path, clock, monkeypatch):
     given = []
 
-    def note(connection):
-        given.append(give_space_back(connection))
+    def note(connection, pace):
+        given.append(give_space_back(connection, pace))
         return given[-1]
 
     monkeypatch.setattr("dokimos.server._workers.trace_retention.give_space_back", note)
@@ -279,7 +279,7 @@ async def test_a_sweep_ends_while_what_comes_in_frees_pages_all_the_time(tmp_pat
     async with open_traces(clock, data_dir=tmp_path) as server:
         await server.send(span(1, 1))
         monkeypatch.setattr("dokimos.server._workers.trace_retention.count_free_pages", lambda c: 10)
-        monkeypatch.setattr("dokimos.server._workers.trace_retention.give_space_back", lambda c: 4)
+        monkeypatch.setattr("dokimos.server._workers.trace_retention.give_space_back", lambda c, pace: 4)
         assert await asyncio.wait_for(server.sweeper.sweep(), 60) == 0
 
 

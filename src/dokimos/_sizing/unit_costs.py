@@ -80,9 +80,8 @@ UNIT_COSTS: Final = (
         meaning="CPU of PostgreSQL for each second of CPU of the servers",
     ),
     UnitCost(
-        name="service-variation", value=1.0, unit="", origin="assumed",
-        command="that of exponential times",
-        meaning="squared coefficient of variation of the time that a request takes",
+        name="service-variation", value=0.06, unit="", origin="measured", command=_SIZING,
+        meaning="squared coefficient of variation of the time that a request takes of its kind",
     ),
     UnitCost(
         name="item-disk-bytes", value=490, unit="bytes", origin="measured", command=_SIZING,

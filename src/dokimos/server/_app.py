@@ -235,7 +235,14 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.trace_ingestion = TraceIngestion(
         state.traces, projects, settings.traces, metrics, serves_requests=lambda: database.serves_requests
     )
-    state.trace_sweeper = TraceSweeper(state.traces, database, state.trace_ingestion.store, metrics)
+    state.trace_sweeper = TraceSweeper(
+        state.traces,
+        database,
+        state.trace_ingestion.store,
+        metrics,
+        # Not for what is stored into the traces, which waits for this transaction's end.
+        serves_requests=lambda: database.serves_requests or state.traces.serves_reads,
+    )
     state.keys = KeyRing(database, settings)
     state.health = DatabaseHealth(database)
     state.trace_health = DatabaseHealth(state.traces)

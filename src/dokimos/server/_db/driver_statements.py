@@ -104,10 +104,10 @@ def all_rows(connection: Connection, text: str, values: tuple[object, ...] = ())
     return rows
 
 
-def repeat_statement(connection: Connection, text: str, count: int) -> None:
-    """Run a statement without values as often as is said."""
+def repeat_statement(connection: Connection, text: str, times: Iterable[object]) -> None:
+    """Run a statement without values once for each element of `times`."""
     cursor = connection.connection.cursor()
-    for _ in range(count):
+    for _ in times:
         _run(connection, cursor, text, ())
     cursor.close()
 

@@ -18,7 +18,7 @@ _WRITE: Final = ("write",)
 _PART: Final = ("write_part",)
 _READS: Final = {lane: (f"read_{lane.value}",) for lane in Lane}
 
-_OF_REQUESTS: Final = ("write", *(f"read_{lane.value}" for lane in Lane if lane is not Lane.WORK))
+_READS_OF_REQUESTS: Final = tuple(f"read_{lane.value}" for lane in Lane if lane is not Lane.WORK)
 
 
 class MeasuredDatabase(DatabaseLayer):
@@ -37,7 +37,12 @@ class MeasuredDatabase(DatabaseLayer):
     @property
     def serves_requests(self) -> bool:
         """Whether transactions of requests, and not only of workers, wait or run; for any thread."""
-        return any(self._under_way[name] for name in _OF_REQUESTS)
+        return self._under_way["write"] > 0 or self.serves_reads
+
+    @property
+    def serves_reads(self) -> bool:
+        """Whether reads of requests, and not only of workers, wait or run; for any thread."""
+        return any(self._under_way[name] for name in _READS_OF_REQUESTS)
 
     async def read(self, query: Callable[[Connection], T], lane: Lane = Lane.PAGE) -> T:
         operation = _READS[lane]

@@ -23,6 +23,7 @@ from dokimos.server._services.traces.day_storage import (
     give_space_back,
     list_stored_days,
 )
+from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.span_store import SpanStore
 from dokimos.server._services.traces.trace_removals import (
     find_present_projects,
@@ -67,6 +68,7 @@ class TraceSweeper:
         metrics: Which count what is removed.
         wall: Returns seconds since 1970.
         monotonic: Returns seconds, of a clock that nobody sets.
+        serves_requests: Says whether requests wait for a database; on SQLite they go first.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class TraceSweeper:
         *,
         wall: Callable[[], float] = lambda: now() / SECOND,
         monotonic: Callable[[], float] = time.monotonic,
+        serves_requests: Callable[[], bool] = lambda: False,
     ) -> None:
         self.before_removal: list[Forget] = []
         self._traces = traces
         self._database = database
         self._store = store
+        self._pace = RequestPace(serves_requests) if traces.dialect == "sqlite" else NO_PAUSES
         self._clock = AgeClock(wall=wall, monotonic=monotonic)
         self._removed = metrics.counter("dokimos_traces_removed_total", "Traces that were removed.")
 
@@ -110,7 +114,7 @@ class TraceSweeper:
             return await self._remove_marked(self._clock.now())
 
     async def _sweep(self, moment: int) -> int:
-        await self._repeat(partial(expire_traces, moment=moment))
+        await self._repeat(partial(expire_traces, moment=moment, pace=self._pace))
         await self._mark_removed_projects()
         removed = await self._remove_marked(moment)
         await self._drop_unused_days()
@@ -154,7 +158,7 @@ class TraceSweeper:
                 is_dropped = await self._drop(day)
                 if not is_dropped:
                     return 0  # at the next sweep: to remove its spans one by one would take far longer
-        purge = partial(purge_traces, day=day, is_dropped=is_dropped)
+        purge = partial(purge_traces, day=day, is_dropped=is_dropped, pace=self._pace)
         total = 0
         while ids := await self._traces.read(partial(choose_marked, day=day), Lane.WORK):
             for forget in self.before_removal:
@@ -190,7 +194,8 @@ class TraceSweeper:
     async def _give_space_back(self) -> None:
         # As much as is free now: what comes in meanwhile frees pages again and again.
         left = await self._traces.read(count_free_pages, Lane.WORK)
-        while left > 0 and (given := await self._traces.write(give_space_back, background=True)):
+        give_back = partial(give_space_back, pace=self._pace)
+        while left > 0 and (given := await self._traces.write(give_back, background=True)):
             left -= given
             await asyncio.sleep(PAUSE_SECONDS)
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from dokimos.server._db.driver_statements import repeat_statement
 from dokimos.server._db.span_storage import find_storage
+from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import range_table
 from dokimos.server._services.traces.trace_partitions import hold_day, partition_name
 from dokimos.server._services.traces.trace_retention import is_unused, read_day
@@ -74,14 +75,14 @@ def drop_day(connection: Connection, day: int) -> bool:
     return True
 
 
-def give_space_back(connection: Connection) -> int:
+def give_space_back(connection: Connection, pace: RequestPace = NO_PAUSES) -> int:
     """Have SQLite shorten its file by some of the pages that are free; return how many, 0 where none is."""
     free = count_free_pages(connection)
     if not free:
         return 0
     # One page each time: of this statement, which has no columns, Python's driver takes the first step alone,
     # and each step moves a page.
-    repeat_statement(connection, "PRAGMA incremental_vacuum(1)", min(free, _PAGES_AT_ONCE))
+    repeat_statement(connection, "PRAGMA incremental_vacuum(1)", pace.keep(range(min(free, _PAGES_AT_ONCE))))
     return max(0, free - count_free_pages(connection))
 
 

@@ -1,4 +1,4 @@
-"""Lets requests go first while a thread reads or stores spans."""
+"""Lets requests go first while a thread reads, stores or removes spans."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ class RequestPace:
             self._spans += 1
             if self._spans >= _SPANS:
                 self.give_way()
+
+    def count(self, spans: int) -> None:
+        """Note that something was done for spans, and pause as `keep` does."""
+        self._spans += spans
+        if self._spans >= _SPANS:
+            self.give_way()
 
     def give_way(self) -> None:
         """Pause while requests wait, not longer than the spans since the last pause allow."""

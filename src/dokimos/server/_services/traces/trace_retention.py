@@ -11,18 +11,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, delete, exists, func, or_, select, tuple_, update
+from sqlalchemy import ClauseElement, Connection, and_, delete, exists, func, or_, select, tuple_, update
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import DAY, now
+from dokimos.server._db.driver_statements import DriverStatement, execute_many
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.span_storage import find_storage
 from dokimos.server._db.trace_tables import SPAN_LOGS, SPANS, TRACE_DAYS, TRACE_SOURCES, TRACES
+from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 
 _MARKED_AT_ONCE: Final = 500
 """Traces that one transaction marks at most."""
 TRACES_AT_ONCE: Final = 500
 SPANS_AT_ONCE: Final = 500
 """Spans that one transaction removes at most: others wait no longer than that takes."""
+_ROWS_AT_ONCE: Final = 20
+"""That SQLite changes between two looks at the requests: less than a millisecond."""
+_REMOVE_SPAN: Final = "DELETE FROM spans WHERE row = ?"
 _SPANS_APART: Final = 100_000
 """Those where spans are in a store of their own, which removes them outside the transaction."""
 _DAYS_OPEN: Final = 2
@@ -51,13 +57,23 @@ class DayState:
         return self.is_closed and self.has_traces and ends_soon and not self.has_wishes
 
 
-def expire_traces(connection: Connection, moment: int) -> int:
-    """Mark some of the traces that have expired; return how many, 0 when none is left."""
+def expire_traces(connection: Connection, moment: int, pace: RequestPace = NO_PAUSES) -> int:
+    """Mark some of the traces that have expired; return how many, 0 when none is left.
+
+    Args:
+        connection: In a transaction.
+        moment: At which they have expired.
+        pace: Lets requests go first.
+    """
     is_expired = and_(TRACES.c.expires_at <= moment, TRACES.c.deleted_at.is_(None))
     chosen = select(TRACES.c.id).where(is_expired).order_by(TRACES.c.expires_at).limit(_MARKED_AT_ONCE)
     # One that is being stored into at the moment gets a new stamp by that.
     locked = list(connection.execute(chosen.with_for_update(skip_locked=True)).scalars())
-    return mark_traces(connection, locked)
+    marked = 0
+    for ids in in_batches(locked, _ROWS_AT_ONCE):
+        marked += mark_traces(connection, ids)
+        pace.count(len(ids))
+    return marked
 
 
 def mark_traces(connection: Connection, ids: Sequence[str]) -> int:
@@ -129,7 +145,12 @@ def choose_marked(connection: Connection, day: int) -> list[str]:
 
 
 def purge_traces(
-    connection: Connection, day: int, ids: Sequence[str], *, is_dropped: bool = False
+    connection: Connection,
+    day: int,
+    ids: Sequence[str],
+    *,
+    is_dropped: bool = False,
+    pace: RequestPace = NO_PAUSES,
 ) -> tuple[int, int]:
     """Remove traces that are marked, with their spans and logs: all of it, or a part of a large one.
 
@@ -138,6 +159,7 @@ def purge_traces(
         day: Of the traces.
         ids: Of their rows.
         is_dropped: Whether the spans of the whole day are gone already.
+        pace: Lets requests go first, where SQLite's transaction is in a thread of its own.
 
     Returns:
         How many traces and how many rows were removed.
@@ -145,7 +167,7 @@ def purge_traces(
     storage = find_storage(connection)
     removed = 0
     if storage is None:
-        removed = _remove_spans(connection, day, ids)
+        removed = _remove_spans(connection, day, ids, pace)
     elif not is_dropped:
         storage.remove(connection, day, ids)
     if len(ids) == 1 and removed >= SPANS_AT_ONCE:
@@ -158,13 +180,19 @@ def purge_traces(
     return len(gone), len(gone) + removed
 
 
-def _remove_spans(connection: Connection, day: int, ids: Sequence[str]) -> int:
+def _remove_spans(connection: Connection, day: int, ids: Sequence[str], pace: RequestPace) -> int:
+    of_traces = (SPANS.c.day == day, SPANS.c.trace.in_(ids))
     # Of one trace there may be more spans than a transaction should remove.
-    chosen = select(SPANS.c.span_id).where(SPANS.c.day == day, SPANS.c.trace.in_(ids)).limit(SPANS_AT_ONCE)
-    is_chosen = SPANS.c.span_id.in_(chosen) if len(ids) == 1 else SPANS.c.trace.in_(ids)
-    return connection.execute(
-        delete(SPANS).where(SPANS.c.day == day, SPANS.c.trace.in_(ids), is_chosen)
-    ).rowcount
+    most = SPANS_AT_ONCE if len(ids) == 1 else None
+    if connection.dialect.name == "postgresql":
+        chosen = select(SPANS.c.span_id).where(*of_traces).limit(most)
+        return connection.execute(delete(SPANS).where(*of_traces, SPANS.c.span_id.in_(chosen))).rowcount
+    chosen = select(SPANS.c.row).where(*of_traces).limit(most)
+    rows = [tuple(row) for row in connection.execute(chosen)]
+    for some in in_batches(rows, _ROWS_AT_ONCE):
+        execute_many(connection, _REMOVE_SPAN, some)
+        pace.count(len(some))
+    return len(rows)
 
 
 def _remove_logs(connection: Connection, keys: Sequence[tuple[str, str]]) -> int:
@@ -198,25 +226,32 @@ def _count_removed(connection: Connection, day: int, gone: Iterable[Any]) -> Non
         key = (row.project_id or "", row.tenant_key)
         traces[key] += 1
         spans[key] += row.span_count
-    for key in sorted(traces):  # in one order in all servers
-        insert = INSERTS[connection.dialect.name](TRACE_DAYS).values(
-            project_key=key[0],
-            tenant_key=key[1],
-            day=day,
-            removed_traces=traces[key],
-            removed_spans=spans[key],
-            removed_at=now(),
-        )
-        counts = ("removed_traces", "removed_spans")
-        connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=list(TRACE_DAYS.primary_key),
-                set_={
-                    **{name: TRACE_DAYS.c[name] + insert.excluded[name] for name in counts},
-                    "removed_at": insert.excluded.removed_at,
-                },
-            )
-        )
+    at = now()
+    rows = [
+        {
+            "project_key": key[0],
+            "tenant_key": key[1],
+            "day": day,
+            "removed_traces": traces[key],
+            "removed_spans": spans[key],
+            "removed_at": at,
+        }
+        for key in sorted(traces)  # in one order in all servers
+    ]
+    _COUNT_REMOVED.execute_many(connection, rows)
+
+
+def _build_count(dialect: str) -> ClauseElement:
+    insert = INSERTS[dialect](TRACE_DAYS)
+    counts = ("removed_traces", "removed_spans")
+    sums = {name: TRACE_DAYS.c[name] + insert.excluded[name] for name in counts}
+    counted: ClauseElement = insert.on_conflict_do_update(
+        index_elements=list(TRACE_DAYS.primary_key), set_=sums | {"removed_at": insert.excluded.removed_at}
+    )
+    return counted
+
+
+_COUNT_REMOVED: Final = DriverStatement(_build_count)
 
 
 def remove_unused_sources(connection: Connection) -> int:
