@@ -80,8 +80,8 @@ UNIT_COSTS: Final = (
         meaning="CPU of PostgreSQL for each second of CPU of the servers",
     ),
     UnitCost(
-        name="service-variation", value=0.06, unit="", origin="measured", command=_SIZING,
-        meaning="squared coefficient of variation of the time that a request takes of its kind",
+        name="service-variation", value=0.5, unit="", origin="measured", command=_SIZING,
+        meaning="squared coefficient of variation of the time that a request takes, fitted at three loads",
     ),
     UnitCost(
         name="item-disk-bytes", value=490, unit="bytes", origin="measured", command=_SIZING,
