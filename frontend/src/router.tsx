@@ -44,6 +44,8 @@ export interface ExperimentSearch extends RunFilter {
   /** The columns of the table of runs, separated by commas. */
   readonly columns?: string;
   readonly zoom?: "off";
+  /** Of a matrix: the parameters of the runs whose trends are shown, their values as JSON. */
+  readonly combination?: string;
 }
 
 export const experimentRoute = createRoute({
@@ -58,6 +60,7 @@ export const experimentRoute = createRoute({
       sort: oneOf(search["sort"], ...RUN_ORDERS),
       columns: text(search["columns"]),
       zoom: oneOf(search["zoom"], "off"),
+      combination: text(search["combination"]),
     }),
   component: lazyPage(() => import("./pages/experiment"), "ExperimentPage"),
 });

@@ -300,6 +300,31 @@ def test_a_run_of_a_matrix_is_compared_with_the_one_before_of_its_combination(vi
     assert compare.get_attribute("href").endswith(f"{runs[2]}/diff?baselineRunId={runs[0]}")
 
 
+def test_trends_of_a_matrix_are_of_one_combination_that_the_address_names(visit, server):
+    passes = {"short": (10, 5), "long": (2, 1, 0)}
+    for prompt, counts in passes.items():
+        for passed in counts:
+            items = [item(number, number < passed) for number in range(10)]
+            store(server, "trends", {"matrix": "prompt", "prompt": prompt}, items)
+    experiment = read(server, "/projects/geo/experiments?search=trends")[0]["id"]
+    page = visit(f"/experiments/{experiment}")
+
+    chosen = page.get_by_label("Combination")
+    chosen.wait_for()
+    assert chosen.locator("option").all_inner_texts() == ["prompt: long (3 runs)", "prompt: short (2 runs)"]
+    page.get_by_text("Over 3 runs").wait_for()
+    page.get_by_role("img", name="exact: mean score 0.20, 0.10, 0.00").wait_for()
+
+    chosen.select_option("prompt: short (2 runs)")
+    page.get_by_text("Over 2 runs").wait_for()
+    page.reload()
+    page.get_by_role("img", name="exact: mean score 1.00, 0.50").wait_for()
+    assert "combination=" in page.url
+    chosen.select_option("prompt: long (3 runs)")
+    page.get_by_text("Over 3 runs").wait_for()
+    assert "combination=" not in page.url
+
+
 def test_a_run_that_is_gone_has_no_column(chromium, server, grid):
     experiment, runs = grid
     ids = [*list(runs.values())[:2], "00000000-0000-7000-8000-000000000000"]

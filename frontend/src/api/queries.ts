@@ -45,10 +45,14 @@ export const experimentsQuery = (project: string) =>
       get<Experiment[]>(`/projects/${encodeURIComponent(project)}/experiments`, {}, signal),
   });
 
-export const trendsQuery = (experiment: string) =>
+/** The runs that a trend shows. */
+export const RUNS_IN_TREND = 30;
+
+export const trendsQuery = (experiment: string, limit = RUNS_IN_TREND) =>
   queryOptions({
-    queryKey: ["trends", experiment],
-    queryFn: ({ signal }) => get<Trends>(`/experiments/${experiment}/trends`, { limit: 30 }, signal),
+    queryKey: ["trends", experiment, limit],
+    queryFn: ({ signal }) => get<Trends>(`/experiments/${experiment}/trends`, { limit }, signal),
+    placeholderData: keepPreviousData,
   });
 
 /** The latest runs, as many as one answer has. */
@@ -85,10 +89,10 @@ export const runPagesQuery = (experiment: string, { search, status, branch, tag,
   });
 
 /** What each evaluator said of the latest runs; asked for again when another run is the latest. */
-export const evaluatorTrendsQuery = (experiment: string, latestRun: string) =>
+export const evaluatorTrendsQuery = (experiment: string, latestRun: string, limit = RUNS_IN_TREND) =>
   queryOptions({
-    queryKey: ["trends", experiment, "evaluators", latestRun],
-    queryFn: ({ signal }) => get<Schemas["EvaluatorTrendsAnswer"]>(`/experiments/${experiment}/evaluator-trends`, { limit: 30 }, signal),
+    queryKey: ["trends", experiment, "evaluators", latestRun, limit],
+    queryFn: ({ signal }) => get<Schemas["EvaluatorTrendsAnswer"]>(`/experiments/${experiment}/evaluator-trends`, { limit }, signal),
     placeholderData: keepPreviousData,
   });
 

@@ -14,10 +14,12 @@ interface Props {
   readonly experimentId: string;
   /** The runs of the trend, oldest first. */
   readonly runs: readonly RunSummary[];
+  /** How many of the latest runs have to be read, so that these are among them. */
+  readonly limit: number;
 }
 
-export function EvaluatorTrends({ experimentId, runs }: Props) {
-  const trends = useQuery({ ...evaluatorTrendsQuery(experimentId, runs.at(-1)?.id ?? ""), enabled: runs.length > 0 });
+export function EvaluatorTrends({ experimentId, runs, limit }: Props) {
+  const trends = useQuery({ ...evaluatorTrendsQuery(experimentId, runs.at(-1)?.id ?? "", limit), enabled: runs.length > 0 });
   const [isWhole, setIsWhole] = useState(false);
   if (trends.isLoadingError) return <Failure error={trends.error} retry={() => void trends.refetch()} />;
   const evaluators = trends.data?.evaluators ?? [];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
-  buildMatrix, countShown, countVerdicts, findCombinations, findCommonEvaluator, groupRuns, isSameCombination, latestRuns, readAxes, selectRows, valueOf,
+  buildMatrix, countShown, countVerdicts, findCombinations, findCommonEvaluator, groupRuns, isSameCombination, latestRuns, readAxes, selectRows, splitByCombination, valueOf,
 } from "./matrix";
 import { side } from "./matrix-side.fixture";
 
@@ -19,6 +19,23 @@ describe("runs of one combination", () => {
   test("are all runs that declare nothing", () => {
     expect(isSameCombination({ prompt: "short" }, { prompt: "long" })).toBe(true);
     expect(isSameCombination(null, {})).toBe(true);
+  });
+
+  test("are one part of the runs each, that of the latest run first", () => {
+    const of = (prompt: string, provider: string, seed: number) => ({ config: { matrix: ["prompt", "provider"], prompt, provider, seed } });
+    const runs = [of("long", "gpt", 4), of("short", "gpt", 3), of("long", "gpt", 2), { config: { prompt: "long" } }, { config: null }];
+    expect(splitByCombination(runs)).toEqual([
+      { key: '["long","gpt"]', label: "prompt: long · provider: gpt", runs: [runs[0], runs[2]] },
+      { key: '["short","gpt"]', label: "prompt: short · provider: gpt", runs: [runs[1]] },
+      { key: '["long",null]', label: "prompt: long · provider: none", runs: [runs[3]] },
+      { key: "[null,null]", label: "prompt: none · provider: none", runs: [runs[4]] },
+    ]);
+  });
+
+  test("are not told apart where none declares a parameter", () => {
+    const runs = [{ config: { prompt: "long" } }, { config: { prompt: "short" } }];
+    expect(splitByCombination(runs)).toEqual([{ key: "[]", label: "", runs }]);
+    expect(splitByCombination([])).toEqual([]);
   });
 });
 

@@ -59,6 +59,27 @@ export function valueOf(config: Config, name: string | null): string | null {
 export const isSameCombination = (one: Config, other: Config): boolean =>
   [...declaredIn(one), ...declaredIn(other)].every((name) => valueOf(one, name) === valueOf(other, name));
 
+export interface Combination<T> {
+  readonly key: string;
+  /** The parameters with their values; empty where the runs declare none. */
+  readonly label: string;
+  readonly runs: readonly T[];
+}
+
+/** The runs by the parameters that runs of a matrix declare, each part and the parts newest first. */
+export function splitByCombination<T extends { readonly config: Config }>(newestFirst: readonly T[]): Combination<T>[] {
+  const names = [...new Set(newestFirst.flatMap((run) => declaredIn(run.config)))];
+  const parts = new Map<string, { label: string; runs: T[] }>();
+  for (const run of newestFirst) {
+    const values = names.map((name) => valueOf(run.config, name));
+    const key = JSON.stringify(values);
+    const part = parts.get(key) ?? { label: names.map((name, at) => `${name}: ${values[at] ?? "none"}`).join(" · "), runs: [] };
+    part.runs.push(run);
+    parts.set(key, part);
+  }
+  return [...parts].map(([key, part]) => ({ key, ...part }));
+}
+
 interface Listed {
   readonly id: string;
   readonly status: string;

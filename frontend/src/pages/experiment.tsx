@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { useChanges } from "../api/live";
-import { RUNS_LISTED, type RunSummary, type Trends, isLive, runsQuery, trendsQuery } from "../api/queries";
+import { RUNS_IN_TREND, RUNS_LISTED, type RunSummary, type Trends, isLive, runsQuery, trendsQuery } from "../api/queries";
 import { TrendChart, type TrendPoint } from "../charts/charts";
 import { LatestInSight } from "../charts/latest";
 import { Failure, Loading } from "../components/bits";
@@ -11,19 +11,23 @@ import { EvaluatorTrends } from "../components/evaluator-trends";
 import { RunsTable } from "../components/runs-table";
 import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
-import { findCombinations } from "../lib/matrix";
+import { type Combination, findCombinations, splitByCombination } from "../lib/matrix";
 import { findAxisStart, placeChanges, sayChanges } from "../lib/trends";
 
 const route = getRouteApi("/experiments/$experimentId");
 
 export function ExperimentPage() {
   const { experimentId } = route.useParams();
-  const { zoom } = route.useSearch();
+  const { zoom, combination } = route.useSearch();
   const navigate = route.useNavigate();
-  const trends = useQuery(trendsQuery(experimentId));
   const queries = useQueryClient();
   const [isTold, setIsTold] = useState(false);
   const all = useQuery(runsQuery(experimentId, "", isTold));
+  const parts = splitByCombination(all.data ?? []);
+  const part = parts.find((one) => one.key === combination) ?? parts[0];
+  // Those of one combination are spread over all runs.
+  const limit = parts.length > 1 ? RUNS_LISTED : RUNS_IN_TREND;
+  const trends = useQuery(trendsQuery(experimentId, limit));
   useChanges({ experiment: experimentId }, all.data?.some((run) => isLive(run.status)) === true, {
     onChange: () => Promise.all([["runs", experimentId], ["trends", experimentId]].map((queryKey) => queries.invalidateQueries({ queryKey }))),
     onTold: setIsTold,
@@ -32,9 +36,10 @@ export function ExperimentPage() {
   if (all.isLoadingError) return <Failure error={all.error} retry={() => void all.refetch()} />;
   if (trends.data === undefined || all.data === undefined) return <Loading />;
   const { experimentName, projectName } = trends.data;
-  const points = trendOf(all.data ?? [], trends.data);
+  const runs = part?.runs ?? [];
+  const points = trendOf(runs, trends.data);
   const start = findAxisStart(points);
-  const change = (next: { zoom?: "off" | undefined }) => {
+  const change = (next: { zoom?: "off" | undefined; combination?: string | undefined }) => {
     void navigate({ search: (old) => Object.fromEntries(Object.entries({ ...old, ...next }).filter(([, one]) => one !== undefined)), replace: true, resetScroll: false });
   };
   return (
@@ -57,8 +62,9 @@ export function ExperimentPage() {
       <section>
         <div className="sec">
           <h2>Pass rate</h2>
-          <span className="label">{points.length >= MOST_POINTS && `the latest ${MOST_POINTS} runs that judged; `}percent of the judged items; bars are 95 % intervals; ◆ dataset, model or evaluators changed</span>
+          <span className="label">{points.length >= RUNS_IN_TREND && `the latest ${RUNS_IN_TREND} runs that judged; `}percent of the judged items; bars are 95 % intervals; ◆ dataset, model or evaluators changed</span>
         </div>
+        {part !== undefined && parts.length > 1 && <CombinationField parts={parts} chosen={part} onChange={(key) => change({ combination: key })} />}
         {start > 0 && (
           <p className="callout split">
             <span>{zoom === "off" ? "All rates are near 100 %." : <><b>Zoomed:</b> the axis begins at {start * 100} %, not at 0, so small changes look large.</>}</span>
@@ -69,24 +75,42 @@ export function ExperimentPage() {
         )}
         <LatestInSight><TrendChart points={points} start={zoom === "off" ? 0 : start} /></LatestInSight>
       </section>
-      <EvaluatorTrends experimentId={experimentId} runs={endedOf(all.data)} />
+      <EvaluatorTrends experimentId={experimentId} runs={endedOf(runs)} limit={limit} />
       <RunsTable experimentId={experimentId} latest={all.data} isTold={isTold} />
     </>
   );
 }
 
-const MOST_POINTS = 30;
+interface CombinationFieldProps {
+  readonly parts: readonly Combination<RunSummary>[];
+  readonly chosen: Combination<RunSummary>;
+  readonly onChange: (key: string | undefined) => void;
+}
+
+/** Which runs of a matrix the trends are of: a line through several prompts or models would say nothing. */
+function CombinationField({ parts, chosen, onChange }: CombinationFieldProps) {
+  return (
+    <div className="versus">
+      <label>
+        <span className="label">Combination</span>
+        <select className="field" value={chosen.key} onChange={({ target }) => onChange(target.value === parts[0]?.key ? undefined : target.value)}>
+          {parts.map((one) => <option key={one.key} value={one.key}>{shown(one.label)} ({plural(one.runs.length, "run")})</option>)}
+        </select>
+      </label>
+    </div>
+  );
+}
 
 const COMPARABLE: readonly string[] = ["SUCCESS", "FAILED"];
 
 /** The latest runs that succeeded or failed, oldest first. */
 function endedOf(runs: readonly RunSummary[]): readonly RunSummary[] {
-  return runs.filter((run) => COMPARABLE.includes(run.status)).slice(0, MOST_POINTS).reverse();
+  return runs.filter((run) => COMPARABLE.includes(run.status)).slice(0, RUNS_IN_TREND).reverse();
 }
 
 /** The latest runs that ended and judged something, oldest first, each with what is another one than in the run before. */
 function trendOf(runs: readonly RunSummary[], trends: Trends): TrendPoint[] {
-  const ended = runs.filter((run) => run.completedAt !== null && run.judgedCount > 0).slice(0, MOST_POINTS).reverse();
+  const ended = runs.filter((run) => run.completedAt !== null && run.judgedCount > 0).slice(0, RUNS_IN_TREND).reverse();
   const ids = new Set(ended.map((run) => run.id));
   const evaluators = placeChanges(trends.runs, (id) => ids.has(id));
   return ended.map((run, index) => ({
