@@ -361,6 +361,24 @@ def test_what_has_no_room_for_all_evaluators_says_so_and_shows_them(visit, serve
     page.wait_for_url("**low=0.5**")
 
 
+def test_back_leaves_the_drawer_however_many_items_were_read_in_it(visit, run):
+    page = visit(f"/runs/{run}")
+    page.locator(".rows .row").first.click()
+    drawer = page.get_by_role("complementary", name="Item")
+    drawer.wait_for()
+    addresses = [page.url]
+    for key in "jkj":
+        page.keyboard.press(key)
+        page.wait_for_function("address => location.href !== address", arg=addresses[-1])
+        addresses.append(page.url)
+    assert addresses[0] == addresses[2] != addresses[1]
+
+    page.go_back()
+
+    drawer.wait_for(state="detached")
+    page.wait_for_url(f"**/runs/{run}")
+
+
 def test_what_is_done_to_an_item_or_typed_about_a_run_touches_nothing_else(visit, run, server):
     page = visit(f"/runs/{run}?item=0.0")
     drawer = page.get_by_role("complementary", name="Item")

@@ -86,7 +86,7 @@ export function MatrixItems({ matrix, columns, axes, pairedBy }: Props) {
           <span className="hide-s"><kbd>j</kbd> <kbd>k</kbd> <kbd>h</kbd> <kbd>l</kbd> or arrows move, <kbd>enter</kbd> opens</span>
         </p>
       </div>
-      <OpenCell matrix={matrix} rows={rows} columns={columns} onOpen={(item) => change({ item }, item !== undefined)} />
+      <OpenCell matrix={matrix} rows={rows} columns={columns} onOpen={(item) => change({ item })} />
     </section>
   );
 }

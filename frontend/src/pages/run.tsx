@@ -116,8 +116,8 @@ interface BodyProps {
 function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
   const navigate = route.useNavigate();
   const counts = useMemo(() => countOutcomes(outline.outcomes), [outline]);
-  const open = useCallback((item: string | undefined) => {
-    void navigate({ search: ({ item: _, ...rest }) => (item === undefined ? rest : { ...rest, item }), resetScroll: false });
+  const open = useCallback((item: string | undefined, replace = false) => {
+    void navigate({ search: ({ item: _, ...rest }) => (item === undefined ? rest : { ...rest, item }), replace, resetScroll: false });
   }, [navigate]);
   const order = useRef<readonly number[]>([]);
   const noteOrder = useCallback((positions: readonly number[]) => {
@@ -125,7 +125,7 @@ function Body({ run, outline, version, isJudging, onJudged }: BodyProps) {
   }, []);
   const step = useCallback((by: 1 | -1, place: string) => {
     const next = findStep(outline, order.current, place, by);
-    if (next !== null) open(next);
+    if (next !== null) open(next, true); // Back leaves the drawer, however many items were read in it
   }, [open, outline]);
   const openPosition = useCallback((position: number) => open(placeOf(outline, position)), [open, outline]);
   if (outline.size === 0) {
