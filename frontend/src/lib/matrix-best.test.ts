@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { buildMatrix } from "./matrix";
 import { findBest, signTest } from "./matrix-best";
-import { side } from "./matrix-side.fixture";
+import { side } from "./side.fixture";
 
 describe("the best run", () => {
   const of = (...runs: string[]) => findBest(buildMatrix(runs.map((outcomes) => side(outcomes))));

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   buildMatrix, countShown, countVerdicts, findCombinations, findCommonEvaluator, groupRuns, isSameCombination, latestRuns, readAxes, selectRows, splitByCombination, valueOf,
 } from "./matrix";
-import { side } from "./matrix-side.fixture";
+import { side } from "./side.fixture";
 
 const GRID = [
   { prompt: "short", provider: "gpt" }, { prompt: "long", provider: "gpt" }, { prompt: "short", provider: "claude" },
@@ -125,7 +125,7 @@ describe("the rows of a matrix", () => {
   });
 
   test("are paired by the ids of examples where every run has them, whatever the order", () => {
-    const { rows, pairedBy } = buildMatrix([side("pf", { exampleIds: ["a", "b"] }), side("ff", { exampleIds: ["b", "c"] })]);
+    const { rows, pairedBy } = buildMatrix([side("pf", { attributes: { exampleIds: ["a", "b"] } }), side("ff", { attributes: { exampleIds: ["b", "c"] } })]);
     expect(pairedBy).toBe("example");
     expect(rows.map((row) => [row.key, row.cells.map((cell) => cell?.outcome ?? null)])).toEqual([
       ["b", ["fail", "fail"]], ["c", [null, "fail"]], ["a", ["pass", null]],
@@ -134,18 +134,18 @@ describe("the rows of a matrix", () => {
 
   test("are paired by place where an id is missing, twice in a run, or in no other run", () => {
     const pairings = [[["a", null], ["a", "b"]], [["a", "a"], ["a", "b"]], [["a", "b"], ["c", "d"]]].map((ids) =>
-      buildMatrix(ids.map((exampleIds) => side("pp", { exampleIds }))).pairedBy);
+      buildMatrix(ids.map((exampleIds) => side("pp", { attributes: { exampleIds } }))).pairedBy);
     expect(pairings).toEqual(["ordinal", "ordinal", "ordinal"]);
   });
 
   test("are paired by the cases of a dataset before anything else", () => {
     const ids = { lineageIds: ["l1", "l2"], datasetItemIds: ["d1", "d2"], exampleIds: ["a", "b"] };
-    expect(buildMatrix([side("pp", ids), side("pp", { ...ids, datasetItemIds: ["d3", "d4"] })]).pairedBy).toBe("lineage");
+    expect(buildMatrix([side("pp", { attributes: ids }), side("pp", { attributes: { ...ids, datasetItemIds: ["d3", "d4"] } })]).pairedBy).toBe("lineage");
   });
 
   test("show the scores of an evaluator that scored all, and count verdicts else", () => {
     expect(findCommonEvaluator(matrix)).toBe("exact");
-    const some = buildMatrix([side("pf"), side("pf", {}, "p")]);
+    const some = buildMatrix([side("pf"), side("pf", { scores: [1, null] })]);
     expect(findCommonEvaluator(some)).toBeNull();
     const cell = some.rows[0]?.cells[0];
     expect(cell != null && countVerdicts(some.sides[0], cell)).toEqual({ passed: 0, judged: 1 });

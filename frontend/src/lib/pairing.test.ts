@@ -1,27 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { ItemAttributesAnswer, OutlineAnswer } from "../api/queries";
-import { readOutline } from "./outline";
-import { type Side, changeOf, countKinds, pairRuns, pairedDifference, sliceItems } from "./pairing";
-
-function side(outcomes: string, scores: readonly (number | null)[], changes: Partial<OutlineAnswer> = {}, attributes: Partial<ItemAttributesAnswer> = {}): Side {
-  const ordinals = [...outcomes].map((_, index) => index);
-  const repetitions = ordinals.map(() => 0);
-  const outline = readOutline({
-    ordinals,
-    repetitions,
-    outcomes,
-    latenciesMs: ordinals.map(() => null),
-    evaluators: [{ evaluatorName: "exact", scores: [...scores], outcomes: outcomes.replaceAll(/[eu]/g, "-") }],
-    excludedEvaluators: [],
-    ...changes,
-  });
-  return { outline, attributes: { ordinals, repetitions, datasetItemIds: [], lineageIds: [], exampleIds: [], metadata: [], ...attributes } };
-}
+import { changeOf, countKinds, pairRuns, pairedDifference, sliceItems } from "./pairing";
+import { side } from "./side.fixture";
 
 describe("pairRuns", () => {
   test("says of each item what became of it, the worst first", () => {
     const { items } = pairRuns(
-      [side("pppfepfu", [1, 1, 1, 0, null, 1, 0, null]), side("pfepppfp", [0.9, 0, null, 1, 1, 1, 0, 1])],
+      [side("pppfepfu", { scores: [1, 1, 1, 0, null, 1, 0, null] }), side("pfepppfp", { scores: [0.9, 0, null, 1, 1, 1, 0, 1] })],
       "ordinal",
     );
     expect(items.map((item) => [item.key, item.kind])).toEqual([
@@ -38,39 +22,39 @@ describe("pairRuns", () => {
   });
 
   test("pairs by the dataset's item whatever the order, and tells new and dropped ones", () => {
-    const before = side("pf", [1, 0], {}, { datasetItemIds: ["a", "b"] });
-    const now = side("pf", [1, 0], {}, { datasetItemIds: ["b", "c"] });
+    const before = side("pf", { scores: [1, 0], attributes: { datasetItemIds: ["a", "b"] } });
+    const now = side("pf", { scores: [1, 0], attributes: { datasetItemIds: ["b", "c"] } });
     const { items } = pairRuns([before, now], "dataset_item_id");
     expect(items.map((item) => [item.key, item.kind])).toEqual([["b", "passed"], ["c", "new"], ["a", "dropped"]]);
   });
 
   test("takes repeats of one item together", () => {
     const repeats = { ordinals: [0, 0], repetitions: [0, 1] };
-    const pairing = pairRuns([side("pp", [1, 1], repeats), side("pf", [1, 0.5], repeats)], "ordinal");
+    const pairing = pairRuns([side("pp", { scores: [1, 1], outline: repeats }), side("pf", { scores: [1, 0.5], outline: repeats })], "ordinal");
     const [item] = pairing.items;
     expect([item?.kind, item?.cells[1]?.passShare, item?.drop]).toEqual(["failed", 0.5, 0.25]);
     expect(changeOf(pairing.scores, "exact", item?.cells ?? [], 1)).toBe(-0.25);
   });
 
   test("a lower score is better where the evaluator says so", () => {
-    const runs = [side("ff", [0, 1]), side("ff", [1, 0])];
+    const runs = [side("ff", { scores: [0, 1] }), side("ff", { scores: [1, 0] })];
     expect(pairRuns(runs, "ordinal").items.map((item) => item.key)).toEqual(["#1", "#0"]);
     expect(pairRuns(runs, "ordinal", new Set(["exact"])).items.map((item) => item.key)).toEqual(["#0", "#1"]);
   });
 
   test("of three runs the worst change counts, and each has its own", () => {
-    const { items } = pairRuns([side("p", [1]), side("p", [1]), side("f", [0])], "ordinal");
+    const { items } = pairRuns([side("p", { scores: [1] }), side("p", { scores: [1] }), side("f", { scores: [0] })], "ordinal");
     expect([items[0]?.kind, items[0]?.kinds]).toEqual(["failed", ["same", "same", "failed"]]);
   });
 
   test("an evaluator that only one run has changes nothing", () => {
     const other = { evaluators: [{ evaluatorName: "tone", scores: [0.5], outcomes: "p" }] };
-    const pairing = pairRuns([side("p", [1]), side("p", [1], other)], "ordinal");
+    const pairing = pairRuns([side("p", { scores: [1] }), side("p", { scores: [1], outline: other })], "ordinal");
     expect([pairing.evaluators, pairing.items[0]?.kind]).toEqual([["exact", "tone"], "same"]);
   });
 
   test("nothing is nothing", () => {
-    expect(pairRuns([side("", []), side("", [])], "ordinal").items).toEqual([]);
+    expect(pairRuns([side("", { scores: [] }), side("", { scores: [] })], "ordinal").items).toEqual([]);
   });
 });
 
@@ -78,13 +62,13 @@ describe("slices", () => {
   const topics = { metadata: [{ name: "topic", values: ["tents", 7], codes: [0, 0, 1, -1] }] };
 
   test("are compared by the items that every run judged, the largest fall first", () => {
-    const slices = sliceItems(pairRuns([side("pppp", [1, 1, 1, 1], {}, topics), side("pfpu", [1, 0, 1, null], {}, topics)], "ordinal"), "topic");
+    const slices = sliceItems(pairRuns([side("pppp", { scores: [1, 1, 1, 1], attributes: topics }), side("pfpu", { scores: [1, 0, 1, null], attributes: topics })], "ordinal"), "topic");
     expect(slices.map((slice) => [slice.value, slice.n, slice.rates])).toEqual([
       ["tents", 2, [1, 0.5]],
       ["7", 1, [1, 1]],
     ]);
     expect(slices[0]?.changes[1]?.delta).toBe(-0.5);
-    expect(sliceItems(pairRuns([side("p", [1])], "ordinal"), "nothing")).toEqual([]);
+    expect(sliceItems(pairRuns([side("p", { scores: [1] })], "ordinal"), "nothing")).toEqual([]);
   });
 });
 

@@ -11,7 +11,7 @@ import { Failure, Loading, State } from "../components/bits";
 import { CompareItems } from "../components/compare-items";
 import { Slices } from "../components/compare-slices";
 import { Costs } from "../components/compare-costs";
-import { Crumbs } from "../components/shell";
+import { ExperimentCrumbs } from "../components/experiment-crumbs";
 import { count, cut, plural, points, rate, shown, time } from "../lib/format";
 import { type Outcome, readOutline } from "../lib/outline";
 import { type Kind, type PairedBy, type Pairing, countKinds, pairRuns } from "../lib/pairing";
@@ -32,12 +32,7 @@ export function ComparePage() {
   if (trends.data === undefined || runs.data === undefined) return <Loading />;
   return (
     <>
-      <Crumbs title="Compare">
-        <Link to="/projects/$name" params={{ name: trends.data.projectName }}>{shown(trends.data.projectName)}</Link>
-        <i>/</i>
-        <Link to="/experiments/$experimentId" params={{ experimentId }}>{shown(trends.data.experimentName)}</Link>
-        <i>/</i>
-      </Crumbs>
+      <ExperimentCrumbs title="Compare" projectName={trends.data.projectName} experimentId={experimentId} experimentName={trends.data.experimentName} />
       <div className="head">
         <div><h1>Compare</h1></div>
         <div className="actions">

@@ -5,9 +5,9 @@ import { useMemo } from "react";
 import { ApiError } from "../api/client";
 import { type Run, itemAttributesQuery, outlineQuery, runQuery, runsQuery, trendsQuery, versionOf } from "../api/queries";
 import { Failure, Loading, State } from "../components/bits";
+import { ExperimentCrumbs } from "../components/experiment-crumbs";
 import { MatrixBest, type MatrixColumn } from "../components/matrix-columns";
 import { MatrixItems } from "../components/matrix-items";
-import { Crumbs } from "../components/shell";
 import { count, plural, shown } from "../lib/format";
 import { type Axes, buildMatrix, findCombinations, groupRuns, mayMixItems, readAxes, valueOf } from "../lib/matrix";
 import { findBest } from "../lib/matrix-best";
@@ -35,12 +35,7 @@ export function MatrixPage() {
   if (trends.data === undefined || (isAutomatic && listed.data === undefined)) return <Loading />;
   return (
     <>
-      <Crumbs title="Matrix">
-        <Link to="/projects/$name" params={{ name: trends.data.projectName }}>{shown(trends.data.projectName)}</Link>
-        <i>/</i>
-        <Link to="/experiments/$experimentId" params={{ experimentId }}>{shown(trends.data.experimentName)}</Link>
-        <i>/</i>
-      </Crumbs>
+      <ExperimentCrumbs title="Matrix" projectName={trends.data.projectName} experimentId={experimentId} experimentName={trends.data.experimentName} />
       <div className="head">
         <div>
           <h1>Matrix</h1>

@@ -8,13 +8,13 @@ import { type Run, isLive, itemsQuery, outlineQuery, runQuery, versionOf } from 
 import { HeatMap, OutcomeBar, RateBar } from "../charts/charts";
 import { Failure, Loading, Sign, State, Time } from "../components/bits";
 import { EvaluatorTable } from "../components/evaluator-table";
+import { ExperimentCrumbs } from "../components/experiment-crumbs";
 import { HumanCheck } from "../components/human-check";
 import { ItemDrawer } from "../components/item-drawer";
 import { ItemList } from "../components/item-list";
 import { JudgeJobs } from "../components/judge-jobs";
 import { RunActions } from "../components/run-actions";
 import { RunSlices } from "../components/run-slices";
-import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
 import { cost, count, cut, duration, plural, rate, shown, textOf } from "../lib/format";
 import { nameOf, reasonOf } from "../lib/items";
@@ -61,14 +61,7 @@ function Head({ run, onJudge }: { run: Run; onJudge: () => void }) {
   ]);
   return (
     <>
-      <Crumbs title={run.name ?? run.id}>
-        <Link to="/projects/$name" params={{ name: run.projectName }}>{shown(run.projectName)}</Link>
-        <i>/</i>
-        <Link to="/experiments/$experimentId" params={{ experimentId: run.experimentId }}>
-          {shown(run.experimentName)}
-        </Link>
-        <i>/</i>
-      </Crumbs>
+      <ExperimentCrumbs title={run.name ?? run.id} projectName={run.projectName} experimentId={run.experimentId} experimentName={run.experimentName} />
       <div className="head">
         <div>
           <h1>{shown(run.name ?? run.experimentName)}</h1>
