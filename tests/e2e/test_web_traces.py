@@ -197,6 +197,24 @@ def test_a_span_shows_its_tokens_and_what_they_cost_where_any_has_some(visit):
     assert visit(f"/traces/{'a' * 32}").locator(".usage").count() == 0
 
 
+def test_a_span_without_tokens_shows_those_of_the_calls_below_it(visit, server):
+    now = time.time_ns()
+    call = {"gen_ai__operation__name": "chat", "gen_ai__usage__input_tokens": 600}
+    spans = [
+        span("e", 1, None, "answer", now, now + 10**9),
+        span("e", 2, 1, "chat", now, now + 10**8, **call, gen_ai__usage__cost=0.0021),
+        span("e", 3, 1, "chat again", now, now + 10**8, **call, gen_ai__usage__output_tokens=34),
+    ]
+    send(server, PROJECT, spans)
+
+    page = visit(f"/traces/{'e' * 32}")
+
+    usage = page.locator(".span-row .usage")
+    usage.nth(2).wait_for()
+    assert usage.all_inner_texts() == ["Σ 1,234 · $0.0021", "600 · $0.0021", "634"]
+    assert usage.first.get_attribute("title") == "Model calls below: 1,200 tokens in, 34 out"
+
+
 def test_a_trace_of_many_spans_is_read_whole_and_searched(visit):
     page = visit(f"/traces/{'c' * 32}")
     page.get_by_text(f"{WIDE:,} spans", exact=True).nth(1).wait_for()

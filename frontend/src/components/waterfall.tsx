@@ -1,10 +1,10 @@
 /** The spans of a trace on one time axis: rows of one height, of which only those in sight are in the page. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
-import type { EvalJob, SpanMatch, SpanSummary } from "../api/traces";
+import type { EvalJob, SpanMatch } from "../api/traces";
 import { cost, count, cut, duration, plural, shown } from "../lib/format";
 import { type KeyLine, useKeyHelp, useKeys } from "../lib/keys";
-import { SEARCH_PLACES, type SearchPlace, type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, idsAbove, outcomeOfJob, stepToHit } from "../lib/spans";
+import { SEARCH_PLACES, type SearchPlace, type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, idsAbove, isUsed, outcomeOfJob, stepToHit } from "../lib/spans";
 import type { SpanMatches } from "../lib/use-span-matches";
 import { SearchField, State } from "./bits";
 import { moveFocus } from "./trace-bits";
@@ -150,7 +150,7 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
   useEffect(() => {
     if (place >= 0 && left.current !== stay) list.scrollToIndex(place, { align: "center" });
   }, [place, stay, list]);
-  const hasUsage = useMemo(() => tree.rows.some(({ span }) => usage(span) !== ""), [tree]);
+  const hasUsage = useMemo(() => tree.rows.some(({ span }) => isUsed(span)), [tree]);
   useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
     const row = tree.rows[places[Number((event.target as HTMLElement).closest<HTMLElement>("[data-index]")?.dataset["index"] ?? -1)] ?? -1];
@@ -220,7 +220,7 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
                     />
                   )}
                 </span>
-                {hasUsage && <span className="num muted usage" title={describeUsage(span)}>{usage(span)}</span>}
+                {hasUsage && <UsageCell row={row} />}
                 <span className="num muted">{duration(row.duration)}</span>
               </div>
             );
@@ -231,14 +231,22 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
   );
 }
 
-/** The tokens of a span and what they cost: its own, without those of the spans below. */
-function usage({ tokensIn, tokensOut, costUsd }: SpanSummary): string {
-  const tokens = tokensIn === null && tokensOut === null ? [] : [count((tokensIn ?? 0) + (tokensOut ?? 0))];
-  return [...tokens, ...(costUsd === null ? [] : [cost(costUsd)])].join(" · ");
-}
-
-function describeUsage({ tokensIn, tokensOut }: SpanSummary): string | undefined {
-  return tokensIn === null && tokensOut === null ? undefined : `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out`;
+/** The tokens of a span and what they cost; of one that has none, the sum of the model calls below it. */
+function UsageCell({ row: { span, usageBelow } }: { row: SpanRow }) {
+  const isSum = !isUsed(span) && isUsed(usageBelow);
+  const { tokensIn, tokensOut, costUsd } = isSum ? usageBelow : span;
+  const hasTokens = tokensIn !== null || tokensOut !== null;
+  const parts = [
+    ...(hasTokens ? [count((tokensIn ?? 0) + (tokensOut ?? 0))] : []),
+    ...(costUsd === null ? [] : [cost(costUsd)]),
+  ];
+  const tokens = hasTokens ? `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out` : "";
+  const title = isSum ? ["Model calls below", tokens].filter(Boolean).join(": ") : tokens;
+  return (
+    <span className="num muted usage" title={title === "" ? undefined : title}>
+      {isSum && "Σ "}{parts.join(" · ")}
+    </span>
+  );
 }
 
 /** Where in a span the words are that are looked for, if not in its name. */

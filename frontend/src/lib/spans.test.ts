@@ -31,6 +31,21 @@ describe("buildTree", () => {
     expect(tree.rows.map((row) => [row.span.spanId, row.depth, row.isOrphan])).toEqual([["lost", 0, true], ["x", 0, true], ["y", 1, false]]);
   });
 
+  it("sums the model calls below a span, without what an agent repeats of them", () => {
+    const call = (tokensIn: number | null, costUsd: number | null) => ({ role: "model", tokensIn, tokensOut: 1, costUsd });
+    const tree = buildTree([
+      span("root", null, START), span("agent", "root", START + 1n, { role: "agent", tokensIn: 30, tokensOut: 2 }),
+      span("ask", "agent", START + 2n, call(10, 0.5)), span("again", "agent", START + 3n, call(20, null)),
+      span("last", "root", START + 4n, call(null, 0.25)), span("look", "root", START + 5n, { role: "tool" }),
+    ]);
+
+    const none = { tokensIn: null, tokensOut: null, costUsd: null };
+    expect(tree.rows.map((row) => [row.span.spanId, row.usageBelow])).toEqual([
+      ["root", { tokensIn: 30, tokensOut: 3, costUsd: 0.75 }], ["agent", { tokensIn: 30, tokensOut: 2, costUsd: 0.5 }],
+      ["ask", none], ["again", none], ["last", none], ["look", none],
+    ]);
+  });
+
   it("takes a trace that is as deep as it has spans", () => {
     const spans = Array.from({ length: 30_000 }, (_, index) => span(`s${index}`, index === 0 ? null : `s${index - 1}`, START));
 

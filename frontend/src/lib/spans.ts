@@ -1,11 +1,18 @@
 /** The spans of a trace as a tree with one time axis. */
 import type { EvalJob, SpanSummary } from "../api/traces";
 
+/** Tokens, and what they cost in US dollars; null where nothing says so. */
+export type Usage = Pick<SpanSummary, "tokensIn" | "tokensOut" | "costUsd">;
+
+const NO_USAGE: Usage = { tokensIn: null, tokensOut: null, costUsd: null };
+
 export interface SpanRow {
   readonly span: SpanSummary;
   readonly depth: number;
   /** How many spans are below it, at any depth. */
   readonly below: number;
+  /** Of the model calls below it, at any depth, as the trace counts them: an agent's own figures repeat those of its calls. */
+  readonly usageBelow: Usage;
   /** Milliseconds from the start of the trace; null where the span has no start. */
   readonly offset: number | null;
   readonly duration: number | null;
@@ -65,7 +72,7 @@ export function buildTree(spans: readonly SpanSummary[], failedSpans: ReadonlySe
       if (offset !== null) length = Math.max(length, offset + (span.durationMs ?? 0));
       places.set(span.spanId, place);
       rows.push({
-        span, depth, below: 0, offset, duration: span.durationMs, parent, failed,
+        span, depth, below: 0, usageBelow: NO_USAGE, offset, duration: span.durationMs, parent, failed,
         isOrphan: depth === 0 && span.parentSpanId !== null,
       });
       const under = children.get(span.spanId) ?? [];
@@ -77,9 +84,20 @@ export function buildTree(spans: readonly SpanSummary[], failedSpans: ReadonlySe
   for (const span of spans) if (!places.has(span.spanId)) visit(span);
   for (let place = rows.length - 1; place >= 0; place -= 1) {
     const row = rows[place] as Mutable<SpanRow>;
-    if (row.parent !== null) (rows[row.parent] as Mutable<SpanRow>).below += row.below + 1;
+    if (row.parent === null) continue;
+    const parent = rows[row.parent] as Mutable<SpanRow>;
+    parent.below += row.below + 1;
+    parent.usageBelow = addUsage(addUsage(parent.usageBelow, row.usageBelow), row.span.role === "model" ? row.span : NO_USAGE);
   }
   return { rows, length, places, failedCount };
+}
+
+export const isUsed = (usage: Usage): boolean => usage.tokensIn !== null || usage.tokensOut !== null || usage.costUsd !== null;
+
+function addUsage(one: Usage, other: Usage): Usage {
+  if (!isUsed(one) || !isUsed(other)) return isUsed(one) ? one : other;
+  const add = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : a + b);
+  return { tokensIn: add(one.tokensIn, other.tokensIn), tokensOut: add(one.tokensOut, other.tokensOut), costUsd: add(one.costUsd, other.costUsd) };
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
