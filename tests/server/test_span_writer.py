@@ -7,6 +7,7 @@ from tests.server.trace_exports import accept, export, rows
 from tests.server.trace_exports import span as sent_span
 from tests.server.trace_server import open_traces, span, trace_id
 
+from dokimos.server._db.sqlite_database import TRACE_CACHE_KIB
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.traces.span_store import SpanStore
 
@@ -77,3 +78,16 @@ def test_a_project_counts_for_the_first_spans_after_it_was_created(api):
     before, after = sorted(rows(api, TRACES), key=lambda row: row["created_at"])
     assert before["project_id"] is None
     assert after["project_id"] is not None
+
+
+async def test_the_thread_that_stores_spans_keeps_half_as_many_pages_as_others(tmp_path):
+    def read_size(connection):
+        return connection.exec_driver_sql("PRAGMA cache_size").scalar()
+
+    async with open_traces(data_dir=tmp_path) as server:
+        assert await server.traces.write(read_size) == -TRACE_CACHE_KIB
+        assert (
+            await server.traces.read(read_size)
+            == await server.database.write(read_size)
+            == -2 * TRACE_CACHE_KIB
+        )

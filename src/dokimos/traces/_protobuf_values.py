@@ -27,7 +27,10 @@ _MAX_KEY_END: Final = 0x81
 """Longer keys, whose length takes two bytes, are rare."""
 _WITH_LENGTH: Final = frozenset((_STRING, _ARRAY, _MAP))
 _parse_double: Final = Struct("<d").unpack
+_double_at: Final = Struct("<d").unpack_from
 
+_CONTAINERS: Final = (list, dict)
+"""A tuple, since `list | dict` makes an object each time."""
 _MAX_KNOWN_LENGTH: Final = 64
 _MAX_KNOWN: Final = 4096
 _known: Final[dict[bytes, tuple[str, Any]]] = {}
@@ -44,7 +47,7 @@ def parse_attributes(pairs: Iterable[bytes], depth: int = 0) -> dict[str, Any]:
     for pair in pairs:
         size = len(pair)
         if size <= _MAX_KNOWN_LENGTH:
-            key, attributes[key] = find(pair) or _parse_pair(pair, depth)
+            key, attributes[key] = find(pair) or _parse_short_pair(pair) or _parse_pair(pair, depth)
             continue
         # Long ones are not among them. Most are texts, which are parsed here: a call for each costs a tenth.
         end = pair[1] + 2
@@ -84,12 +87,43 @@ def parse_value(data: bytes, depth: int = 0) -> Any:
     return _convert_value(load_value_parsers().parse_value(data), depth)
 
 
+def _parse_short_pair(pair: bytes) -> tuple[str, Any] | None:
+    """Parse a short pair of a key and a text or a number, in one step and not in five; None for any other.
+
+    No length in a pair of 64 bytes takes more than one byte.
+    """
+    try:
+        end = pair[1] + 2
+        size = len(pair) - end - 2  # of the value
+        if pair[0] != _KEY or pair[end] != _VALUE or pair[end + 1] != size:
+            return None
+        kind = pair[end + 2]
+        value: str | int | float
+        if kind == _STRING and pair[end + 3] == size - 2:
+            value = pair[end + 4 :].decode()
+        elif kind == _DOUBLE and size == 9:
+            value = _double_at(pair, end + 3)[0]
+        elif kind == _INTEGER and size == 2 and pair[end + 3] < 0x80:
+            value = pair[end + 3]
+        elif kind == _INTEGER and size == 3 and pair[end + 3] >= 0x80 and 0 < pair[end + 4] < 0x80:
+            value = (pair[end + 3] & 0x7F) | pair[end + 4] << 7
+        else:
+            return None
+        parsed = pair[2:end].decode(), value
+    except (IndexError, UnicodeDecodeError):
+        return None
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    _known[pair] = parsed
+    return parsed
+
+
 def _parse_pair(data: bytes, depth: int) -> tuple[str, Any]:
     pair = _parse_canonical_pair(data, depth)
     if pair is None:
         message = load_value_parsers().parse_pair(data)
         pair = message.key, _convert_value(message.value, depth)
-    if len(data) <= _MAX_KNOWN_LENGTH and not isinstance(pair[1], list | dict):
+    if len(data) <= _MAX_KNOWN_LENGTH and not isinstance(pair[1], _CONTAINERS):
         if len(_known) >= _MAX_KNOWN:
             _known.clear()
         _known[data] = pair

@@ -57,7 +57,11 @@ def test_values_of_every_type_and_size_are_read(attributes):
 
 @given(st.binary(max_size=24))
 def test_whatever_the_bytes_are_they_say_what_protobuf_reads_in_them(data):
-    """The messages here hold no other messages, which may come in parts."""
+    compare_with_protobuf(data)
+
+
+def compare_with_protobuf(data):
+    """Check how a pair is read, unless it has other messages in it, which may come in parts."""
     try:
         message = KeyValue.FromString(data)
     except DecodeError:
@@ -68,6 +72,17 @@ def test_whatever_the_bytes_are_they_say_what_protobuf_reads_in_them(data):
     if kind not in ("array_value", "kvlist_value"):
         expected = None if kind is None else getattr(message.value, kind)
         assert repr(parse_attributes([data])) == repr({message.key: expected})
+
+
+@pytest.mark.parametrize(
+    "value", ["", "text", "\u00e9", 0, 127, 128, 16_383, 16_384, -1, 0.25, True, b"ab", None]
+)
+def test_a_short_pair_with_any_other_byte_says_what_protobuf_reads_in_it(value):
+    (pair,) = encode({"k": value})
+    for place in range(len(pair)):
+        compare_with_protobuf(pair[:place] + pair[place + 1 :])
+        for other in range(256):
+            compare_with_protobuf(pair[:place] + bytes([other]) + pair[place + 1 :])
 
 
 @pytest.mark.parametrize(

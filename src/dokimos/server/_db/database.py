@@ -158,9 +158,14 @@ def _open_trace_rows(settings: ServerSettings) -> Database:
 
         own = replace(settings, database_url=url, pool_size=settings.traces.pool_size)
         return PostgresDatabase(own, TRACE_MIGRATIONS)
-    from dokimos.server._db.sqlite_database import SqliteDatabase
+    from dokimos.server._db.sqlite_database import TRACE_CACHE_KIB, SqliteDatabase
 
-    return SqliteDatabase(settings.sqlite_trace_path, settings.read_timeout, TRACE_MIGRATIONS)
+    return SqliteDatabase(
+        settings.sqlite_trace_path,
+        settings.read_timeout,
+        TRACE_MIGRATIONS,
+        write_cache_kib=TRACE_CACHE_KIB,
+    )
 
 
 def read_once(settings: ServerSettings, query: Callable[[Connection], T]) -> T:

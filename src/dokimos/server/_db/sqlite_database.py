@@ -36,6 +36,8 @@ _MAX_GROUP: Final = 64
 """Transactions that share one fsync at most: a longer group would hold up its first one."""
 _LARGE_CACHE_KIB: Final = 128 * 1024
 """For a transaction of millions of rows, whose indexes grow in many places."""
+TRACE_CACHE_KIB: Final = 8000
+"""Pages that the thread keeps that stores spans. Twice as many save 3 % of what it reads, and no CPU."""
 
 
 class SqliteDatabase:
@@ -49,10 +51,18 @@ class SqliteDatabase:
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path, read_timeout: float, migrations: Migrations = MIGRATIONS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        read_timeout: float,
+        migrations: Migrations = MIGRATIONS,
+        *,
+        write_cache_kib: int | None = None,
+    ) -> None:
         self._path = path
         self._migrations = migrations
         self._read_timeout = read_timeout
+        self._write_cache_kib = write_cache_kib
         self._queue = _WriteQueue()
         self._writer: threading.Thread | None = None
         self._readers: SqliteReaders | None = None
@@ -125,6 +135,8 @@ class SqliteDatabase:
             connection = open_engine(self._path, begin="BEGIN IMMEDIATE").connect()
             if self._migrations.reclaims_space:  # which a file decides on before its first table
                 set_outside_transaction(connection, "auto_vacuum=INCREMENTAL")
+            if self._write_cache_kib is not None:
+                set_outside_transaction(connection, f"cache_size=-{self._write_cache_kib}")
             use_wal(connection)
             with connection.begin():
                 migrate(connection, self._migrations)
