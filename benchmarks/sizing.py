@@ -12,9 +12,9 @@ what the model is given:
 After each of that come 20, 50 or 75 % of that capacity, with arrivals of a Poisson process. A request that
 could not be sent in time counts from when it was due.
 
-The prediction is that of the command, `predict_p95` with its unit cost of the variation, given the measured capacity
-and CPU. It counts waiting and CPU; what a request takes beside its CPU without load (disk, network) is added.
-Where other programs take the cores, neither the capacity nor the p95 is that of the server: it says so. Exits
+The prediction is that of the command, `predict_p95` with its unit cost of the variation, given the measured
+capacity and CPU. It counts waiting and CPU; what a request takes beside its CPU without load (disk, network)
+is added. Where other programs take the cores, neither the capacity nor the p95 is that of the server: it says so. Exits
 with 1 where a prediction is further from the measured p95 than the budget.
 """
 
@@ -209,8 +209,8 @@ def print_server(server: Server) -> None:
         f"capacity {BATCH / server.service:,.0f} items/s: {server.service * 1000:.2f} ms a request, "
         f"with {server.core_share:.2f} of a core\n"
         f"without load {server.cpu * 1000:.2f} ms of CPU a request (x{server.lone_factor:.2f}), "
-        f"{server.beside_cpu * 1000:.2f} ms beside it, p95 {percentile(server.unloaded, SHARE) * 1000:.1f} ms, "
-        f"variation {server.variation:.2f} (unit cost {UnitCosts()['service-variation']:g})"
+        f"{server.beside_cpu * 1000:.2f} ms beside it, p95 {percentile(server.unloaded, SHARE) * 1000:.1f} ms, variation "
+        f"{server.variation:.2f} (unit cost {UnitCosts()['service-variation']:g})"
     )
     if server.core_share < QUIET:
         print("Other programs took the cores: what follows says nothing about the model.")
@@ -254,11 +254,15 @@ def print_levels(loads: Sequence[Sequence[Loaded]]) -> bool:
         error = abs(expected / middle - 1)
         is_within = is_within and error <= BUDGET
         print(
-            f"at {level:.0%}: p95 measured {middle * 1000:.1f} ms ({min(measured) * 1000:.1f} to "
-            f"{max(measured) * 1000:.1f}), predicted {expected * 1000:.1f} ms ({min(predicted) * 1000:.1f} to "
-            f"{max(predicted) * 1000:.1f}); off by {error:.0%} (budget {BUDGET:.0%})"
+            f"at {level:.0%}: p95 measured {_describe(measured)}, predicted {_describe(predicted)}; "
+            f"off by {error:.0%} (budget {BUDGET:.0%})"
         )
     return is_within
+
+
+def _describe(seconds: Sequence[float]) -> str:
+    middle, low, high = (each(seconds) * 1000 for each in (statistics.median, min, max))
+    return f"{middle:.1f} ms ({low:.1f} to {high:.1f})"
 
 
 def _texts(value: object) -> Iterator[str]:
