@@ -14,8 +14,8 @@ could not be sent in time counts from when it was due.
 
 The prediction is that of the command, `predict_p95` with its unit cost of the variation, given the measured
 capacity and CPU. It counts waiting and CPU; what a request takes beside its CPU without load (disk, network)
-is added. Where other programs take the cores, neither the capacity nor the p95 is that of the server: it says so. Exits
-with 1 where a prediction is further from the measured p95 than the budget.
+is added. Where other programs take the cores, neither the capacity nor the p95 is that of the server: it says
+so. Exits with 1 where a prediction is further from the measured p95 than the budget.
 """
 
 from __future__ import annotations
@@ -209,8 +209,9 @@ def print_server(server: Server) -> None:
         f"capacity {BATCH / server.service:,.0f} items/s: {server.service * 1000:.2f} ms a request, "
         f"with {server.core_share:.2f} of a core\n"
         f"without load {server.cpu * 1000:.2f} ms of CPU a request (x{server.lone_factor:.2f}), "
-        f"{server.beside_cpu * 1000:.2f} ms beside it, p95 {percentile(server.unloaded, SHARE) * 1000:.1f} ms, variation "
-        f"{server.variation:.2f} (unit cost {UnitCosts()['service-variation']:g})"
+        f"{server.beside_cpu * 1000:.2f} ms beside it, p95 "
+        f"{percentile(server.unloaded, SHARE) * 1000:.1f} ms, "
+        f"variation {server.variation:.2f} (unit cost {UnitCosts()['service-variation']:g})"
     )
     if server.core_share < QUIET:
         print("Other programs took the cores: what follows says nothing about the model.")
