@@ -107,20 +107,15 @@ class ItemIndex:
         offsets.reverse()
         return offsets
 
-    def offsets_of(self, position: Position, example_hash: int) -> tuple[int, list[int]] | None:
-        """Return where the lines about an item begin: that of its task, and those with its results.
-
-        None where it has no results, or its example another hash.
-        """
+    def offsets_of(self, position: Position) -> tuple[int, list[int]] | None:
+        """Return where the lines about an item begin: that of its task, and those with its results."""
         page, place = self._pages.get((position[0], position[1] // _PAGE)), position[1] % _PAGE
-        if page is None or page.hashes[place] != example_hash or self._unusual_hashes:
+        if page is None or page.items[place] == _NONE:
             return None
-        offset, number = page.items[place], page.results[place]
-        if _NONE in (offset, number):
-            return None
-        if self._earlier_results[number] == _NONE:
-            return offset, [self._result_offsets[number]]
-        return offset, self.result_offsets(position)
+        number = page.results[place]
+        if number != _NONE and self._earlier_results[number] == _NONE:  # one line, as most items have
+            return page.items[place], [self._result_offsets[number]]
+        return page.items[place], self.result_offsets(position)
 
     def last_offset(self, position: Position) -> int:
         """Return where the last line about an item begins."""

@@ -90,12 +90,13 @@ class StoredRun:
 
     def item(self, position: Position) -> StoredItem | None:
         """Return what was recorded about an item, None if its task had not returned."""
-        offset = self._index.item_offset(position)
-        if offset is None:
+        offsets = self._index.offsets_of(position)
+        if offsets is None:
             return None
+        offset, of_results = offsets
         record = self._record(offset)
         self._latest = (offset, record.get("x"))
-        lines = ((place, self._record(place)["v"]) for place in self._index.result_offsets(position))
+        lines = [(place, self._record(place)["v"]) for place in of_results]
         return StoredItem.of(record, read_results(lines, self._void))
 
     def lines_of(self, position: Position, example_hash: int) -> tuple[bytes, list[bytes]] | None:
@@ -103,10 +104,12 @@ class StoredRun:
 
         Also None where its example has another hash, or what evaluators found was declared void.
         """
-        offsets = None if self._void else self._index.offsets_of(position, example_hash)
-        if offsets is None:
+        offsets = self._index.offsets_of(position)
+        if offsets is None or self._void or self._index.hash_number(position) != example_hash:
             return None
         offset, of_results = offsets
+        if not of_results:
+            return None
         line = self._read_line(offset)
         return line, [self._read_line(place) for place in of_results]
 
