@@ -41,7 +41,7 @@ def compile_reader(kind: Callable[..., T], members: Sequence[Member | None]) -> 
 
     `members` says where each value belongs, None for one that is left out. Fields that are not among them
     have defaults. Each value is looked at in place, so that neither a dictionary of arguments is filled nor
-    the name of a field looked up: merging takes a quarter less CPU (`benchmarks/finished_runs.py merge`).
+    the name of a field looked up: merging takes a sixth less CPU (`benchmarks/finished_runs.py merge`).
     """
     namespace, values = _namespace_of(kind), [f"v{place}" for place in range(len(members))]
     body = [f"{', '.join(values)}, = tree.values()" if values else "", "self = _new(_Open)"]
