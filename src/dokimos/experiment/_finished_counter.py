@@ -33,7 +33,7 @@ class _Scored:
 class FinishedItemCounter:
     """Adds the items that an earlier process of a run has finished to the totals of a repeat.
 
-    An item takes a sixth of the CPU that it takes as a whole (`benchmarks/finished_runs.py resume`).
+    An item takes about a fifth of the CPU that it takes as a whole (`benchmarks/finished_runs.py resume`).
     """
 
     def __init__(self, stored: StoredRun, evaluators: Sequence[str], tally: Tally) -> None:

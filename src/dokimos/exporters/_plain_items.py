@@ -1,6 +1,7 @@
 """The JSON text of items that one repeat answered without an error, as most are, written without a tree.
 
-A report of 100,000 items takes 1.9 s of CPU with it and 6.5 s without (`benchmarks/finished_runs.py json`).
+A report of 100,000 items takes 1.9 s of CPU (`benchmarks/finished_runs.py json`),
+and three times that without it.
 What is not plain is left to the general way, which writes the same text.
 """
 

@@ -71,7 +71,7 @@ class TextSharing:
 
     def may_change(self, json_text: str) -> bool:
         """Say whether `tree` may give something else than the value of a JSON text; no is certain."""
-        # To find a single character first takes a tenth of the time, and most texts have none of these.
+        # To find a single character first takes a twentieth of the time, and most texts have none of these.
         if "$" in json_text and '{"$' in json_text:
             return True
         if self._any_json and len(json_text) >= SHARED_FROM_LENGTH:
